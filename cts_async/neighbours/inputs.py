@@ -55,7 +55,9 @@ def checked(kind: TypeAdapter[T], value: Any, path: Path, *, line: int | None = 
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         problem = first["msg"].replace("Input should", "must").replace("Field required", "is missing")
-        if first["type"] != "missing":
+        if first["type"] == "string_too_short":
+            problem = "is empty"
+        elif first["type"] != "missing":
             problem += f", is {short(first['input'])}"
         field = ".".join(map(str, first["loc"])) or None
         raise InputError(path, problem, line=line, field=field) from None

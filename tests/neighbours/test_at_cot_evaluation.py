@@ -18,7 +18,7 @@ from cts_async.datasets.instances import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments
-from cts_async.neighbours.at_cot.similarity import TokenF1, open_scorer
+from cts_async.neighbours.at_cot.generation import TokenF1, open_scorer
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
 from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held

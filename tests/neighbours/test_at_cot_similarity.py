@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
-from cts_async.neighbours.at_cot.similarity import BertScore, TokenF1
+from cts_async.neighbours.at_cot.generation import BertScore, TokenF1
 
 QUESTION = st.lists(st.sampled_from(["map", "of", "the", "moon", "月亮", "a"]), max_size=6).map(" ".join)
 
