@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from qulac_rows import SMALL
 from typed_commands import cts_in
 from typer.testing import CliRunner
 
@@ -281,8 +282,7 @@ def test_judge_on_judged_candidates_suggests_their_command(tmp_path: Path) -> No
 
 
 def test_qulac_without_corpus_is_refused(tmp_path: Path) -> None:
-    columns = {"topic_facet_id": {"0": "1-1"}, "topic": {"0": "ferry"}, "facet_desc": {"0": "winter ferry"}}
-    (tmp_path / "qulac.json").write_text(json.dumps(columns))
+    (tmp_path / "qulac.json").write_text(json.dumps(SMALL))
     assert "--corpus" in refused(tmp_path, "run", "--data", "qulac:qulac.json", "--no-judge")
 
 
