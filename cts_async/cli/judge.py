@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cts_async.cli.drive import RunOnCluster
     from cts_async.config import JudgeConfig
-    from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.protocol.rejudge import JudgePlan
     from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
@@ -121,8 +121,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast_judging
-    from cts_async.protocol.judge_plan import plan_judging
+    from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
@@ -138,8 +137,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
     from cts_async.cli.drive import conclude, drive
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.protocol.rejudge import run_judging
+    from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.summary import write_summary
 
     plan = plan_judging(
@@ -205,12 +203,8 @@ def _print_results(out: Console, plan: JudgePlan, summaries: list[RunSummary]) -
     from cts_async.report.results import SMOKE_TEST, print_judged
 
     print_judged(out, summaries, plan.judges)
-    if plan.n_saved:
-        out.print(
-            f"{plan.repeats.n_repeated:,} of {plan.repeats.n_asked:,} answers repeat others: "
-            f"{plan.n_saved:,} calls saved.",
-            highlight=False,
-            soft_wrap=True,
-        )
+    if plan.specs and plan.repeats.n_repeated:
+        repeated = f"{plan.repeats.n_repeated:,} of {plan.repeats.n_asked:,} answers"
+        out.print(f"{repeated} repeat others and took no calls.", highlight=False, soft_wrap=True)
     if plan.embedded or any(summary.manifest.get("embedded") for summary in summaries):
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)

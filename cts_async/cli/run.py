@@ -129,7 +129,7 @@ def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> Non
 
 def _print_next_steps(out: Console, plan: Plan) -> None:
     """Suggest what to do next, and compare in one line what was planned with what it took."""
-    from cts_async.protocol.past_usage import observe
+    from cts_async.protocol.forecast import observe
     from cts_async.report.forecast import compare
 
     lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"]

@@ -11,11 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.protocol.estimates import PER_NUGGET, SENDING_S, TOKENS_PER_S, Effort, Work
-from cts_async.protocol.forecast import Forecast, JudgingForecast, actual
-from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.past_usage import Observed
+from cts_async.protocol.forecast import (
+    PER_NUGGET,
+    SENDING_S,
+    TOKENS_PER_S,
+    Effort,
+    Forecast,
+    Observed,
+    Work,
+    actual,
+)
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
 from cts_async.report.tables import NAME_WIDTH, print_whole
 from cts_async.report.text import duration

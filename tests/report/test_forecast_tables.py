@@ -13,9 +13,7 @@ from rich.console import Console
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.estimates import Effort
-from cts_async.protocol.forecast import forecast
-from cts_async.protocol.past_usage import Observed, Seen
+from cts_async.protocol.forecast import Effort, Observed, Seen, forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
