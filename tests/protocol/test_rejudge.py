@@ -19,6 +19,7 @@ from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.answers import answers_of_run
 from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.scorer import score_file
 
