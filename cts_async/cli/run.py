@@ -130,12 +130,12 @@ def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> Non
 def _print_next_steps(out: Console, plan: Plan) -> None:
     """Suggest what to do next, and compare in one line what was planned with what it took."""
     from cts_async.protocol.forecast import observe
-    from cts_async.report.forecast import compare
+    from cts_async.report.forecast import comparison_line
 
     lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"]
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
-    if comparison := compare(plan, runs):
-        lines.append(comparison.line())
+    if line := comparison_line(plan, runs):
+        lines.append(line)
     for line in lines:
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
