@@ -17,7 +17,7 @@ from cts_async.report.output import print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.protocol.gold.build import GoldPlan
+    from cts_async.protocol.gold import GoldPlan
     from cts_async.report.gold import GoldSummary
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
@@ -71,7 +71,7 @@ def gold(
     from cts_async.cli.drive import conclude, drive
     from cts_async.config import GoldConfig
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold.build import build_gold, plan_gold
+    from cts_async.protocol.gold import build_gold, plan_gold
     from cts_async.report.gold import summarise_gold, write_gold_summary
     from cts_async.report.progress import RunGroup
 
@@ -126,7 +126,7 @@ def _print_results(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
     if plan.embedded:
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
     lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
-    if summary.per_intent:
+    if summary.values["n_done"]:
         lines = [f"Gold: {plan.config.out}", *lines]
         lines.append(f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL)
     for line in lines:

@@ -361,6 +361,6 @@ def test_a_dry_run_needs_no_key_and_counts_what_is_judged_already(here: Path) ->
     )
     assert (foreseen["judges"][0]["answers_left"], foreseen["judges"][0]["distinct"]) == (2, 1)
     said = judge("--judge", "gpt", "--dry-run").stdout
-    assert "10 answers of 2 systems" in said
+    assert "10 answers of a-x, b-x." in said
     assert "gpt" in said
     assert "\ngpt:x[high] " in judge("--judge", "gpt:x[high]", "--dry-run").stdout
