@@ -265,30 +265,34 @@ class _Estimates:
                 yield self._judging(system, name)
 
     def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[Work]:
-        """Clarifying and answering. A conversation's prompts are rendered as in the middle of it."""
+        """Clarifying and answering; prompts within a conversation are averaged over its turns."""
         k, at_once, select = system.k, system.mode == "at-once", system.mode == "select"
-        turns, middle = (1, 0) if at_once else (k, k // 2)
+        turns = 1 if at_once else k
         offered = k if at_once else QUERIES_OFFERED if select else 1
         reply = AROUND + offered * (OFFER if select else QUESTION)
         reply += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-        # Kind of step, prompt, tokens of its reply, steps, how many of them in a row, turns of the conversation before.
-        rows = [("clarify", prompt_of(system.scheme, system.mode), reply, turns, turns, middle)]
+        # Kind of step, prompt, tokens of its reply, steps, how many of them in a row, turns before them.
+        rows = [("clarify", prompt_of(system.scheme, system.mode), reply, turns, turns, range(turns))]
         if at_once:
-            rows += [("answer", "answer", ANSWER, k, 1, 0), ("rewrite", "rewrite", REWRITE, 1, 1, 0)]
+            rows += [
+                ("answer", "answer", ANSWER, k, 1, range(1)),
+                ("rewrite", "rewrite", REWRITE, 1, 1, range(1)),
+            ]
         elif select:
-            rows += [("select", "select_query", CHOICE, k, k, middle)]
+            rows += [("select", "select_query", CHOICE, k, k, range(turns))]
         else:
             rows += [
-                ("answer", "respond", ANSWER, k, k, middle),
-                ("reformulate", "reformulate", REWRITE, 1, 1, k),
+                ("answer", "respond", ANSWER, k, k, range(turns)),
+                ("reformulate", "reformulate", REWRITE, 1, 1, range(k, k + 1)),
             ]
-        for kind, prompt, reply, steps, in_a_row, history in rows:
+        for kind, prompt, reply, steps, in_a_row, histories in rows:
             if kind == "answer" and self.plan.config.answers is not None:
                 continue  # people's answers take no calls
             model = players["clarifier" if kind == "clarify" else "support"]
             inputs = [
                 self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
                 for instance in self.sample
+                for history in histories
             ]
             yield self._work(system, kind, model, inputs, reply, steps, in_a_row)
 
