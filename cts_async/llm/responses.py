@@ -393,7 +393,7 @@ def seconds_until(text: str, now: float) -> float | None:
             number /= 1000.0
         return number - now if number > _EPOCH_S else number
     try:
-        return _unix_time(datetime.fromisoformat(text)) - now
+        return _unix_time(datetime.fromisoformat(text.upper())) - now
     except (ValueError, OverflowError):
         return None
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import orjson
 
@@ -295,7 +295,6 @@ class GoldForm:
     """
 
     sources: tuple[NumberedSource, ...]
-    name: ClassVar[str] = "gold"
 
     @property
     def json_schema(self) -> dict[str, Any]:
