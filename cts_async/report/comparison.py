@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.analysis.agreement import Robustness, robustness
-from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.board import Board, Entrant, make_board
 from cts_async.analysis.compare import Pair, Standing, compare_pairs, leaderboard
 from cts_async.analysis.runs import FinishedRun, first_of, read_run
 from cts_async.analysis.selection import check_same_data, find_runs, reader
@@ -149,7 +149,7 @@ def _no_orig(board: Board) -> str:
 
 def _stabilities(board: Board) -> Iterator[Stability]:
     """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
-    groups: dict[tuple[str, int], list[FinishedRun]] = {}
+    groups: dict[tuple[str, int], list[Entrant]] = {}
     for entrant in board.entrants:
         if entrant.clarifier and entrant.support:
             groups.setdefault((entrant.clarifier, entrant.k), []).append(entrant)
@@ -164,7 +164,7 @@ def _stabilities(board: Board) -> Iterator[Stability]:
                     yield stability(runs[one.label], runs[other.label], names)
 
 
-def _with_support(entrant: FinishedRun) -> str:
+def _with_support(entrant: Entrant) -> str:
     """Name the Clarifier and its supporting model as the paper does: `GPT-ERNIE`."""
     return f"{entrant.clarifier}-{entrant.support} k{entrant.k}"
 
@@ -242,7 +242,7 @@ def comparison_json(found: RunsCompared) -> dict[str, Any]:
     }
 
 
-def _system_json(entrant: FinishedRun) -> dict[str, Any]:
+def _system_json(entrant: Entrant) -> dict[str, Any]:
     return {
         "system": entrant.label,
         "directory": str(entrant.directory),

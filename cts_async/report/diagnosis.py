@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Board, Entrant
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
-from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.analysis.runs import read_run
 from cts_async.analysis.selection import NOT_ASKED, RunSet, read_run_set
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
@@ -140,7 +140,7 @@ def diagnose_board(
     return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
 
 
-def _read_interactions(entrant: FinishedRun, judge: str | None) -> Interactions | str:
+def _read_interactions(entrant: Entrant, judge: str | None) -> Interactions | str:
     """Read the questions and answers of a run, or return why it has no answers."""
     run = read_run(entrant.directory, without=NOT_ASKED)
     if run.unanswered:
