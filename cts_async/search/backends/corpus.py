@@ -122,7 +122,7 @@ B: Final = 0.75
 TITLE_WEIGHT: Final = 2
 """A word of the title counts as often as this many words of the text."""
 _NO_TERM: Final = 0
-_FORMAT: Final = "2"
+_FORMAT: Final = "1"
 """Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
 _OFFSETS: Final = "offsets.npy"
 _NAMES: Final = "names.json"
