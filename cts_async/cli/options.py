@@ -472,7 +472,7 @@ class RunOptions(SearchOptions):
 def with_options(
     options: type[CommandOptions], config: type[Config], command: Callable[..., None]
 ) -> Callable[..., None]:
-    """Return `command` as typer wants it: with the options declared in a class, followed by its own.
+    """Return `command` as typer wants it: with its own options, then those declared in a class.
 
     Its first argument becomes the configuration that the options' values make.
     """
@@ -494,8 +494,8 @@ def with_options(
         values = {parameter.name: given.pop(parameter.name) for parameter in shared}
         command(read_config(config, values), **given)
 
-    run.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*shared, *own)}
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
     run.__doc__ = command.__doc__
     return run
 
