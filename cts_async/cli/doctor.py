@@ -13,8 +13,7 @@ from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
-    from cts_async.search.backends.base import EngineSpec, ReaderSpec
-    from cts_async.search.catalog import SearchCatalogue
+    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 PACKAGES = (
     "aiohttp",

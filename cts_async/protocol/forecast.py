@@ -43,7 +43,7 @@ from cts_async.protocol.results import HASHES, LatestLines, judged_mark
 from cts_async.protocol.run_files import PER_ITEM, judgments_path
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, language_of
-from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""

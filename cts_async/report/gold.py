@@ -186,10 +186,6 @@ def _share(part: float, whole: int) -> float | None:
 
 MOST_SUSPECTS = 10
 MOST_TERMS = 6
-SMOKE_TEST = (
-    "Smoke test: a role was played by the small embedded model. This gold shows that everything works; "
-    "it is no reference to score anybody by."
-)
 
 
 def print_gold(console: Console, summary: GoldSummary) -> None:

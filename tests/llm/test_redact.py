@@ -23,7 +23,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest
 from cts_async.llm.redact import WITHHELD, Redactor
-from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service, ask
+from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
 
 KEY = "bce-v3/ALTAK-9fK2/ab+cd==Zq7"
 
