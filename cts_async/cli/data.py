@@ -12,8 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.datasets.inspect import Contents

@@ -140,6 +140,17 @@ def print_plainly(console: Console, text: str) -> None:
     console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
+def print_closing(lines: Iterable[str], *, embedded: bool) -> None:
+    """Print the last lines of a command's results, which may be copied; a warning first if the embedded model played."""
+    from cts_async.report.results import SMOKE_TEST
+
+    console = Console()
+    if embedded:
+        console.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 class _Screen:
     """Redraws the progress in place."""
 

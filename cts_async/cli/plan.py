@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_notes
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 

@@ -40,7 +40,7 @@ from cts_async.protocol.run_files import STEPS, RunFiles
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Judgment, Nugget, Outcome
 from cts_async.safe_files import replace_file
-from cts_async.search.backends.index import default_cache_dir
+from cts_async.search.backends.corpus import default_cache_dir
 from cts_async.values import value
 
 Done = Callable[[tuple[Line, ...], bool], None]

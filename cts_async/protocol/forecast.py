@@ -38,7 +38,7 @@ from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
 from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
-from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""

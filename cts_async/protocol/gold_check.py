@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -410,7 +410,6 @@ class GoldForm:
     """
 
     sources: tuple[NumberedSource, ...]
-    name: ClassVar[str] = "gold"
 
     @property
     def json_schema(self) -> dict[str, Any]:

@@ -23,10 +23,6 @@ from cts_async.report.text import plain
 
 MOST_SUSPECTS = 10
 MOST_TERMS = 6
-SMOKE_TEST = (
-    "Smoke test: a role was played by the small embedded model. This gold shows that everything works; "
-    "it is no reference to score anybody by."
-)
 
 
 @dataclass(frozen=True, slots=True)

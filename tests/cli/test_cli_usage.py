@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 import cts_async
 from cts_async.cli.main import app, main
+from cts_async.cli.options import HEADINGS
 
 OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
@@ -45,6 +47,7 @@ COMMANDS = (
     *("data clariq figures", "data clariq questions", "data clariq documents", "data clariq need"),
     *("data mimics-duo tables", "data mimics-duo panes", "data mimics-duo rerank", "data mimics-duo ltr"),
 )
+GROUPED = ("run", "plan", "gold", "judge", "converse")
 GROUPS = ("", "corpus", "data", "data qulac", "data clariq", "data mimics-duo")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
@@ -100,6 +103,10 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     assert max(map(len, said.splitlines())) <= 80
     options = [line for line in said.splitlines() if line.startswith("  -")]
     assert not any("list[" in line for line in options), "what to give, not what Python makes of it"
+    if command in GROUPED:
+        headings = re.findall(r"^([A-Z][a-z ]+):$", said, re.MULTILINE)
+        assert [one for one in headings if one != "Arguments"] == [one for one in HEADINGS if one in headings]
+        assert said.count("\n  -h, --help ") == said.count("\n  --config ") == said.count("\n  --seed ") == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)
