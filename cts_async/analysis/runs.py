@@ -12,8 +12,7 @@ from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, answer_digest, checked_results, failed
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
-from cts_async.protocol.run_folders import TALK
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, TALK, results_of
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 

@@ -15,13 +15,16 @@ from cts_async.analysis.runs import FinishedRun, data_of, label_with_mark, read_
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.results import checked_results
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
-from cts_async.protocol.run_folders import (
-    Tell,
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    PER_ITEM,
+    RESULTS,
     is_conversation,
     is_gold_build,
     matching,
     paths_named,
+    results_of,
     without_conversations,
     without_gold_builds,
     without_reports,
@@ -32,6 +35,8 @@ NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query",
 """Texts that statistics of questions and answers do not need."""
 _TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 _IDENTITY: Final = ("name", "sha256", "gold_sha256")
+Tell = Callable[[str], None]
+"""Receives a remark that a reader of the numbers has to know."""
 _NO_RUN: Final = f"not a run directory: {MANIFEST} not found"
 
 

@@ -17,8 +17,14 @@ from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, results_of
-from cts_async.protocol.run_folders import is_conversation, is_gold_build, reopen_data
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    is_conversation,
+    is_gold_build,
+    reopen_data,
+    results_of,
+)
 from cts_async.records import Nugget
 from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.conversations import TalkReport, evaluate_held
