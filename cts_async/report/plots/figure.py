@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.resampling import Difference
+from cts_async.analysis.stats import Difference
 from cts_async.report.plots.style import LEGEND_WIDTH, columns, folded, shown
 from cts_async.report.tables import printable, with_interval
 

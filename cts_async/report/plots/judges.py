@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cts_async.analysis.agreement import Agreement, Robustness
+from cts_async.analysis.compare import Agreement, Robustness
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.ask_or_not import Calibration, Frontier, Point
-from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
+from cts_async.analysis.diagnose import BudgetDiagnosis, Calibration, Frontier, Point, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
 from cts_async.analysis.stats import wilson
 from cts_async.report.plots.figure import (
