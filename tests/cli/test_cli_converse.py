@@ -7,14 +7,13 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_provider import Remote, provider_process
 from real_run import RealRun
 from talk_world import INTENTS, write_talk_world
-from typed_commands import Cts, typed
+from typed_commands import Cts
 
 from cts_async.engine.journal import read_jsonl
 
@@ -22,17 +21,15 @@ WORDS = ("converse", "--data", "talks.jsonl", "--all", "fake", "--corpus", "page
 SCHEMES = ("standard", "at-standard", "cot", "at-cot")
 
 
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    """`cts WORDS` in this process, in a folder of its own that has the small world."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> None:
     write_talk_world(tmp_path)
-    with typed(monkeypatch, capsys) as run:
-        yield run
 
 
-def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tmp_path: Path) -> None:
+def test_four_schemes_and_two_modes_are_one_command(
+    cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = cts(*WORDS, "--turns", "2")
     assert done.code == 0, done.err
     runs = sorted(path.name for path in (tmp_path / "runs").iterdir())

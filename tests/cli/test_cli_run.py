@@ -141,13 +141,18 @@ def local_model_missing() -> str:
 
 @pytest.mark.skipif(bool(local_model_missing()), reason=local_model_missing())
 def test_embedded_model_plays_every_role_and_its_run_is_resumed_for_nothing(tmp_path: Path) -> None:
-    """One turn of the agent is its answer; each costs seconds."""
-    command = ["run", "--limit", "1", "--no-orig", "--max-turns", "1", "-q", "--runs-dir", "kept"]
+    """One turn of the agent is its answer; each token costs 10 ms."""
+    nugget = {"id": "N1", "text": "The ferry leaves at nine.", "weight": 3}
+    query = {"id": "q1", "fused_query": "winter ferry times", "blurred_query": "ferry times"}
+    (tmp_path / "q.jsonl").write_text(json.dumps({**query, "nuggets": [nugget]}))
+    page = {"id": "d", "url": "https://a.example/", "title": "Ferry", "text": nugget["text"]}
+    (tmp_path / "d.jsonl").write_text(json.dumps(page))
+    command = ["run", "--data", "q.jsonl", "--corpus", "d.jsonl", "--no-orig", "--max-turns", "1", "-q"]
     variables = {name: os.environ[name] for name in ("CTS_LOCAL_MODEL",) if name in os.environ}
     done = cts_in(tmp_path, *command, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Smoke test" in done.stdout
-    run = tmp_path / "kept" / "sample-local-k1"
+    run = tmp_path / "runs" / "q-local-k1"
     summary = json.loads((run / "summary.json").read_text())
     assert summary["smoke_test"] is True
     scored = asdict(score_file(run / "results.jsonl"))
