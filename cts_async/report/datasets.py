@@ -18,7 +18,7 @@ from cts_async.errors import InputError
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.text import plain
 from cts_async.search.backends.base import Page
-from cts_async.search.backends.index import parse_document
+from cts_async.search.backends.corpus import parse_document
 from cts_async.search.rankers import Ranked
 
 # Kinds of datasets, contents and items. All text is untrusted and printed without control characters.

@@ -15,9 +15,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from cts_async.report.live import Lane, LiveFile, LivePart
-from cts_async.report.live_words import duration, efforts, labels, mean_of, number, state_of
+from cts_async.report.live_words import efforts, labels, mean_of, number, state_of
 from cts_async.report.live_workers import worker_section
-from cts_async.report.text import plain
+from cts_async.report.text import duration, plain
 from cts_async.report.workers import workers_of
 
 T = TypeVar("T")

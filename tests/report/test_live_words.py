@@ -6,17 +6,8 @@ import pytest
 from made_live import lane, live, part, scored
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live_words import (
-    duration,
-    labels,
-    line_of,
-    lines_of,
-    mean_of,
-    notable,
-    number,
-    short,
-    state_of,
-)
+from cts_async.report.live_words import labels, line_of, lines_of, mean_of, notable, number, short, state_of
+from cts_async.report.text import duration
 
 
 def test_line_shows_progress_effort_and_time_left() -> None:
