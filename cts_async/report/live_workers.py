@@ -8,8 +8,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from cts_async.report.live import LiveCluster, LiveWorker
-from cts_async.report.live_words import number
+from cts_async.report.live import LiveCluster, LiveWorker, number
 from cts_async.report.text import plain
 from cts_async.report.workers import is_silent, one_by_one, worker_state, workers_line, workers_of
 
