@@ -200,7 +200,7 @@ def process_exists(pid: int) -> bool:
     return True
 
 
-def number(value: float) -> str:
+def compact(value: float) -> str:
     """In full below 10,000, else `short`."""
     return f"{value:,.0f}" if value < 9_999.5 else short(value)
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import Lane, LiveFile, LivePart, number, short
+from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
 from cts_async.report.live_workers import worker_section
 from cts_async.report.text import duration, plain
 from cts_async.report.workers import worker_count, worker_lines, workers_of
@@ -324,7 +324,7 @@ def _lanes(lanes: Sequence[Lane], width: int) -> list[Text]:
 
 
 def _of_allowed(amount: float, allowed: float | None) -> str:
-    return number(amount) if allowed is None else f"{number(amount)}/{number(allowed)}"
+    return compact(amount) if allowed is None else f"{number(amount)}/{number(allowed)}"
 
 
 def _totals(live: LiveFile, width: int) -> list[Text]:

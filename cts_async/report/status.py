@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 from cts_async.engine.journal import record_at
 from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
 from cts_async.errors import InputError
-from cts_async.protocol.judge_plan import SYSTEMS
+from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, results_of
 from cts_async.protocol.run_folders import manifest_of, paths_named

@@ -11,7 +11,7 @@ from made_live import cluster, lane, live, part, scored, worker
 from rich.console import Console
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import LiveFile, number, short
+from cts_async.report.live import LiveFile, compact, short
 from cts_async.report.live_screen import LiveScreen, labels, line_of, lines_of, mean_of, notable, state_of
 
 
@@ -320,7 +320,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
 
 
 def test_small_numbers_are_written_in_full() -> None:
-    assert [number(value) for value in (0, 1180, 9_999.4, 9_999.6)] == ["0", "1,180", "9,999", "10k"]
+    assert [compact(value) for value in (0, 1180, 9_999.4, 9_999.6)] == ["0", "1,180", "9,999", "10k"]
 
 
 def test_labels_drop_common_words() -> None:
