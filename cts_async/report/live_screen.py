@@ -109,7 +109,7 @@ def lines_of(live: LiveFile) -> Iterator[str]:
 
 
 def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
-    return f"{number(amount)} {what}/min" + ("" if allowed is None else f" of {number(allowed)}")
+    return f"{compact(amount)} {what}/min" + ("" if allowed is None else f" of {compact(allowed)}")
 
 
 def _left(seconds: float | None) -> str:
@@ -324,7 +324,7 @@ def _lanes(lanes: Sequence[Lane], width: int) -> list[Text]:
 
 
 def _of_allowed(amount: float, allowed: float | None) -> str:
-    return compact(amount) if allowed is None else f"{number(amount)}/{number(allowed)}"
+    return compact(amount) if allowed is None else f"{compact(amount)}/{compact(allowed)}"
 
 
 def _totals(live: LiveFile, width: int) -> list[Text]:
