@@ -133,6 +133,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
     """Check the key and the address of every model, all hosts at the same time."""
     from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
+    from cts_async.llm.catalog import missing_key
 
     specs: dict[str, ModelSpec] = {}
     for name in catalogue.models:
@@ -143,7 +144,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
     remote = [spec for spec in specs.values() if not spec.embedded]
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
-        variable = catalogue.missing_variable(spec, environ)
+        variable = missing_key(spec, environ)
         key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
         ready = None if variable or not reachable else True
