@@ -132,8 +132,6 @@ def test_types_are_split_at_usual_separators(write: Write) -> None:
         ("question,type\n", "contains no labels"),
     ],
 )
-def test_invalid_labels_are_located(
-    write: Write, text: str, problem: str
-) -> None:
+def test_invalid_labels_are_located(write: Write, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read_type_labels(write("types.csv", text), TYPES)
