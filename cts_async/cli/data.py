@@ -149,6 +149,7 @@ def validate(
     Example: cts data validate documents.jsonl --as corpus
     """
     from cts_async.errors import UsageError
+    from cts_async.report.datasets import fact_lines
     from cts_async.report.text import plain
 
     if kind is not None and gold is not None:
@@ -157,7 +158,7 @@ def validate(
     if as_json:
         print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
         return
-    facts = "; ".join(fact.text for fact in contents.facts if not fact.detail)
+    facts = "; ".join(f"{name}: {value}" for name, value in fact_lines(contents))
     typer.echo(plain(f"{spec}: sound. {facts}"))
     print_notes(contents.notes)
 
@@ -195,12 +196,12 @@ def convert(
     Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
     """
     from cts_async.datasets.inspect import convert as write
-    from cts_async.datasets.inspect import counted, open_to_inspect
+    from cts_async.datasets.inspect import open_to_inspect
     from cts_async.report.text import plain
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)
-    what = counted(n, "pane" if found.dataset is None else "instance")
-    typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
+    what = "panes" if found.dataset is None else "instances"
+    typer.echo(plain(f"{to}: {n:,} {what} from {spec}"), err=True)
     if found.dataset is not None:
         print_notes(found.dataset.notes)
