@@ -26,8 +26,7 @@ import anyio
 
 from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import SHORT_PAUSE_S
-from cts_async.engine.meters import MARGIN_S
-from cts_async.engine.ratelimit import Quotas
+from cts_async.engine.ratelimit import MARGIN_S, Quotas
 from cts_async.values import value
 
 HOLD_S: Final = 1.0

@@ -36,8 +36,7 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import AgentPrompt, Instance
 from cts_async.search.backends.addresses import AllowList
-from cts_async.search.backends.base import EngineSpec, ReaderSpec
-from cts_async.search.catalog import SearchCatalogue, load_search
+from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8

@@ -44,8 +44,8 @@ from cts_async.llm.parsing import QuestionList
 from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
-from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service
-from cts_async.search.backends.endpoint import ask as ask_service
+from cts_async.search.backends.services import SEARCH_REFUSALS, Service
+from cts_async.search.backends.services import ask as ask_service
 
 T = TypeVar("T")
 KEY = "sk-very-secret-0123456789"
