@@ -329,21 +329,18 @@ def test_a_new_connection_is_tried_once(run: Callable[[Awaitable[T]], T]) -> Non
         (b"Keep-Alive: max=100\r\n", 4.1, 2),
     ],
 )
-def test_a_connection_is_used_again_while_its_server_keeps_it(
+async def test_a_connection_is_used_again_while_its_server_keeps_it(
     monkeypatch: pytest.MonkeyPatch, says: bytes, idle_s: float, connections: int
 ) -> None:
     answer = OK.replace(b"Content-Length", says + b"Content-Length")
     server = Server(answer, answer, then_close=False)
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with exchange(server) as to:
-            await to.send(b"", b"body", 5.0)
-            now = loop.time()
-            monkeypatch.setattr(loop, "time", lambda: now + idle_s)
-            await to.send(b"", b"body", 5.0)
-
-    asyncio.run(main())
+    loop = asyncio.get_running_loop()
+    async with exchange(server) as to:
+        await to.send(b"", b"body", 5.0)
+        now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now + idle_s)
+        await to.send(b"", b"body", 5.0)
     assert server.connections == connections
 
 
