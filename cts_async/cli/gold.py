@@ -13,7 +13,7 @@ from cts_async.config import GoldConfig
 from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
-    from cts_async.protocol.gold.build import GoldPlan
+    from cts_async.protocol.gold import GoldPlan
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -53,7 +53,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
 
     from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold.build import build_gold, plan_gold
+    from cts_async.protocol.gold import build_gold, plan_gold
     from cts_async.report.gold import print_gold, summarise_gold, write_gold_summary
     from cts_async.report.progress import RunGroup
 
@@ -79,7 +79,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     else:
         print_gold(Console(), summary)
         lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
-        if summary.per_intent:
+        if summary.values["n_done"]:
             next_step = f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL
             lines = [f"Gold: {config.out}", *lines, next_step]
         print_closing(lines, embedded=plan.embedded)

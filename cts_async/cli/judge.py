@@ -16,7 +16,7 @@ from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.cli.drive import RunOnCluster
-    from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.protocol.rejudge import JudgePlan
     from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
@@ -116,8 +116,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast_judging
-    from cts_async.protocol.judge_plan import plan_judging
+    from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
@@ -133,8 +132,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
     from cts_async.cli.drive import conclude, drive, print_closing
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.protocol.rejudge import run_judging
+    from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.results import print_judged
     from cts_async.report.summary import write_summary
 
@@ -159,8 +157,10 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     else:
         print_judged(Console(), summaries, plan.judges)
         repeats, embedded = plan.repeats, any(summary.manifest.get("embedded") for summary in summaries)
-        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers repeat others: {plan.n_saved:,} calls saved."
-        print_closing([saved] if plan.n_saved else [], embedded=plan.embedded or embedded)
+        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers repeat others and took no calls."
+        print_closing(
+            [saved] if plan.specs and repeats.n_repeated else [], embedded=plan.embedded or embedded
+        )
     failed = any(
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )

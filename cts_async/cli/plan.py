@@ -21,8 +21,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast
-    from cts_async.protocol.past_usage import observe
+    from cts_async.protocol.forecast import forecast, observe
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast

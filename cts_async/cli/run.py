@@ -108,8 +108,8 @@ def _tools(search: SearchPlan) -> str:
 
 def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
-    from cts_async.protocol.past_usage import observe
-    from cts_async.report.forecast import compare
+    from cts_async.protocol.forecast import observe
+    from cts_async.report.forecast import comparison_line
 
     last = list(plan.systems.values())[-1]
     lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}"]
@@ -120,6 +120,6 @@ def _next_steps(plan: Plan) -> list[str]:
     elif not plan.config.no_judge:
         lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
-    if comparison := compare(plan, runs):
-        lines.append(comparison.line())
+    if line := comparison_line(plan, runs):
+        lines.append(line)
     return lines

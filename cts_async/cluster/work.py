@@ -29,10 +29,10 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol import rejudge
 from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.judge import LEXICAL, Judge
-from cts_async.protocol.judge_plan import JudgePlan, width_of
 from cts_async.protocol.pipeline import Cast
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.rejudge import JudgePlan, width_of
 from cts_async.protocol.resources import LaneOf, Resources, instances_in_flight, open_resources
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left

@@ -210,7 +210,9 @@ class ResultColumns:
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
-        self.tools = ToolHealth.total(compress(tools.values(), np.isin(list(tools), rows)))
+        # With an empty list, which is one of floats, `isin` would copy and sort all rows.
+        counted = np.isin(np.fromiter(tools, np.int64), rows)
+        self.tools = ToolHealth.total(compress(tools.values(), counted))
         self.failed: Array = np.isin(rows, _array(failures))
         counting = np.isin(_array(failures), rows)
         self.failures: Array = _array(failed_at)[counting]

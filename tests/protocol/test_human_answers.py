@@ -19,9 +19,8 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.forecast import forecast
+from cts_async.protocol.forecast import forecast, observe
 from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised, people_of
-from cts_async.protocol.past_usage import observe
 from cts_async.protocol.plan import Plan, make_plan
 
 QULAC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "qulac.json"
