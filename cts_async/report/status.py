@@ -17,9 +17,9 @@ from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
-from cts_async.report.live_words import SMOKE_TEST
+from cts_async.report.live_screen import SMOKE_TEST
 from cts_async.report.pace import RunningMean
-from cts_async.report.result_columns import ResultColumns
+from cts_async.report.summary import ResultColumns
 from cts_async.report.text import duration
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]
