@@ -120,7 +120,7 @@ def show(
         print_item(console, item)
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What a file may be besides a dataset."""
 
     GOLD = "gold"
@@ -135,7 +135,7 @@ class Kind(StrEnum):
 def validate(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
     gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
-    kind: Annotated[Kind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
+    kind: Annotated[FileKind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -163,11 +163,11 @@ def validate(
     print_notes(contents.notes)
 
 
-def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
+def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
-    if kind is Kind.CORPUS:
+    if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
         return FILE_READERS[kind](spec, fields)

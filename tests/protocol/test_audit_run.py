@@ -284,7 +284,7 @@ def test_damaged_lines_are_noted_and_repeated_steps_count(run: Path) -> None:
     path.write_bytes(b"".join([*lines, again]))
     audit = audit_run(run)
     assert audit.held
-    assert f"2 damaged lines (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
+    assert f"damaged lines: 2 (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
 
 
 def test_repeated_step_with_another_reply_is_held(run: Path) -> None:
