@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lxml import html
 
 import cts_async.report.html as package
-from cts_async.report.html.element import Program, element, rendered, said
+from cts_async.report.html import Program, element, rendered, said
 from cts_async.report.html.report import MAX_POINTS, numbers_of, own_text, script_json
 from cts_async.report.plots import Figure
 from cts_async.report.text import visible
@@ -81,13 +81,13 @@ def test_a_parser_finds_the_text_and_the_attribute_that_were_put_in(text: str, t
 
 
 def test_no_string_in_the_package_makes_markup_of_its_own() -> None:
-    """A tag in a string outside element.py would be a way around the escaping."""
+    """A tag in a string outside the elements would be a way around the escaping."""
     for path in Path(package.__path__[0]).glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
         docstrings = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}
         markup = {text for text in texts if re.search(r"<[\w!/]", text) and text not in docstrings}
-        assert path.name == "element.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (
+        assert path.name == "__init__.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (
             path,
             markup,
         )

@@ -16,7 +16,6 @@ from lxml import html
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError, StorageFull, UsageError
-from cts_async.report.html import report
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import ReportOptions, make_report
 from cts_async.report.viewer.run import find_places
@@ -130,7 +129,7 @@ def test_page_opens_instance_with_conversation_and_nuggets(page: Any) -> None:
     assert text(loss[0]) == "greatest loss, lowest score 0.0, −100.0 over orig ferry times"
     assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
     assert [mark.text for mark in loss.iterfind(".//mark")] == ["冬季"]
-    assert "The first 2,000 of 2,500 characters." in text(loss)
+    assert "… (2,500 characters)" in text(loss)
     assert [[text(cell) for cell in row] for row in loss.iterfind(".//tbody/tr")] == [
         ["N1", "1", "-", "○ none", "○ none"],
         ["N2", "1", "-", "○ none", "○ none"],
@@ -300,13 +299,13 @@ def test_invalid_or_mixed_runs_are_refused(runs: Path, tmp_path: Path) -> None:
 
 
 def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(page: report.Page) -> Iterator[str]:
+    def full(node: object) -> Iterator[str]:
         yield "half a page"
         raise OSError(28, "No space left on device")
 
     old = tmp_path / "page.html"
     old.write_text("the old one")
-    monkeypatch.setattr("cts_async.report.html.report.document", full)
+    monkeypatch.setattr("cts_async.report.html.report.rendered", full)
     with pytest.raises(StorageFull, match="No space left"):
         reported(runs, out=old)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "the old one")]
