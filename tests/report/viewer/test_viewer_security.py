@@ -221,13 +221,6 @@ def test_malformed_request_is_refused_and_not_logged(
     assert (caplog.records, capfd.readouterr().err) == ([], "")
 
 
-def test_part_with_a_long_name_is_served(folder: Path) -> None:
-    (folder / "made-orig" / "steps.jsonl").write_text('{"instance": "a"}\n')
-    with viewer(folder) as asker:
-        answer = asker.api("text", run="made-orig", at=0, part=f"lexical/9/{'想' * 5_900}")
-    assert (answer.status, answer.json) == (404, {"error": "this journal line has no such text"})
-
-
 def step(instance: str, text: str) -> str:
     record = {"key": "0" * 32, "ok": True, "instance": instance, "step": "search/turn/1"}
     return json.dumps({**record, "response": {"text": text}}) + "\n"
@@ -341,8 +334,8 @@ def test_large_answers_to_slow_clients_are_limited(tmp_path: Path) -> None:
     """The kernel holds some of what is sent on; 16 MB are more than that."""
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     text = "long" * (4 << 20)
-    (run / "steps.jsonl").write_text(step("a", text))
-    asked = f"/api/text?run={run.name}&at=0&part=text"
+    (run / "steps.jsonl").write_text(step("a", f"<answer>{text}</answer>"))
+    asked = f"/api/text?run={run.name}&id=a&n=1"
     with viewer(tmp_path) as asker, patch.object(app, "MAX_LARGE", 1):
         assert asker.send("HEAD", asked).headers["Content-Length"] == str(len(text))
         with socket.create_connection(("127.0.0.1", asker.port)) as slow:
@@ -379,7 +372,6 @@ CALLS = (
     '<tool_call>{"name":"visit","arguments":{"url":["http://a/"],"goal":"g"}}</tool_call>'
 )
 DEEP: Any = json.loads('{"a":' * 300 + "1" + "}" * 300)
-PARTS = ("text", "hits", "reading", "evidence", "lexical/20/x", "thought/1", "answer", "demand", "reasoning")
 STEPS = (
     *("search/turn/{}", "search/tool/{}.1/query/1", "search/tool/{}.2/page/1", "visit/{}.2/1"),
     *("search/told/{}", "search/tool/{}.1", "clarify"),
@@ -497,8 +489,8 @@ def test_a_run_of_nonsense_is_answered_or_refused(seed: int) -> None:
                     with suppress(Refused):
                         said = answer({"run": "r", "id": id, **more})
                         assert isinstance(said, bytes) or orjson.dumps(said), name
-        for part in PARTS:
+        for n in range(1, 9):
             with suppress(Refused):
-                assert isinstance(answers.text({"run": "r", "at": "0", "part": part}), str)
+                assert isinstance(answers.text({"run": "r", "id": "a", "n": str(n)}), str)
         with suppress(Refused):
             assert all(line.endswith(b"\n") for line in answers.download({"run": "r", "id": "a"})[1])
