@@ -126,25 +126,21 @@ def main() -> None:
     except _UsageProblem as error:
         _exit_misused(error)
     except CTSError as error:
-        _exit(error)
+        _exit_expected(error)
     except KeyboardInterrupt:
         print(f"cts: interrupted; {_after_interrupt()}", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
-        expected = [error for error in errors if isinstance(error, CTSError)]
-        file_errors = [error for error in errors if isinstance(error, OSError) and _is_file_error(error)]
-        if len(expected) + len(file_errors) < len(errors):
+        if not all(isinstance(error, CTSError) or _is_file_error(error) for error in errors):
             raise
-        if file_errors:
-            _exit_file_error(file_errors[0])
-        _exit(expected[0])
+        _exit_expected(next(filter(_is_file_error, errors), errors[0]))
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
         if not _is_file_error(error):
             raise
-        _exit_file_error(error)
+        _exit_expected(error)
 
 
 def _exit_misused(error: typer.BadParameter) -> None:
@@ -161,24 +157,29 @@ def _exit_misused(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _is_file_error(error: OSError) -> bool:
+def _is_file_error(error: BaseException) -> bool:
     """True for an error about a file of the user's: it has a path, or the disk is full, or too many files are open."""
+    if not isinstance(error, OSError):
+        return False
     return error.filename is not None or error.errno in DISK_FULL | _TOO_MANY_FILES
 
 
-def _exit_file_error(error: OSError) -> None:
-    if error.errno in _TOO_MANY_FILES:
-        _exit(UsageError(f"too many open files; {MORE_FILES}"))
-    if error.errno not in DISK_FULL:
-        _exit(UsageError(f"{error.filename}: {error.strerror}"))
-    if error.filename is None:
-        discard_stdout()
-    _exit(write_error(error.filename or "standard output, or a file", error))
-
-
-def _exit(error: CTSError) -> None:
+def _exit_expected(error: BaseException) -> None:
+    """Print an error of ours, or about a file of the user's, in one line, and exit with its code."""
+    if isinstance(error, OSError):
+        if error.errno in DISK_FULL and error.filename is None:
+            discard_stdout()
+        error = _translated(error)
     print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
-    sys.exit(error.exit_code)
+    sys.exit(error.exit_code if isinstance(error, CTSError) else EXIT_USAGE)
+
+
+def _translated(error: OSError) -> CTSError:
+    if error.errno in _TOO_MANY_FILES:
+        return UsageError(f"too many open files; {MORE_FILES}")
+    if error.errno in DISK_FULL:
+        return write_error(error.filename or "standard output, or a file", error)
+    return UsageError(f"{error.filename}: {error.strerror}")
 
 
 def _after_interrupt() -> str:

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from fake_provider import Remote
 from gold_world import QUERIES, lines_of, write_world
-from typed_commands import Cts, typed
-
-
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    """`cts WORDS` in this process, in a folder of its own."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-    with typed(monkeypatch, capsys) as run:
-        yield run
-
+from typed_commands import Cts
 
 GOLD = (
     "gold",

@@ -14,15 +14,13 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.report.all_tables import Group, Grouped, named_runs, smoke_test
-from cts_async.report.comparison_tables import headline
-from cts_async.report.gathered import Gathered, OpenedRun
+from cts_async.report.comparison import headline
+from cts_async.report.gathered import Gathered, Group, Grouped, OpenedRun, named_runs, smoke_test
 from cts_async.report.html import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
-from cts_async.report.table_files import best_cells
-from cts_async.report.tables import Column, DataTable, Row, Show, written_rows
+from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
 from cts_async.safe_files import atomic_writer
 
 DOCTYPE: Final = "<!doctype html>\n"

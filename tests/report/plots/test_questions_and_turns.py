@@ -11,9 +11,8 @@ from made_figures import named, traces
 from made_runs import Row, made_run
 from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
-from cts_async.analysis.ask_or_not import Frontier, Point
-from cts_async.analysis.resampling import Difference
-from cts_async.analysis.stats import wilson
+from cts_async.analysis.diagnose import Frontier, Point
+from cts_async.analysis.stats import Difference, wilson
 from cts_async.analysis.turn_retrieval import TurnRetrieval, retrieve_turns
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures

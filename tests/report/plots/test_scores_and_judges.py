@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_figures import drawn, named, three_runs, traces
 from made_runs import Row, made_run
 
-from cts_async.analysis.resampling import Difference
+from cts_async.analysis.stats import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Drawn, Figure, Material, figures
 from cts_async.report.plots.figure import Scored, means_with_intervals, versus
