@@ -139,16 +139,6 @@ def test_its_events_are_the_agents_own(tmp_path: Path, lines: list[str], limits:
             assert event["request"] == turn.request
 
 
-def test_a_search_shows_its_hits_and_where_they_are(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, search("ferry", "broken"), ANSWER)
-    with viewer(tmp_path) as asker:
-        _, found, lost, *_ = told(asker, run)
-    assert (found["kind"], found["request"], found["failed"]) == ("search", "ferry", "")
-    assert "1. [Ferry](https://a.example/1)\nabout ferry" in found["text"]
-    assert found["sources"] == [{"url": "https://a.example/1", "title": "Ferry"}]
-    assert (lost["request"], lost["text"], lost["failed"]) == ("broken", "", "the index is gone")
-
-
 def test_a_visit_shows_the_page_and_what_was_read_of_it(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, visit("https://a.example/1", "https://a.example/missing"), ANSWER)
     with viewer(tmp_path) as asker:
@@ -187,13 +177,6 @@ def test_long_text_is_cut_and_available_in_full(tmp_path: Path) -> None:
         for event in told(asker, run):
             same = asker.api("text", run=run.name, id="s1", n=event["n"])
             assert same.body.decode()[:4_000] == event["text"]
-
-
-def test_length_counts_utf_16_units(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
-    with viewer(tmp_path) as asker:
-        (event,) = told(asker, run)
-    assert (len(event["text"]), event["length"]) == (4_000, 10_000)
 
 
 def test_unknown_event_or_line_is_refused(tmp_path: Path) -> None:
