@@ -7,19 +7,27 @@ and answers with what stands there; the judge counts words. `example-small` asks
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from fake_roles import chance, field_of, role_of
-from played_runs import play, write_models
 
 from cts_async.config import RunConfig
+from cts_async.engine.events import Events, Usage
 from cts_async.errors import RejectedError
-from cts_async.llm.messages import Message
+from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.client import Client
+from cts_async.llm.messages import ChatRequest, Message, Reply
 from cts_async.protocol.lexical import lexical_coverage
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import run_plan
+from cts_async.report.summary import summarise_run, write_summary
 
 LARGE, SMALL, SUPPORT = "example-large", "example-small", "example"
 N = 14
@@ -106,3 +114,39 @@ def _judge(model: str, asked: str) -> str:
 
 def _kinder(label: str, of: str) -> str:
     return {"none": "partial", "partial": "full"}.get(label, label) if chance(of) < 0.25 else label
+
+
+# --- Runs of the real pipeline over models that are a function -------------------------------------------
+
+Say = Callable[[str, Sequence[Message]], str]
+"""What the model of that name says in a conversation; raises a StepError where it fails."""
+
+
+def write_models(folder: Path, names: Sequence[str]) -> Path:
+    """A cts.toml with these models, all at a price; nobody is at their address."""
+    config = folder / "cts.toml"
+    config.write_text(
+        "".join(
+            f'[models.{name}]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "{name}"\n'
+            "input_usd_per_mtok = 2.0\noutput_usd_per_mtok = 8.0\n"
+            for name in names
+        )
+    )
+    return config
+
+
+def play(config: RunConfig, say: Say) -> list[Path]:
+    """Play a run to its end; give its directories, each with a summary."""
+
+    async def chat(self: Client, spec: Any, request: ChatRequest) -> Reply:
+        text = say(spec.name, request.messages)
+        heard = sum(len(message["content"]) for message in request.messages)
+        return Reply(text, spec.model, "stop", Usage(heard // 4, len(text) // 4 + 1))
+
+    with patch.object(Client, "chat", chat):
+        plan = make_plan(config, load_catalogue(config.config_file), {})
+        asyncio.run(run_plan(plan, {}, Events()))
+    directories = list(plan.systems.values())
+    for directory in directories:
+        write_summary(summarise_run(directory))
+    return directories
