@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.cluster.leases import MAX_DEATHS, Leases
-from cts_async.cluster.messages import Task
+from cts_async.cluster.work import Task
 from cts_async.errors import RunStopped
 
 

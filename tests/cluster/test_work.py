@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cts_async.cluster.messages import Line, Task
 from fake_provider import FakeProvider, Settings
 
-from cts_async.cluster.messages import Line, Task
 from cts_async.cluster.work import CampaignWork, JudgingWork, NeededFile, Work, campaign_tasks, judging_tasks
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
