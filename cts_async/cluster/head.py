@@ -19,7 +19,7 @@ from cts_async import __version__
 from cts_async.cluster.leases import Leases
 from cts_async.cluster.limits import Grant, Limits, WorkerShare, open_limits
 from cts_async.cluster.work import CampaignWork, JudgingWork, Task, Work, campaign_tasks, judging_tasks
-from cts_async.cluster.worker import NEWS_BYTES, Answers, Begun, Ended, Lookup, News, Record, Setup, Turn
+from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import (
@@ -75,7 +75,7 @@ class WorkerLink(Protocol):
 
     async def turn(self, turn: Turn) -> News: ...
 
-    def give(self, answers: Answers) -> None:
+    def give(self, replies: Replies) -> None:
         """Send answers without waiting, besides the turns."""
 
     def kill(self) -> None:
@@ -175,7 +175,7 @@ class _Member:
         state: WorkerState = "working" if n else "idle"
         self.status = replace(self.status, state=state, in_hand=n, ended=self.status.ended + ended)
 
-    def take_answers(self) -> Answers:
+    def take_replies(self) -> Replies:
         """Everything that is not sent yet."""
         if self._giving:
             self._giving.cancel()
@@ -184,7 +184,7 @@ class _Member:
         for answer in answers.values():
             if isinstance(answer, Grant):
                 answer.at -= self._heard_at
-        return Answers(self._news, answers)
+        return Replies(self._news, answers)
 
     def end(self, state: WorkerState, note: str = "") -> None:
         self.status = replace(self.status, state=state, note=note, in_hand=0)
@@ -201,7 +201,7 @@ class _Member:
 
     def _give(self) -> None:
         if self.link and self.answers:
-            self.link.give(self.take_answers())
+            self.link.give(self.take_replies())
 
 
 class Head:
@@ -378,9 +378,9 @@ class Head:
             number, step = member.lookups.popleft()
             line = member.answers[number] = self._journals[step.journal].raw(step.key)
             size += len(line or b"")
-        answers = member.take_answers()
+        replies = member.take_replies()
         if self._ending:
-            return Turn(answers, (), _first_line(self._stopped) if self._stopped else "", last=True)
+            return Turn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
         tasks = [task for leases in self._streams for task in leases.deal(member.name)]
         for leases in self._streams:
             if leases.failure:
@@ -389,7 +389,7 @@ class Head:
             if group not in self._begun:
                 self._begun.add(group)
                 self._events.emit(GroupBegan(group))
-        return Turn(answers, tuple(tasks))
+        return Turn(replies, tuple(tasks))
 
     async def _take(self, member: _Member, news: News) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""

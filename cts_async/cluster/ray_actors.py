@@ -22,7 +22,7 @@ from ray.exceptions import ActorDiedError, RayActorError, RayError, RayTaskError
 from cts_async import __version__
 from cts_async.cluster.head import WorkerLost, WorkerSilent
 from cts_async.cluster.work import NeededFile
-from cts_async.cluster.worker import Answers, Begun, News, Setup, Turn, Worker
+from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
 from cts_async.engine.processes import collect_seldom
 
 _RAY: Any = ray
@@ -88,10 +88,10 @@ class RayWorkerLink:
         packed = pickle.dumps(turn, protocol=5)
         return cast(News, pickle.loads(await _call(self._actor.turn, packed, limit_s=CALL_S)))
 
-    def give(self, answers: Answers) -> None:
+    def give(self, replies: Replies) -> None:
         # Nobody waits for this: where it fails, the turn under way fails, too.
         with suppress(RayError, ConnectionError):
-            self._actor.give.remote(pickle.dumps(answers, protocol=5))
+            self._actor.give.remote(pickle.dumps(replies, protocol=5))
 
     def kill(self) -> None:
         if ray.is_initialized():

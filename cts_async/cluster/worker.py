@@ -123,8 +123,8 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """Answers to requests, by number."""
+class Replies:
+    """Replies to requests, by number."""
 
     news: int
     """The number of the last news that the head had from the worker: grants are dated from their arrival."""
@@ -135,7 +135,7 @@ class Answers:
 class Turn:
     """What the head gives a worker."""
 
-    answers: Answers
+    replies: Replies
     tasks: tuple[Task, ...] = ()
     stop: str = ""
     """Why no new request is to be sent; "" to go on."""
@@ -206,9 +206,9 @@ class Worker:
         where = socket.gethostname(), os.getpid(), __version__
         return Begun(*where, in_flight, tuple(self._accounts), self._refused)
 
-    def give(self, answers: Answers) -> None:
+    def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
-        self.requests.answer(answers.by_number, self._sent_at.get(answers.news, -inf))
+        self.requests.answer(replies.by_number, self._sent_at.get(replies.news, -inf))
 
     async def turn(self, turn: Turn) -> News:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
@@ -284,7 +284,7 @@ class Worker:
         return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
 
     def _take(self, turn: Turn) -> None:
-        self.give(turn.answers)
+        self.give(turn.replies)
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:

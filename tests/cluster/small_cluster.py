@@ -22,7 +22,7 @@ from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
 from cts_async.cluster.work import Bench, Line, NeededFile, Task
-from cts_async.cluster.worker import Answers, Begun, News, Setup, Turn, Worker
+from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
 from cts_async.engine.events import Cost, Event, Events, Usage
@@ -180,9 +180,9 @@ class Link:
         self.turns += 1
         return await self._living(self._turn(turn))
 
-    def give(self, answers: Answers) -> None:
+    def give(self, replies: Replies) -> None:
         if not self.hangs:
-            asyncio.get_running_loop().call_later(self._delay_s(), self.worker.give, _travelled(answers))
+            asyncio.get_running_loop().call_later(self._delay_s(), self.worker.give, _travelled(replies))
 
     def kill(self) -> None:
         self._dead.set()
