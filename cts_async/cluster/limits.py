@@ -24,8 +24,7 @@ from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
-from cts_async.engine.meters import MARGIN_S
-from cts_async.engine.ratelimit import Quotas
+from cts_async.engine.ratelimit import MARGIN_S, Quotas
 from cts_async.errors import RateLimited, RunStopped, TimedOut, TransientError
 from cts_async.values import value
 

@@ -24,17 +24,16 @@ from cts_async.engine.runner import Context
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.judge_plan import JudgePlan, width_of
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.rejudge import Verdict, judge_answer, line_of, verdicts_left
+from cts_async.protocol.rejudge import JudgePlan, Verdict, judge_answer, line_of, verdicts_left, width_of
 from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resources
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
 from cts_async.protocol.run_files import STEPS, RunFiles
 from cts_async.records import Instance
 from cts_async.safe_files import replace_file
-from cts_async.search.backends.index import default_cache_dir
+from cts_async.search.backends.corpus import default_cache_dir
 from cts_async.values import value
 
 LEAST_IN_FLIGHT: Final = 4

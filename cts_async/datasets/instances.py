@@ -142,21 +142,15 @@ def _pairs(path: Path, mapping: Mapping[str, str] | None) -> Iterator[_Pair]:
     for line, row in read_rows(path):
         pair_id = fields.identifier(row, line)
         first = first or (line, pair_id is not None)
-        if problem := _id_problem(pair_id, line, first, seen):
+        problem = ""
+        if first[1] != (pair_id is not None):
+            problem = f"unlike line {first[0]}: ids belong on all rows or none"
+        elif pair_id is not None and (earlier := earlier_line(seen, pair_id, line)) is not None:
+            problem = f"{short(pair_id)} is already used on line {earlier}"
+        if problem:
             raise InputError(path, problem, line=line, field=fields.name(row, "id", line) or "id")
         fused_query = fields.text(row, "fused_query", line)
         blurred_query = fields.text(row, "blurred_query", line)
         yield _Pair(pair_id, fused_query, blurred_query, reader.read(row, line) or ())
     if first is None:
         raise InputError(path, "contains no queries", field="fused_query")
-
-
-def _id_problem(id: str | None, line: int, first: tuple[int, bool], seen: dict[str, int]) -> str:
-    """Return what is wrong with an id (None: the row has none), "" if nothing is; `first`: line, has an id."""
-    first_line, expected = first
-    if expected and id is None:
-        return f"is missing, although line {first_line} has one: ids belong on all rows or none"
-    if not expected and id is not None:
-        return f"is given, although none is on line {first_line}: ids belong on all rows or none"
-    earlier = None if id is None else earlier_line(seen, id, line)
-    return "" if earlier is None else f"{short(id)} is already used on line {earlier}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import hashlib
-import re
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -133,19 +133,6 @@ TSV_SUFFIXES: Final = (".tsv",)
 JSONL_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
-class _Format(NamedTuple):
-    """A format of records: its name for errors, the delimiter, and the csv module's `quoting`."""
-
-    name: str
-    delimiter: str
-    quoting: Literal[0, 3]
-
-
-_COMMA: Final = _Format("CSV", ",", csv.QUOTE_MINIMAL)
-_TAB: Final = _Format("TSV", "\t", csv.QUOTE_MINIMAL)
-_TAB_UNQUOTED: Final = _Format("TSV", "\t", csv.QUOTE_NONE)
-
-
 def read_rows(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
     """Read a `.csv` file as CSV and any other as JSON Lines."""
     reader = read_csv if path.suffix.lower() in CSV_SUFFIXES else read_jsonl
@@ -176,38 +163,24 @@ def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> 
 def read_csv(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
     """Yield each record as strings by the header's names; columns without a name are left out.
 
-    A record's line number is that of its first line; quoted cells may span lines.
+    A record's line number is that of its first line; quoted cells may span lines. Columns without a name at the end of
+    the header may be present or absent in a row, but must be empty.
     """
-    records = _records(path, max_line_bytes, _COMMA)
-    header = _header(path, records)
-    for line, cells in records:
-        if len(cells) != len(header):
-            raise InputError(path, f"has {_cells(cells)} where the header has {len(header)}", line=line)
-        yield line, {name: cell for name, cell in zip(header, cells, strict=True) if name}
+    return _read_table(path, max_line_bytes, "CSV", ",", csv.QUOTE_MINIMAL)
 
 
 def read_tsv(path: Path, *, quoting: bool, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
     """Like `read_csv` for cells separated by tabs; with `quoting`, in double quotes as pandas writes them.
 
-    Without `quoting` a quote is an ordinary character, and a record is one line. Columns without a name at the end
-    of the header may be present or absent in a row, but must be empty.
+    Without `quoting` a quote is an ordinary character, and a record is one line.
     """
-    records = _records(path, max_line_bytes, _TAB if quoting else _TAB_UNQUOTED)
-    header = _header(path, records)
-    while not header[-1]:
-        header.pop()
-    width = len(header)
-    for line, cells in records:
-        if len(cells) < width or any(cells[width:]):
-            raise InputError(path, f"has {_cells(cells)} where the header names {width}", line=line)
-        yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name}
+    return _read_table(path, max_line_bytes, "TSV", "\t", csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE)
 
 
-def _cells(cells: list[str]) -> str:
-    return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-
-
-def _header(path: Path, records: Iterator[tuple[int, list[str]]]) -> list[str]:
+def _read_table(
+    path: Path, max_bytes: int, format: str, delimiter: str, quoting: Literal[0, 3]
+) -> Iterator[tuple[int, Row]]:
+    records = _records(path, max_bytes, format, delimiter, quoting)
     line, cells = next(records, (1, []))
     header = [name.strip() for name in cells]
     if not any(header):
@@ -215,23 +188,44 @@ def _header(path: Path, records: Iterator[tuple[int, list[str]]]) -> list[str]:
     for position, name in enumerate(header):
         if name and name in header[:position]:
             raise InputError(path, "occurs twice in the header", line=line, field=name)
-    return header
+    while not header[-1]:
+        header.pop()
+    width = len(header)
+    for line, cells in records:
+        if len(cells) < width or any(cells[width:]):
+            problem = f"has {len(cells)} cells where the header names {width}"
+            raise InputError(path, problem, line=line)
+        yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name}
 
 
-def _records(path: Path, max_bytes: int, form: _Format) -> Iterator[tuple[int, list[str]]]:
+def _records(
+    path: Path, max_bytes: int, format: str, delimiter: str, quoting: Literal[0, 3]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its first line, cells) of each record; a record is no longer than `max_bytes`."""
     # The csv module's limit on a cell is global to the process; here it is only ever increased.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
-    feed = _Feed(path, max_bytes, form.delimiter)
-    records = csv.reader(feed, strict=True, delimiter=form.delimiter, quoting=form.quoting)
+    start, size = 1, 0
+
+    def lines() -> Iterator[str]:
+        nonlocal size
+        for line in byte_lines(path, max_line_bytes=max_bytes):
+            size += len(line.raw)
+            if size > max_bytes:
+                problem = f"starts a record longer than {max_bytes} bytes; is a quote left open?"
+                raise InputError(path, problem, line=start)
+            yield decode(path, line)
+
+    records = csv.reader(lines(), strict=True, delimiter=delimiter, quoting=quoting)
     while True:
+        start, size = records.line_num + 1, 0
         try:
             cells = next(records, None)
         except csv.Error as error:
-            raise InputError(path, f"is not valid {form.name}: {_explain(error)}", line=feed.start) from None
+            raise InputError(path, f"is not valid {format}: {_explain(error)}", line=start) from None
         if cells is None:
             return
-        yield feed.start, cells
-        feed.between_records = True
+        if cells and not (len(cells) == 1 and cells[0].isspace()):  # not a blank line
+            yield start, cells
 
 
 def _explain(error: csv.Error) -> str:
@@ -242,44 +236,10 @@ def _explain(error: csv.Error) -> str:
     return str(error)
 
 
-class _Feed:
-    """The lines for csv.reader; knows where the current record began, and limits its size."""
-
-    def __init__(self, path: Path, max_bytes: int, delimiter: str) -> None:
-        self._path, self._max_bytes, self._delimiter = path, max_bytes, delimiter
-        self._lines = byte_lines(path, max_line_bytes=max_bytes)
-        self._size = 0
-        self.start = 1
-        self.between_records = True
-
-    def __iter__(self) -> _Feed:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        text = decode(self._path, line)
-        while self.between_records and self._blank(text):
-            line = next(self._lines)
-            text = decode(self._path, line)
-        if self.between_records:
-            self.start, self._size, self.between_records = line.number, 0, False
-        self._size += len(line.raw)
-        if self._size > self._max_bytes:
-            problem = f"starts a record longer than {self._max_bytes} bytes; is a quote left open?"
-            raise InputError(self._path, problem, line=self.start)
-        return text
-
-    def _blank(self, text: str) -> bool:
-        return not text.strip() and self._delimiter not in text  # a line of tabs is a row of empty cells
-
-
 # --- JSON files
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """The default limit of a file that is read into memory."""
-
-_TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*+")(\s*:)?|([{}])')
-"""A string, perhaps a key, or a brace: what matters for finding repeated keys."""
 
 
 def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES, advice: str = "") -> bytes:
@@ -303,7 +263,7 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES, advice: str = "")
 def parse_json(path: Path, raw: bytes) -> Any:
     """Parse `raw`, the content of `path`.
 
-    InputError with line and column for invalid JSON, and with line and field for a repeated key.
+    InputError with line and column for invalid JSON, and with the field for a repeated key.
     """
     try:
         value = orjson.loads(raw)
@@ -318,17 +278,11 @@ def parse_json(path: Path, raw: bytes) -> Any:
 
 def _refuse_repeated_keys(path: Path, raw: bytes) -> None:
     """Raise for a repeated key: parsers silently keep the last one, and a row would be lost."""
-    objects: list[set[bytes]] = []
-    for match in _TOKEN.finditer(raw):
-        key, colon, brace = match.groups()
-        if colon:
-            if b"\\" in key:
-                key = orjson.dumps(orjson.loads(key))  # one key can be escaped in several ways
-            if key in objects[-1]:
-                line = raw.count(b"\n", 0, match.start()) + 1
-                raise InputError(path, "the key is repeated", line=line, field=orjson.loads(key))
-            objects[-1].add(key)
-        elif brace == b"{":
-            objects.append(set())
-        elif brace == b"}":
-            objects.pop()
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            names = [name for name, _ in pairs]
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise InputError(path, "the key is repeated", field=repeated)
+
+    json.loads(raw, object_pairs_hook=check)  # the objects become None: only their keys matter

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -100,17 +101,12 @@ def _listed(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
 
 
 def _parsed(path: Path, name: str, text: str, line: int) -> list[object]:
-    value: object
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            value = ast.literal_eval(text)  # parses literals only, executes nothing
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            value = None
-    if not isinstance(value, list):
-        raise InputError(path, "begins like a list, but is not one", line=line, field=name)
-    return value
+    for parse in (orjson.loads, ast.literal_eval):  # the latter parses literals only, executes nothing
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = parse(text)
+            if isinstance(value, list):
+                return value
+    raise InputError(path, "begins like a list, but is not one", line=line, field=name)
 
 
 def _text(path: Path, name: str, value: object, line: int) -> str:

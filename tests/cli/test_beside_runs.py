@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
-from typed_commands import Cts, typed
+from typed_commands import Cts
 
 
 @pytest.fixture
@@ -17,12 +16,6 @@ def runs(tmp_path: Path) -> Path:
         made_run(tmp_path, label=label, rows=[Row(f"q{i}", labels={"ernie": word}) for i in range(3)])
     (tmp_path / "report.html").write_text("<!doctype html>\n<html>\n</html>\n")
     return tmp_path
-
-
-@pytest.fixture
-def cts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    with typed(monkeypatch, capsys) as run:
-        yield run
 
 
 @pytest.mark.parametrize("command", ["compare", "diagnose", "report", "score", "status"])

@@ -209,7 +209,7 @@ def test_no_file_and_no_message_of_a_run_holds_the_key_that_a_server_repeats(
 ) -> None:
     with hostile(answer.encode()) as url:
         evil(url)
-        done = cts(*RUN, "--config", "cts.toml", "--max-outage", 0.5)
+        done = cts(*RUN, "--limit", 8, "--config", "cts.toml", "--max-outage", 0.5)
     assert done.code == code, done.err
     written = {path: path.read_text(errors="replace") for path in Path("runs").rglob("*") if path.is_file()}
     assert len(written) >= 2

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
-from typed_commands import Cts, typed
+from typed_commands import Cts
 
 from cts_async.analysis.runs import read_judged, read_run
 from cts_async.datasets.kinds.sample import sample_dir
@@ -21,14 +20,6 @@ from cts_async.protocol.systems import System, check_run_name, run_names
 SHELL = "x; touch pwned #"
 TWO_LINES = "a\nb"
 CONTROL = pytest.mark.parametrize("name", [TWO_LINES, "a\x1b[2Jb", "a\u2028b", "a\0b", "a\x9bb"])
-
-
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "400")
-    with typed(monkeypatch, capsys) as run:
-        yield run
 
 
 def test_names_of_judges_and_runs_are_quoted_where_another_judge_is_suggested(

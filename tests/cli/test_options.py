@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cts_async.cli.options import read_budget, read_common, read_date, read_deadline, read_names
+from cts_async.cli.options import read_budget, read_date, read_deadline, read_names
 from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
 from cts_async.records import MODES, SCHEMES
@@ -97,11 +97,6 @@ def test_unknown_name_lists_known_ones(option: str, name: str, known: tuple[str,
     with pytest.raises(UsageError) as caught:
         read_names(option, [known[0], name], known)
     assert said in str(caught.value)
-
-
-def test_recorded_command_is_quoted_for_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["/usr/bin/cts", "judge", "--candidates", "a b/*.jsonl"])
-    assert read_common()["command"] == "cts judge --candidates 'a b/*.jsonl'"
 
 
 def test_valid_date_is_accepted() -> None:

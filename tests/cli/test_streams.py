@@ -14,7 +14,7 @@ from cts_async.cli.main import main
 from cts_async.report.output import print_json
 
 PREPARED = (
-    "import sys; from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams\n"
+    "import sys; from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams\n"
     "occupy_closed_streams(); ignore_stderr_failures()\n"
 )
 

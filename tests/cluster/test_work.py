@@ -32,9 +32,8 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.judge_plan import JudgePlan, plan_judging
 from cts_async.protocol.plan import Plan, make_plan
-from cts_async.protocol.rejudge import open_verdicts, run_judging
+from cts_async.protocol.rejudge import JudgePlan, open_verdicts, plan_judging, run_judging
 from cts_async.protocol.run import open_runs, run_plan
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
 

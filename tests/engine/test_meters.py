@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.meters import MARGIN_S, BucketMeter, LimitDetector, SlidingMeter
+from cts_async.engine.ratelimit import MARGIN_S, BucketMeter, LimitDetector, SlidingMeter
 
 Sent = list[tuple[float, float]]
 

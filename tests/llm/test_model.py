@@ -24,8 +24,7 @@ from cts_async.llm.client import Client
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model, ServedModels, is_other_model, output_limit, prices_of
-from cts_async.llm.parsing import Expect
-from cts_async.llm.scheme_forms import Choice
+from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
 TEXT = FreeText()

@@ -28,7 +28,7 @@ from cts_async.llm.client import Client
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.messages import ChatRequest
 from cts_async.llm.proxies import Proxies
-from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service, ask
+from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
 
 PROXY, OTHER = "http://proxy.lan:3128", "http://other.lan:8080"
 

@@ -120,7 +120,7 @@ def test_columns_have_the_same_rows(write: Write) -> None:
 
 def test_repeated_row_key_is_refused(write: Write) -> None:
     error = refusal(write("qulac.json", '{"topic_id": {"0": 1,\n"0": 2}}'))
-    assert (error.line, error.field) == (2, "0")
+    assert error.field == "0"
 
 
 def test_broken_json_a_wrong_encoding_and_a_huge_line_are_located(write: Write, tmp_path: Path) -> None:

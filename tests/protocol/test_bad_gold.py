@@ -60,7 +60,7 @@ def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(here: Path) -
         cts(*RUN, "--limit", 3)
     done = cts(*RUN, "--limit", 3, "--skip-bad-gold")
     assert done.exit_code == 0
-    assert f"2 gold lines are left out (--skip-bad-gold): {SECOND} (line 2, " in done.stderr
+    assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
     names = [line["id"] for line in lines(here / "runs/r/results.jsonl")]
     assert len(names) == 3
     assert not {SECOND, THIRD} & set(names)
@@ -96,7 +96,7 @@ def test_candidates_of_bad_gold_are_left_out_and_counted(here: Path) -> None:
     with pytest.raises(InputError, match="--skip-bad-gold"):
         cts(*command)
     done = cts(*command, "--skip-bad-gold")
-    assert f"2 gold lines are left out (--skip-bad-gold): {SECOND} (line 2, " in done.stderr
+    assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
     assert "2 of 4 answers are left out" in done.stderr
     assert [line["id"] for line in lines(here / "out/per_item.jsonl")] == [ROWS[0]["id"], ROWS[3]["id"]]
 

@@ -21,7 +21,7 @@ from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.llm.scheme_forms import Choice
+from cts_async.llm.parsing import Choice
 from cts_async.protocol.conversation import (
     ModelRespondent,
     Participants,

@@ -15,9 +15,8 @@ from cts_async.engine.events import Events
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.coverage import CoverageList
 from cts_async.protocol.judge import nuggets_by_call
-from cts_async.protocol.judge_plan import plan_judging
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.rejudge import run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.records import Language, Nugget
 
 SIX_FULL = json.dumps({"results": [{"id": f"N{n}", "coverage": "full"} for n in (1, 2, 3)]})

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, Wanted, calls_to_judge
-from cts_async.protocol.judge_plan import names_of
+from cts_async.errors import UsageError
+from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, Wanted
+from cts_async.protocol.rejudge import names_of
 from cts_async.records import Instance, Nugget
 
 
@@ -29,12 +30,8 @@ def system(*judgings: Judging) -> Answers:
         nothing,
         array("q", range(len(judgings))),
         array("q", [one.digest for one in judgings]),
-        array("I", [len(one.instance.nuggets) for one in judgings]),
+        array("q"),
     )
-
-
-def calls(systems: list[Answers], per_call: int) -> tuple[int, int]:
-    return calls_to_judge(systems, Repeats(systems), per_call)
 
 
 A, B, C, NONE = judging("a"), judging("b"), judging("c"), judging("")
@@ -53,25 +50,15 @@ def test_repeats_by_hand() -> None:
     repeats = Repeats([system(A, B, NONE, A), system(B, B, C, NONE)])
     assert (repeats.n_asked, repeats.n_repeated) == (6, 3)
     assert [one in repeats for one in (A, B, C, NONE)] == [True, True, False, False]
-    assert Repeats([]).n_asked == Repeats([system(NONE)]).n_asked == 0
-
-
-def test_calls_by_hand() -> None:
-    """Seven nuggets in calls of three are three calls; asked twice, three of six are saved."""
-    long = judging("long", n_nuggets=7)
-    systems = [system(long, A), system(NONE, long)]
-    assert calls(systems, 3) == (7, 4)
-    assert calls(systems, 7) == (3, 2)
-    assert calls([system(NONE)], 3) == calls([], 3) == (0, 0)
+    assert Repeats([system(NONE)]).n_asked == 0
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef "), max_size=8), max_size=4))
 def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
     asked = [answer for own in answers for answer in own if answer.strip()]
-    systems = [system(*(judging(answer.strip()) for answer in own)) for own in answers]
+    systems = [system(), *(system(*(judging(answer.strip()) for answer in own)) for own in answers)]
     repeats = Repeats(systems)
     assert (repeats.n_asked, repeats.n_repeated) == (len(asked), len(asked) - len(set(asked)))
-    assert calls(systems, 5) == (len(asked), len(set(asked)))
     for answer in set(asked):
         assert (judging(answer) in repeats) == (asked.count(answer) > 1)
 
@@ -83,23 +70,32 @@ def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
         (["r/one.jsonl", "r/two.jsonl"], ["one", "two"]),
         (["a/x.jsonl", "b/x.jsonl", "b/y.jsonl"], ["a-x", "b-x", "y"]),
         (["a/c/x.jsonl", "b/c/x.jsonl"], ["a-c-x", "b-c-x"]),
-        (["a/x.jsonl", "a/X.jsonl"], ["w-a-x", "w-a-X-2"]),
         (["runs/gpt-k1/results.jsonl", "runs/orig/results.jsonl"], ["gpt-k1", "orig"]),
         (["out/per_item.jsonl"], ["out"]),
         (["a/prompts.jsonl", "judgments.csv"], ["a-prompts", "w-judgments"]),
-        (["a/x.jsonl", "b/x.jsonl", "a-x.jsonl"], ["w-a-x", "b-x", "w-a-x-2"]),
     ],
 )
 def test_names_are_as_short_as_they_can_be(files: list[str], names: list[str]) -> None:
     assert names_of([Path("/w", file) for file in files]) == names
 
 
-PARTS = st.lists(st.sampled_from(["a", "A", "b", "x", "prompts", "results", "a-x"]), min_size=1, max_size=3)
+PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), min_size=1, max_size=3)
 
 
 @given(st.lists(PARTS.map(lambda parts: Path("/", *parts[:-1], f"{parts[-1]}.jsonl")), unique=True))
-def test_names_are_different_and_can_be_directories(files: list[Path]) -> None:
-    names = [name.casefold() for name in names_of(files)]
+def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files: list[Path]) -> None:
+    try:
+        names = [name.casefold() for name in names_of(files)]
+    except UsageError:
+        return
     assert len(set(names)) == len(files)
     assert not {"prompts", "judgments", ""} & set(names)
     assert not any("/" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "files", [["x.jsonl", "X.jsonl"], ["/prompts.jsonl"], ["a/x.jsonl", "a-x.jsonl", "c/a/x.jsonl"]]
+)
+def test_file_after_which_no_directory_can_be_named_is_refused(files: list[str]) -> None:
+    with pytest.raises(UsageError, match="no directory can be named after"):
+        names_of([Path("/", file) for file in files])

@@ -87,7 +87,7 @@ def test_each_question_is_asked_once_for_all_files(here: Path, provider: Remote)
     done = judge("--judge", "mine")
     assert done.exit_code == 0
     assert calls(provider) - before == 5
-    assert "3 of 8 answers repeat others: 3 calls saved" in done.stdout
+    assert "3 of 8 answers repeat others and took no calls" in done.stdout
     first, second = lines("out/a-x/per_item.jsonl"), lines("out/b-x/per_item.jsonl")
     by_id = [{item["id"]: item["nuggets"] for item in items} for items in (first, second)]
     assert [by_id[0][row["id"]] == by_id[1][row["id"]] for row in ROWS] == [True, True, False, True]
@@ -249,7 +249,7 @@ def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], provider: Rem
     done = invoke("judge", *runs, "--judge", "other", "-q")
     assert done.exit_code == 0
     assert calls(provider) - before == 3
-    assert "3 of 6 answers repeat others: 3 calls saved" in done.stdout
+    assert "3 of 6 answers repeat others and took no calls" in done.stdout
     of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
     assert of_r == of_s
     (runs[1] / "judgments/other.jsonl").unlink()
@@ -285,7 +285,7 @@ def test_an_answer_that_changed_is_judged_again_by_every_judge(here: Path, provi
     foreseen = json.loads(judge(*options, "--dry-run", "--json", files=one).stdout)
     assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
     said = invoke("judge", "--gold", GOLD, "--candidates", *one, "--out", "out", *options)
-    assert "1 answer has changed since mine judged it, and is judged again" in " ".join(said.output.split())
+    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(said.output.split())
     assert calls(provider) - before == 2
     assert [(line["id"], line["answer"]) for line in lines("out/per_item.jsonl")[4:]] == [
         ("s02", "Another answer.")
@@ -361,6 +361,6 @@ def test_a_dry_run_needs_no_key_and_counts_what_is_judged_already(here: Path) ->
     )
     assert (foreseen["judges"][0]["answers_left"], foreseen["judges"][0]["distinct"]) == (2, 1)
     said = judge("--judge", "gpt", "--dry-run").stdout
-    assert "10 answers of 2 systems" in said
+    assert "10 answers of a-x, b-x." in said
     assert "gpt" in said
     assert "\ngpt:x[high] " in judge("--judge", "gpt:x[high]", "--dry-run").stdout

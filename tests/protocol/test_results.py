@@ -21,7 +21,6 @@ from cts_async.protocol.results import (
     checked_results,
     failed,
     failure_line,
-    first_repetition,
     latest_results,
     latest_rows,
     outcome_line,
@@ -95,24 +94,10 @@ def test_rows_are_those_of_a_dict(hashes: list[int]) -> None:
     assert latest_rows(array("q", hashes)).tolist() == list(last.values())
 
 
-def test_the_first_repetition_by_hand() -> None:
-    assert first_repetition(array("q", [7, 5, 9, 5, 7])) == (1, 3)
-    assert first_repetition(array("q", [7, 7, 7])) == (0, 1)
-    assert first_repetition(array("q", [7, 5])) is None
-    assert first_repetition(array("q")) is None
-
-
-@given(st.lists(st.integers(-5, 5)))
-def test_the_first_repetition_is_the_one_that_a_set_meets_first(hashes: list[int]) -> None:
-    row = next((row for row, id in enumerate(hashes) if id in hashes[:row]), None)
-    expected = None if row is None else (hashes.index(hashes[row]), row)
-    assert first_repetition(array("q", hashes)) == expected
-
-
 def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
     lines = LatestLines(tmp_path / "none.jsonl")
     assert (len(lines), lines.n_failed, lines.failed("a"), lines.line("a")) == (0, 0, None, None)
-    assert lines.lacks("a")
+    assert lines.compared(array("q", [1, 2]), array("q"), but_failures=False) == (2, 0)
 
 
 def test_a_retry_supersedes_a_failure_and_a_failure_a_result(tmp_path: Path) -> None:
@@ -122,7 +107,6 @@ def test_a_retry_supersedes_a_failure_and_a_failure_a_result(tmp_path: Path) -> 
     )
     assert (len(lines), lines.n_failed) == (2, 1)
     assert [lines.failed(id) for id in "abc"] == [False, True, None]
-    assert [lines.lacks(id) for id in "abc"] == [False, True, True]
     assert lines.line("b") == {"id": "b", **failure}
 
 
@@ -142,13 +126,22 @@ def test_it_agrees_with_a_dict_of_all_lines(written: list[tuple[str, bool]]) -> 
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.dictionaries(IDS, st.booleans()), st.lists(IDS, unique=True), st.booleans())
-def test_having_all_is_having_each(written: dict[str, bool], asked: list[str], but_failures: bool) -> None:
-    rows = [{"id": id, "error": {"kind": "x"} if bad else None} for id, bad in written.items()]
+@given(
+    st.dictionaries(IDS, st.tuples(st.booleans(), st.integers(0, 2))),
+    st.dictionaries(IDS, st.integers(1, 2)),
+    st.booleans(),
+)
+def test_comparing_all_ids_is_comparing_each(
+    written: dict[str, tuple[bool, int]], wanted: dict[str, int], but_failures: bool
+) -> None:
+    rows = [{"id": id, "mark": mark, "error": {} if bad else None} for id, (bad, mark) in written.items()]
     with tempfile.TemporaryDirectory() as directory:
-        lines = LatestLines(write(Path(directory, "r.jsonl"), *rows))
-        each = [not lines.lacks(id) if but_failures else lines.failed(id) is not None for id in asked]
-        assert lines.have_all(array("q", map(hash, asked)), but_failures=but_failures) == all(each)
+        lines = LatestLines(write(Path(directory, "r.jsonl"), *rows), lambda line: int(line["mark"]))
+    found = [id for id in wanted if lines.failed(id) is False or (lines.failed(id) and not but_failures)]
+    outdated = [id for id in found if lines.outdated(id, wanted[id])]
+    marks = array("q", wanted.values())
+    compared = lines.compared(array("q", map(hash, wanted)), marks, but_failures=but_failures)
+    assert compared == (len(wanted) - len(found), len(outdated))
 
 
 def test_damaged_lines_and_lines_without_an_id_are_passed_over(tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ from cts_async.engine.events import Events
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.engine.worker_status import WorkerStatus, census
 from cts_async.errors import Interrupted, StorageFull, UsageError
-from cts_async.protocol.gold.files import TRACES, TraceArchive
-from cts_async.protocol.judge_plan import JudgePlan, Target
+from cts_async.protocol.gold import TRACES, TraceArchive
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.rejudge import open_verdicts
+from cts_async.protocol.rejudge import JudgePlan, Target, open_verdicts
 from cts_async.protocol.run_files import (
     JUDGMENTS,
     STEPS,
@@ -178,7 +177,6 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
         judges=("mine",),
         targets=(target,),
         repeats=None,  # type: ignore[arg-type]
-        n_calls={},
         identity={},
         prompts=PromptSet(tmp_path, {}),
     )

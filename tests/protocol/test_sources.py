@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.gold.sources import (
-    CUT,
-    NumberedSource,
-    SourceLimits,
-    collect,
-    same_address,
-    select,
-    source_lines,
-)
+from cts_async.protocol.gold_check import CUT, SourceLimits, collect, same_address, select, source_lines
+from cts_async.protocol.views import NumberedSource
 from cts_async.records import Source, Turn
 
 

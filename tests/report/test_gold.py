@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cts_async.errors import InputError
 from cts_async.report.gold import (
     MOST_SUSPECTS,
-    gold_summary_json,
     print_gold,
     summarise_gold,
     write_gold_summary,
@@ -77,7 +77,7 @@ def printed(directory: Path, width: int) -> str:
 
 
 def test_gold_summary_matches_hand_calculation(directory: Path) -> None:
-    value = gold_summary_json(summarise_gold(directory))
+    value = summarise_gold(directory).values
     assert (value["n_expected"], value["n_done"], value["n_failed"]) == (4, 2, 1)
     assert value["nuggets"] == 4
     assert value["nuggets_per_intent"] == {"mean": 2.0, "min": 1, "max": 3}
@@ -93,7 +93,7 @@ def test_gold_summary_matches_hand_calculation(directory: Path) -> None:
 
 
 def test_suspects_are_ordered_by_grounding(directory: Path) -> None:
-    suspects = gold_summary_json(summarise_gold(directory))["suspicious"]
+    suspects = summarise_gold(directory).values["suspicious"]
     assert [(suspect["intent"], suspect["nugget"]) for suspect in suspects] == [
         ("q1", "N2"), ("q2", "N1"), ("q1", "N3"),
     ]  # fmt: skip
@@ -140,3 +140,8 @@ def test_build_without_gold_has_no_means(tmp_path: Path) -> None:
     assert value["grounding"]["mean"] is value["nuggets_per_intent"]["mean"] is None
     assert json.loads((tmp_path / "summary.json").read_text()) == value
     assert "grounded" not in printed(tmp_path, 80)
+
+
+def test_damaged_line_of_a_build_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="results.jsonl: has a damaged line"):
+        summarise_gold(written(tmp_path, Q1, {"id": "q2", "gold": 5}))

@@ -117,12 +117,6 @@ def test_point_row_follows_its_hover_text() -> None:
     ]
 
 
-def test_a_point_that_tells_nothing_has_the_name_of_its_row_and_its_x() -> None:
-    trace = {"name": "mean", "x": [65.5, None], "y": [0.9, 1], "hoverinfo": "x+name"}
-    found = numbers_of(figure(trace, yaxis={"tickvals": [0, 1], "ticktext": ["orig", "gpt-<br>k1"]}))
-    assert found.rows == [{"series": "mean", "point": "gpt- k1", "value": "65.5", "details": ""}]
-
-
 def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
     guide = {"x": [0], "y": [0], "hoverinfo": "skip"}
     cells = {"z": [[1, 2]], "hovertext": [["a and b<br>0.7", "a and b<br>0.7"]]}

@@ -43,16 +43,6 @@ def test_three_scores_worked_by_hand() -> None:
     assert mean.interval() == pytest.approx((25.16, 74.84), abs=0.01)
 
 
-def test_equal_scores_leave_no_doubt() -> None:
-    mean = RunningMean()
-    mean.add([100.0] * 5)
-    assert mean.interval() == (100.0, 100.0)
-
-
-def test_no_scores_have_no_interval() -> None:
-    assert RunningMean().interval() is None
-
-
 @pytest.mark.parametrize("df", [1, 2, 5, 10, 11, 12, 17, 30, 100, 10_000])
 def test_student_s_t_is_scipy_s(df: int) -> None:
     assert t_975(df) == pytest.approx(float(stats.t.ppf(0.975, df)), abs=2e-4)
@@ -151,11 +141,6 @@ def test_after_a_while_it_is_the_pace_of_late() -> None:
     assert left == pytest.approx(600.0, rel=0.05)
 
 
-def test_nothing_left_takes_no_time() -> None:
-    assert Pace().left_s(0, 1.0) == 0.0
-    assert Pace().left_s(5, 1.0) is None
-
-
 def test_steps_and_jobs_counted_in_bulk_make_the_same_pace() -> None:
     pace = begun()
     pace.counted(12)
@@ -172,9 +157,3 @@ def test_bulk_steps_of_active_jobs_count_once() -> None:
     assert pace.left_s(6, 15.0) == pytest.approx(15.0)
     pace.ended_in_bulk(1, executed=4, steps=4)
     assert pace.left_s(5, 15.5) == pytest.approx(12.5)
-
-
-def test_replayed_steps_in_bulk_do_not_count_towards_the_pace() -> None:
-    pace = begun()
-    pace.ended_in_bulk(3, executed=3, steps=12)
-    assert pace.left_s(4, 12.0) == pytest.approx(40.0)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from cts_async.datasets.fields import kind_of, listed, short
-from cts_async.datasets.inspect import Contents, Fact, Inspected, Item, Span, counted
+from cts_async.datasets.inspect import Contents, Inspected, Item, spread
 from cts_async.datasets.io import MAX_LINE_BYTES, TSV_SUFFIXES, Row, earlier_line, read_rows, read_tsv
 from cts_async.errors import InputError, UsageError
 
@@ -463,21 +463,21 @@ def open_panes(target: str, gold: Path | None = None) -> Inspected:
 
 def pane_contents(folder: Path) -> Contents:
     """What the four files hold, joined. Raises InputError."""
-    panes, options, queries, clicked = 0, Span(), set(), 0
+    panes, options, queries, clicked = 0, list[int](), set(), 0
     for pane in read_panes(folder):
         panes += 1
-        options.add(len(pane.options))
+        options.append(len(pane.options))
         queries.add(hash(pane.query))
         clicked += pane.engagement_level > 0
-    spread = f"{options.total:,} options, {options} a pane"
-    facts = (
-        Fact("panes", panes, counted(panes, "pane")),
-        Fact("queries", len(queries), counted(len(queries), "distinct query")),
-        Fact("options", {"total": options.total, **options.as_json()}, spread),
-        Fact("clicked", clicked, f"{counted(clicked, 'pane')} with clicks"),
-        Fact("files", len(FILES), "all four files agree"),
+    return Contents(
+        {
+            "panes": panes,
+            "queries": len(queries),
+            "options": {"total": sum(options), **spread(options)},
+            "clicked": clicked,
+            "files": len(FILES),
+        }
     )
-    return Contents(facts)
 
 
 def _pane_items(folder: Path) -> Iterator[Item]:

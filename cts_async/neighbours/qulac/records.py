@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import orjson
 
 from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.inspect import Contents, Fact, counted
+from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import parse_json, read_bytes, unreadable
 from cts_async.errors import InputError, UsageError, write_error
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
@@ -284,12 +284,7 @@ def refuse_pickle(path: Path) -> None:
 def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
     """Contents of an evaluation dictionary. Raises InputError, also for a pickle."""
     found = read_evaluations(Path(path))
-    values = sum(map(len, found.values()))
-    facts = (
-        Fact("values", values, counted(values, "value")),
-        Fact("metrics", list(found), f"of the metrics {', '.join(found)}"),
-    )
-    return Contents(facts)
+    return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
 
 
 class EvaluationWriter:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
-from cts_async.llm.scheme_forms import Choice, Clarification, Clarified
+from cts_async.llm.parsing import Choice, Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.results import Line
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from cts_async.protocol.audit.rules import (
 )
 from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
 from cts_async.protocol.results import LatestLines, Line, failed, read_results
-from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
-from cts_async.protocol.run_folders import reopen_data
+from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
 from cts_async.records import MODES, SCHEMES
 
 

@@ -8,21 +8,19 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from cts_async import __version__
-from cts_async.report.all_tables import Group, Grouped, named_runs, smoke_test
-from cts_async.report.comparison_tables import headline
-from cts_async.report.gathered import Gathered, OpenedRun
+from cts_async.report.comparison import headline
+from cts_async.report.gathered import Gathered, Group, Grouped, OpenedRun, named_runs, smoke_test
 from cts_async.report.html.element import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
-from cts_async.report.table_files import best_cells
-from cts_async.report.tables import Column, DataTable, Row, Show, written_rows
+from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
+from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
 from cts_async.safe_files import atomic_writer
 
 DOCTYPE: Final = "<!doctype html>\n"
@@ -166,8 +164,6 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
 
 DATA_ID: Final = "figures"
 MAX_POINTS: Final = 200
-LINE_BREAK: Final = "<br>"
-"""Plotly's; texts of unknown origin contain none, since their brackets are escaped."""
 _KEYS: Final = ("series", "point", "value", "details")
 
 
@@ -233,47 +229,15 @@ def numbers_of(figure: Figure) -> DataTable:
 
 def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     for trace in spec["data"]:
-        texts = trace.get("hovertext")
-        series = _plain(str(trace.get("name") or ""))
-        if texts is not None:
-            yield from (_point(series, text) for text in _flat(texts))
-        elif trace.get("hoverinfo") != "skip":  # else a guide for the eye
-            yield from _placed(series, trace, spec.get("layout") or {})
-
-
-def _point(series: str, text: str) -> dict[str, str]:
-    """A point from the lines of its text: its name, its value, and the rest."""
-    first, *more = (_plain(line) for line in text.split(LINE_BREAK))
-    return {"series": series, "point": first, "value": "".join(more[:1]), "details": "; ".join(more[1:])}
-
-
-def _placed(series: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Points of a trace without texts: the name of their row, and x."""
-    axis = layout.get("yaxis") or {}
-    names = dict(zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=False))
-    for x, y in zip(trace.get("x") or (), trace.get("y") or (), strict=False):
-        if x is not None and y is not None:
-            point = _plain(str(names.get(round(y), f"{y:.6g}")))
-            yield {"series": series, "point": point, "value": f"{x:.6g}", "details": ""}
-
-
-def _flat(texts: Any) -> Iterator[str]:
-    """All texts of nested lists; a single text is that of all points."""
-    if isinstance(texts, str):
-        yield texts
-    else:
-        for one in texts:
-            if one:
-                yield from _flat(one)
+        for text in hover_texts(trace):
+            point, *more = map(unescaped, text.split(LINE_BREAK))
+            series = unescaped(str(trace.get("name") or ""))
+            value, details = "".join(more[:1]), "; ".join(more[1:])
+            yield {"series": series, "point": point, "value": value, "details": details}
 
 
 def _point_cell(key: str) -> Show:
     return lambda row: str(row[key])
-
-
-def _plain(label: str) -> str:
-    """A label as plain text: line breaks become spaces, entities characters."""
-    return unescape(label.replace(LINE_BREAK, " "))
 
 
 TITLES: Final[dict[Group, str]] = {

@@ -6,18 +6,19 @@ which calls were repeated, and which responses were left out of the history for 
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
 from cts_async.protocol.visit import EvidenceForm
 from cts_async.report.viewer.files import (
+    NO_INSTANCE,
     Json,
+    Refused,
     as_float,
     as_int,
     as_list,
@@ -28,7 +29,6 @@ from cts_async.report.viewer.files import (
     opened,
     record_in,
 )
-from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
 from cts_async.search.backends.base import Page
@@ -49,8 +49,6 @@ EVENTS: Final = 40
 """Events of a page; fewer if reading them takes longer than PAGE_S."""
 STEPS: Final = 100
 PAGE_S: Final = 0.25
-CACHED: Final = 8
-"""Searches whose events are kept, without their texts."""
 SHOWN_CHARS: Final = 4_000
 """Of a text; the whole text has an address of its own."""
 MAX_SHARE: Final = 1_000_000
@@ -67,19 +65,35 @@ _LONG_FIELDS: Final = ("text", "hits", "evidence", "summary")
 # --- Lines of the journal
 
 
-def journal_line(run: OpenRun, at: int) -> bytes:
-    """The journal line that begins at an offset. Raises Refused if none does."""
+def journal_line(run: OpenRun, at: int) -> tuple[bytes, Record]:
+    """The journal line that begins at an offset, as bytes and parsed. Raises Refused if it is damaged or not there."""
     line = None
     if run.journal is not None:
         with suppress(OSError, OverflowError), opened(run.journal.path) as fd:
             line = line_at(fd, at)
-    if line is None:
-        raise Refused(404, NO_LINE)
-    return line
+    record = record_in(line)
+    if line is None or record is None:
+        raise Refused(404, NO_LINE if line is None else DAMAGED)
+    return line, record
 
 
-def journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
-    """An instance's journal lines, each with its newline; none if the journal cannot be read."""
+def journal_text(run: OpenRun, at: int, part: str) -> str:
+    """One text of the journal line at an offset, whole. Raises Refused."""
+    text = text_of(journal_line(run, at)[1], part)
+    if text is None:
+        raise Refused(404, "this journal line has no such text")
+    return text
+
+
+def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
+    """A file name, and an instance's journal lines. Raises Refused."""
+    if run.find(run.results.lines(), id) is None and not n_steps(run, id):
+        raise Refused(404, NO_INSTANCE)
+    return f"{run.place.name}-{id}", _journal_lines(run, id)
+
+
+def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
+    """Each with its newline; none if the journal cannot be read."""
     if run.journal is None:
         return
     with suppress(OSError), opened(run.journal.path) as fd:
@@ -240,7 +254,7 @@ def _links(record: Record) -> list[Json]:
     return [{"url": url, "title": as_text(response.get("title")) or ""}] if url else []
 
 
-# --- Steps of a search, by name, query and address
+# --- Events of a search
 
 
 class Step(NamedTuple):
@@ -248,68 +262,6 @@ class Step(NamedTuple):
 
     at: int
     record: Record
-
-
-@dataclass(slots=True)
-class SearchSteps:
-    """The successful steps of a search, the latest of each name."""
-
-    turns: dict[int, Step] = field(default_factory=dict)
-    tools: dict[str, Step] = field(default_factory=dict)
-    """By the call's name: "3.1/query/2"."""
-    readings: dict[str, Step] = field(default_factory=dict)
-    failures: dict[int, Record] = field(default_factory=dict)
-    """By turn, the failures reported to the agent, by piece ("1/query/2")."""
-    queries: dict[str, Step] = field(default_factory=dict)
-    pages: dict[str, Step] = field(default_factory=dict)
-    """A query or page is recorded once, under the name of the turn that asked for it first."""
-
-    def add(self, step: Step) -> None:
-        """Take in the next record of the journal; failed steps and those of other roles are ignored."""
-        name = as_text(step.record.get("step")) or ""
-        if step.record.get("ok") is not True:
-            return
-        if name.startswith(_TURN):
-            self.turns[_number(name.removeprefix(_TURN))] = step
-        elif name.startswith(_TOOL):
-            self._add_tool(name.removeprefix(_TOOL), step)
-        elif name.startswith(_READING):
-            self.readings[name.removeprefix(_READING)] = step
-        elif name.startswith(_FAILURES):
-            self.failures[_number(name.removeprefix(_FAILURES))] = _response(step.record)
-
-    def _add_tool(self, name: str, step: Step) -> None:
-        self.tools[name] = step
-        query, url = _requested(step.record, "query"), _requested(step.record, "url")
-        if query is not None:
-            self.queries[query] = step
-        elif url is not None:
-            self.pages[url] = step
-
-    def query(self, name: str, query: str) -> Step | None:
-        """The hits of a query: recorded under its name, else by an earlier call."""
-        found = self.tools.get(name)
-        return found if found and _requested(found.record, "query") == query else self.queries.get(query)
-
-    def page(self, name: str, url: str) -> Step | None:
-        """A fetched page: recorded under its name, else by an earlier call."""
-        found = self.tools.get(name)
-        return found if found and _requested(found.record, "url") == url else self.pages.get(url)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
-
-
-def _without_texts(record: Record) -> Record:
-    """A record of a tool or reader without its long texts, which may be megabytes; others unchanged."""
-    if not (as_text(record.get("step")) or "").startswith((_TOOL, _READING)):
-        return record
-    response = {name: None if name in _LONG_FIELDS else of for name, of in _response(record).items()}
-    return {**record, "response": response}
-
-
-# --- Events of a search
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,18 +279,28 @@ class _Search:
     """Goes through a search as `search.agent` did. `page_chars` is the agent's limit for the text of a page."""
 
     def __init__(self, steps: Iterable[Step], page_chars: int) -> None:
-        self._steps, self._page_chars = SearchSteps(), page_chars
-        for step in steps:
-            self._steps.add(step)
+        self._page_chars = page_chars
+        self._steps: dict[str, Step] = {}
+        """Successful steps by name, the latest of each."""
+        self._contents: dict[tuple[str, str], Step] = {}
+        """A query or page is recorded once, under the name of the turn that asked for it first."""
         self._calls: dict[ToolCall, list[str]] = {}
         """By call, the turns that made it."""
         self._dropped: set[str] = set()
         """Turns whose responses were left out of the history."""
+        for step in steps:
+            if step.record.get("ok") is True:
+                name = as_text(step.record.get("step")) or ""
+                self._steps[name] = step
+                for field in ("query", "url") if name.startswith(_TOOL) else ():
+                    self._contents[field, _requested(step.record, field) or ""] = step
 
     def events(self) -> Iterator[Event]:
         """All events in order; none if there was no search."""
-        number = 1
-        while (turn := self._steps.turns.get(number)) is not None:
+        for number in count(1):
+            turn = self._steps.get(f"{_TURN}{number}")
+            if turn is None:
+                return
             request, response = as_object(turn.record.get("request")), _response(turn.record)
             for name in as_texts(request.get("dropped")):
                 self._dropped.add(name)
@@ -358,29 +320,24 @@ class _Search:
                 return
             for i, call in enumerate(parsed.calls[: MAX_CALLS + 1], 1):
                 yield from self._call(call, number, i)
-            number += 1
 
     def _call(self, call: ToolCall, number: int, i: int) -> Iterator[Event]:
         if i > MAX_CALLS:
             yield Event("invalid", failed=f"more than {MAX_CALLS} calls in a turn")
-            return
-        if isinstance(call, InvalidCall):
+        elif isinstance(call, InvalidCall):
             yield Event("invalid", request=call.raw, failed=call.reason)
-            return
-        name = f"{number}.{i}"
-        if self._times(call, f"{_TURN}{number}") > 2:
+        elif self._times(call, f"{_TURN}{number}") > 2:
             pieces = call.queries if isinstance(call, SearchCall) else call.urls
             yield Event("repeated", request=" | ".join(pieces))
-            return
-        failures = {
-            piece.partition("/")[2]: as_object(failure)
-            for piece, failure in self._steps.failures.get(number, {}).items()
-            if piece.startswith(f"{i}/")
-        }
-        if isinstance(call, SearchCall):
-            yield from self._queries(call, name, failures)
+        elif isinstance(call, SearchCall):
+            for j, query in enumerate(call.queries, 1):
+                failure, found = self._failure(number, f"{i}/query/{j}"), None
+                if failure is None:
+                    found = self._found(f"{number}.{i}/query/{j}", "query", query)
+                failed = "" if found else _reason(failure)
+                yield Event("search", query, found, "hits" if found else "", failed)
         else:
-            yield from self._visits(call, name, failures)
+            yield from self._visits(call, number, i)
 
     def _times(self, call: ToolCall, turn: str) -> int:
         """How often the agent made this call so far with a response that it can still read (`agent.Repeats`)."""
@@ -388,110 +345,94 @@ class _Search:
         self._calls[call] = [*readable, turn]
         return len(self._calls[call])
 
-    def _queries(self, call: SearchCall, name: str, failures: Mapping[str, Record]) -> Iterator[Event]:
-        for j, query in enumerate(call.queries, 1):
-            failure, found = failures.get(f"query/{j}"), self._steps.query(f"{name}/query/{j}", query)
-            if failure is not None or found is None:
-                yield Event("search", request=query, failed=_reason(failure))
-            else:
-                yield Event("search", request=query, step=found, part="hits")
-
-    def _visits(self, call: VisitCall, name: str, failures: Mapping[str, Record]) -> Iterator[Event]:
+    def _visits(self, call: VisitCall, number: int, i: int) -> Iterator[Event]:
         urls = list(dict.fromkeys(url.partition("#")[0] for url in call.urls))
         for j, url in enumerate(urls, 1):
             request = f"{url}\n{call.goal}" if call.goal else url
-            failure, page = failures.get(f"page/{j}"), self._steps.page(f"{name}/page/{j}", url)
-            if failure is not None:
-                yield Event("visit", request=request, failed=_reason(failure))
+            failure = self._failure(number, f"{i}/page/{j}")
+            page = self._found(f"{number}.{i}/page/{j}", "url", url)
+            reading = self._steps.get(f"{_READING}{number}.{i}/{j}")
+            unread = self._failure(number, f"{i}/extract/{j}")
+            if failure is None and page is not None and "evidence" in _response(page.record):
+                yield Event("visit", request, page, "evidence")
                 continue
-            if page is not None and "evidence" in _response(page.record):
-                yield Event("visit", request=request, step=page, part="evidence")
-                continue
-            if page is not None:
-                yield Event("page", request=url, step=page, part="text")
-            reading, unread = self._steps.readings.get(f"{name}/{j}"), failures.get(f"extract/{j}")
-            if reading is not None and unread is None:
-                yield Event("visit", request=request, step=reading, part="reading")
-            elif page is not None:
+            if failure is None and page is not None:
+                yield Event("page", url, page, "text")
+            if failure is None and reading is not None and unread is None:
+                yield Event("visit", request, reading, "reading")
+            elif failure is None and page is not None:
                 part = f"lexical/{self._page_chars // len(urls)}/{call.goal}"
                 failed = f"no model could read it: {_reason(unread, 'lexical')}" if unread else ""
-                yield Event("visit", request=request, step=page, part=part, failed=failed)
+                yield Event("visit", request, page, part, failed)
             else:
-                yield Event("visit", request=request, failed=MISSING)
+                yield Event("visit", request, failed=_reason(failure))
+
+    def _failure(self, number: int, piece: str) -> Record | None:
+        """The failure of a piece of a turn ("1/query/2") that was reported to the agent."""
+        step = self._steps.get(f"{_FAILURES}{number}")
+        failures = _response(step.record) if step else {}
+        return as_object(failures[piece]) if piece in failures else None
+
+    def _found(self, name: str, field: str, value: str) -> Step | None:
+        """The result of a query, or a page: recorded under its name, else by an earlier call."""
+        found = self._steps.get(f"{_TOOL}{name}")
+        if found and _requested(found.record, field) == value:
+            return found
+        return self._contents.get((field, value))
 
 
 def _reason(failure: Record | None, name: str = "error") -> str:
     return MISSING if failure is None else as_text(failure.get(name)) or "failed"
 
 
-def _page_chars(manifest: Record) -> int:
-    settings = as_object(as_object(manifest.get("identity")).get("agent"))
+def _without_texts(record: Record) -> Record:
+    """A record of a tool or reader without its long texts, which may be megabytes; others unchanged."""
+    if not (as_text(record.get("step")) or "").startswith((_TOOL, _READING)):
+        return record
+    response = {name: None if name in _LONG_FIELDS else of for name, of in _response(record).items()}
+    return {**record, "response": response}
+
+
+def search_events(run: OpenRun, id: str) -> list[Event]:
+    """All events of an instance's search, as far as the journal is indexed."""
+    settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
     chars = settings.get("page_chars")
-    return chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
+    page_chars = chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
+    steps = (Step(at, _without_texts(record)) for at, _, record in _records(run, id, _offsets(run, id)))
+    return list(_Search(steps, page_chars).events())
 
 
-# --- Pages of a search
-
-_Key: TypeAlias = tuple[str, str, int, tuple[int, ...]]
-"""Run, instance, inode of the journal, offsets of the steps: a run may be made again under the same name."""
-
-
-class Traces:
-    """Searches page by page; the events of the last few are cached, since a search has many pages."""
-
-    def __init__(self) -> None:
-        self._events: OrderedDict[_Key, list[Event]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def page(self, run: OpenRun, id: str, after: int) -> Json:
-        """The events behind number `after`."""
-        ready = run.journal_ready
-        events = self.events(run, id)
-        turns: list[Json] = []
-        if events and run.journal is not None:
-            until = time.monotonic() + PAGE_S
-            with opened(run.journal.path) as fd:
-                for n in range(after + 1, min(after + EVENTS, len(events)) + 1):
-                    step = events[n - 1].step
-                    turns.append(_shown(n, events[n - 1], record_in(line_at(fd, step.at)) if step else {}))
-                    if time.monotonic() >= until:
-                        break
-        last = after + len(turns)
-        return {
-            "turns": turns,
-            "next": last if last < len(events) else None,
-            "total": len(events) if ready else None,
-        }
-
-    def events(self, run: OpenRun, id: str) -> list[Event]:
-        """All events of an instance's search, as far as the journal is indexed."""
-        offsets = _offsets(run, id)
-        key = (run.place.name, id, run.journal.tail.inode if run.journal else 0, tuple(offsets))
-        with self._lock:
-            known = self._events.get(key)
-        if known is None:
-            steps = (Step(at, _without_texts(record)) for at, _, record in _records(run, id, offsets))
-            known = list(_Search(steps, _page_chars(run.metadata.manifest)).events())
-        with self._lock:
-            self._events[key] = known
-            self._events.move_to_end(key)
-            while len(self._events) > CACHED:
-                self._events.popitem(last=False)
-        return known
+def list_events(run: OpenRun, id: str, after: int) -> Json:
+    """The events of an instance's search behind number `after`."""
+    ready, events = run.journal_ready, search_events(run, id)
+    turns: list[Json] = []
+    if events and run.journal is not None:
+        until = time.monotonic() + PAGE_S
+        with opened(run.journal.path) as fd:
+            for n, event in enumerate(events[after : after + EVENTS], after + 1):
+                record = record_in(line_at(fd, event.step.at)) if event.step else None
+                turns.append(_shown(n, event, record or {}))
+                if time.monotonic() >= until:
+                    break
+    last = after + len(turns)
+    return {
+        "turns": turns,
+        "next": last if last < len(events) else None,
+        "total": len(events) if ready else None,
+    }
 
 
-def _shown(n: int, event: Event, record: Record | None) -> Json:
-    text = text_of(record or {}, event.part) or ""
-    # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
-    length = len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+def _shown(n: int, event: Event, record: Record) -> Json:
+    text = text_of(record, event.part) or ""
     return {
         "n": n,
         "kind": event.kind,
         "request": event.request[:SHOWN_CHARS],
         "text": text[:SHOWN_CHARS],
-        "length": length,
+        # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
+        "length": len(text.encode("utf-16-le", "replace")) // 2,
         "at": event.step.at if event.step else None,
         "part": event.part,
         "failed": event.failed,
-        "sources": _links(record or {}) if event.kind in ("search", "visit", "page") else [],
+        "sources": _links(record) if event.kind in ("search", "visit", "page") else [],
     }

@@ -70,10 +70,10 @@ def test_an_id_that_means_another_query_here_does_not_count(tmp_path: Path) -> N
 
 def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
     gold = written(tmp_path / "g.jsonl", gold_line())
-    texts, of = GoldTexts(), about(tmp_path, gold)
-    assert texts.of(of, "s1", "")
+    of = about(tmp_path, gold)
+    assert GoldTexts().of(of, "s1", "")
     written(gold, gold_line(), gold_line("more"))
-    assert texts.of(of, "s1", "") == {}
+    assert GoldTexts().of(of, "s1", "") == {}
     assert GoldTexts().of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
 
 

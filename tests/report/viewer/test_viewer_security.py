@@ -24,7 +24,8 @@ from test_viewer_library import made_live
 from viewer_server import Asker, viewer
 
 from cts_async.report.viewer import app, library, pages
-from cts_async.report.viewer.guard import Refused, own_names
+from cts_async.report.viewer.app import own_names
+from cts_async.report.viewer.files import Refused
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.pages import Answers
@@ -156,7 +157,7 @@ def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
 
 
 def test_too_many_requests_are_refused_with_503(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.report.viewer.guard.MAX_REQUESTS", 1)
+    monkeypatch.setattr("cts_async.report.viewer.app.MAX_REQUESTS", 1)
     with viewer(folder) as asker:
         with asker.listening() as events:
             next(events)
@@ -268,7 +269,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
 
     with (
         viewer(tmp_path) as asker,
-        patch("cts_async.report.viewer.instance.journal_lines", broken),
+        patch("cts_async.report.viewer.trace._journal_lines", broken),
         pytest.raises(http.client.IncompleteRead) as caught,
     ):
         asker.api("download", run=run.name, id="a")
