@@ -15,12 +15,11 @@ from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
 from cts_async.errors import InputError
 from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.protocol.results import unmarked
-from cts_async.protocol.run_files import MANIFEST, STEPS, results_of
-from cts_async.protocol.run_folders import manifest_of, paths_named
+from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
 from cts_async.report.live_screen import SMOKE_TEST
 from cts_async.report.pace import RunningMean
-from cts_async.report.result_columns import ResultColumns
+from cts_async.report.summary import ResultColumns
 from cts_async.report.text import duration
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.agreement import Agreement, Robustness
-from cts_async.analysis.compare import Standing
+from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,

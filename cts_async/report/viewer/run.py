@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from cts_async.analysis.runs import named_system
 from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import judged_mark, unmarked
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.protocol.run_folders import GOLDBUILD, TALK
+from cts_async.protocol.run_files import (
+    GOLDBUILD,
+    JUDGMENTS,
+    MANIFEST,
+    PER_ITEM,
+    RESULTS,
+    STEPS,
+    SUMMARY,
+    TALK,
+)
 from cts_async.report.viewer.files import (
     NO_FILE,
     as_count,
