@@ -95,7 +95,7 @@ def _counted(pairs: Mapping[str, HumanPairs], topic: Mapping[str, str]) -> Count
             for name, change in CHANGES.items():
                 if (changed := change(rng, question)) is not None:
                     match = best_match(changed, questions)
-                    counts[name, match is not None and questions[match.index] == question] += 1
+                    counts[name, match is not None and questions[match[0]] == question] += 1
             rest = [other for other in questions if other != question]
             counts["another of the same facet", best_match(question, rest) is not None] += 1
         for _ in range(EACH):

@@ -34,7 +34,7 @@ def audit(
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.protocol.audit import audit_run
-    from cts_async.protocol.run_folders import run_folders
+    from cts_async.protocol.run_files import run_folders
     from cts_async.report.audit import audit_json, print_audits
 
     audits = [audit_run(run, data) for run in run_folders(runs)]

@@ -30,8 +30,7 @@ from cts_async.neighbours.at_cot.generation import asked_first, retrieved_first,
 from cts_async.neighbours.at_cot.similarity import Scorer, open_scorer
 from cts_async.neighbours.at_cot.tables import PUBLISHED_MEASURE, generation_tables, turn_tables
 from cts_async.protocol.results import read_results
-from cts_async.protocol.run_files import RESULTS
-from cts_async.protocol.run_folders import reopen_data
+from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import Instance
 from cts_async.report.conversations import TalkReport
 from cts_async.report.summary import RunSummary

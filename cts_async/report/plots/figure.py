@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.diagnose import SystemDiagnosis
-from cts_async.analysis.resampling import RESAMPLES, Difference, paired_differences
-from cts_async.analysis.stats import Z, wilson
+from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
 from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import DiagnosisReport

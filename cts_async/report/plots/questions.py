@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from cts_async.analysis import ask_or_not as policies
+from cts_async.analysis import diagnose as policies
 from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
 from cts_async.report.plots.figure import (
