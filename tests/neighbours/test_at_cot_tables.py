@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_talks import INTENTS, QRELS, RANKED, three_talks
 from rich.console import Console
-from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.datasets.registry import AnnotatedQuery, Annotations
