@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.shared.result import Result, Row
-from cts_async.analysis.resampling import ENOUGH, paired_differences
+from cts_async.analysis.stats import ENOUGH, paired_differences
 
 SIZES: Final = (5, 8, 12, 20, 30, 60, 518)
 TRIALS, RESAMPLES, SEED = 1_000, 1_000, 7

@@ -1,12 +1,14 @@
-"""CPU per judged candidate in `cts judge`, beside a bare aiohttp client that posts the same bodies.
+"""CPU per judged candidate in `cts judge`, compared with a bare aiohttp client that posts the same bodies.
 
-Whole processes, start-up included, and the cost of one more candidate: the difference of two sizes. What the lexical
-judge takes, which `cts judge` runs beside a model unless told not to, is measured apart: it makes no calls.
+Replies look as providers send them: rate limits, identifiers, details of usage. The same with replies of the least size
+stands below. Whole processes, start-up included, and the cost of one more candidate: the difference of two sizes. The
+lexical judge, which `cts judge` adds to a model unless told not to, makes no calls and is measured separately.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,33 +28,38 @@ def bench() -> Result:
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
     bodies = world.bodies(LARGE)
-    work = {
-        "cts": partial(world.judge, endpoint.url, LARGE, IN_FLIGHT),
-        "bare": partial(bare, endpoint.url, bodies, LARGE),
-        "lexical": partial(world.judge, endpoint.url, LARGE, IN_FLIGHT, lexical=True),
-        "cts small": partial(world.judge, endpoint.url, SMALL, IN_FLIGHT),
-        "bare small": partial(bare, endpoint.url, bodies, SMALL),
-    }
+    urls = {"": endpoint.provider, "least replies: ": endpoint.url}
+    work: dict[str, Callable[[], Spent]] = {}
+    for replies, url in urls.items():
+        for n in (LARGE, SMALL):
+            work[f"{replies}cts {n}"] = partial(world.judge, url, n, IN_FLIGHT)
+            work[f"{replies}bare {n}"] = partial(bare, url, bodies, n)
+    work["lexical"] = partial(world.judge, endpoint.provider, LARGE, IN_FLIGHT, lexical=True)
     before = endpoint.counts()
     runs = interleaved(ROUNDS, work)
     after = endpoint.counts()
-    whole = {name: median_cpu_s(runs[name]) / LARGE * 1e6 for name in ("cts", "bare", "lexical")}
-    more = {name: marginal_us(runs[name], LARGE, runs[f"{name} small"], SMALL) for name in ("cts", "bare")}
-    calls = after.requests - before.requests
-    return Result(
-        TITLE,
-        [
-            Row("cts judge, us per candidate, whole process", whole["cts"], digits=1),
-            Row("bare client, us per call, whole process", whole["bare"], digits=1),
-            Row("cts judge / bare, whole process", whole["cts"] / whole["bare"], "<=", 1.5, 2),
-            Row("cts judge, us for one more candidate", more["cts"], digits=1),
-            Row("bare client, us for one more call", more["bare"], digits=1),
-            Row("cts judge / bare, one more", more["cts"] / more["bare"], "<=", 1.5, 2),
-            Row("the lexical judge beside, us per candidate", whole["lexical"] - whole["cts"], digits=1),
-            Row("bytes of a request", bodies.stat().st_size / LARGE),
-        ],
-        [f"nginx saw {calls:,} requests on {after.connections - before.connections:,} connections"],
-    )
+    whole = {name: median_cpu_s(spent) / LARGE * 1e6 for name, spent in runs.items()}
+    rows = [
+        Row("cts judge, us per candidate, whole process", whole[f"cts {LARGE}"], digits=1),
+        Row("bare client, us per call, whole process", whole[f"bare {LARGE}"], digits=1),
+        Row("cts judge / bare, whole process", whole[f"cts {LARGE}"] / whole[f"bare {LARGE}"], "<=", 1.5, 2),
+    ]
+    for replies in urls:
+        ours, bares = (
+            marginal_us(runs[f"{replies}{who} {LARGE}"], LARGE, runs[f"{replies}{who} {SMALL}"], SMALL)
+            for who in ("cts", "bare")
+        )
+        rows += [
+            Row(f"{replies}cts judge, us for one more candidate", ours, digits=1),
+            Row(f"{replies}bare client, us for one more call", bares, digits=1),
+            Row(f"{replies}cts judge / bare, one more", ours / bares, "<=", 1.5, 2),
+        ]
+    rows += [
+        Row("the lexical judge, us per candidate", whole["lexical"] - whole[f"cts {LARGE}"], digits=1),
+        Row("bytes of a request", bodies.stat().st_size / LARGE),
+    ]
+    calls, connections = after.requests - before.requests, after.connections - before.connections
+    return Result(TITLE, rows, [f"nginx saw {calls:,} requests on {connections:,} connections"])
 
 
 def bare(url: str, bodies: Path, n: int, in_flight: int = IN_FLIGHT) -> Spent:

@@ -27,9 +27,8 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
 from cts_async.llm.messages import Reply
-from cts_async.protocol.judge_plan import plan_judging
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.rejudge import run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.protocol.run import run_plan
 from cts_async.search.tools import read_hits
 from cts_async.search.turn_format import format_search

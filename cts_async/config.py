@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError
-from cts_async.records import AgentPrompt, EmptyAnswers, Mode, Scheme
+from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -120,6 +120,8 @@ class GoldConfig(RunConfig):
 class ConverseConfig(RunConfig):
     """A `cts converse`: conversations without search and judges; `ks` are the numbers of turns."""
 
+    schemes: tuple[Scheme, ...] = SCHEMES[1:]
+    modes: tuple[Mode, ...] = ("respond", "select")
     questions: int = 5
     """Questions asked in mode "at-once"."""
     topics: int | None = None

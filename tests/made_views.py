@@ -16,8 +16,7 @@ from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.judge_plan import plan_judging
-from cts_async.protocol.rejudge import run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging
 
 LIST = "made-gpt-k2"
 """The run to page through: see `listed_rows`."""

@@ -23,25 +23,18 @@ SCORES = {"q1": 87.5, "q2": 20.0}
 
 
 def write(path: Path, text: str) -> Path:
-    path.write_bytes(text.encode("utf-8"))
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     return path
 
 
 # -- a row for each nugget ------------------------------------------------------------------------------
 
 
-def test_row_for_each_nugget_makes_a_score_for_each_item(tmp_path: Path) -> None:
-    assert read_outcomes(write(tmp_path / "j.csv", HEADER + ROWS)) == SCORES
-
-
-def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
-    rows = "".join(sorted(ROWS.splitlines(keepends=True), key=lambda row: row[3:5]))
-    assert read_outcomes(write(tmp_path / "j.csv", HEADER + rows)) == SCORES
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("j.csv", HEADER + ROWS),
+        ("j.csv", HEADER + "".join(sorted(ROWS.splitlines(keepends=True), key=lambda row: row[3:5]))),
         ("j.csv", "\ufeff" + HEADER + ROWS),
         ("j.csv", "\n  \n" + HEADER + ROWS + ",,,\n ,,\n"),
         ("j.csv", (HEADER + ROWS).replace("\n", "\r\n")),
@@ -52,6 +45,8 @@ def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
         ("j.csv", HEADER + ROWS.replace("q1", '"q1"').replace("full", " full ")),
     ],
     ids=[
+        "plain",
+        "any order",
         "byte-order mark",
         "blank rows",
         "Windows",
@@ -62,7 +57,7 @@ def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
         "quotes",
     ],
 )
-def test_other_ways_to_write_the_same(tmp_path: Path, name: str, text: str) -> None:
+def test_rows_of_nuggets_make_a_score_for_each_item(tmp_path: Path, name: str, text: str) -> None:
     assert read_outcomes(write(tmp_path / name, text)) == SCORES
 
 
@@ -105,6 +100,13 @@ def test_golds_weights_take_the_place_of_the_files(tmp_path: Path) -> None:
             "3: field 'nugget_id': nugget 'N1' of 'q1' is judged twice",
         ),
         (HEADER + 'q1,N1,1,"full\n', "2: not CSV: unexpected end of data"),
+        (HEADER + "q1,N1,1,full\nq\udcff,N1,1,full\n", "3: not UTF-8 text"),
+        *(
+            (f"id,score\nq1,{bad}\n", f"2: field 'score': '{bad}' is not a number in")
+            for bad in ("101", "-1", "nan")
+        ),
+        ("\n\nid,score\nq1,many\n", "4: field 'score': 'many' is not a number"),
+        ("id,score,Score,note,note\nq1,50,60,,\n", "1: the column 'Score' occurs twice"),
         ("id,label\nq1,full\n", "2: field 'weight': '' is not a positive finite number"),
         (HEADER + "q1,N1,1e308,full\nq1,N2,1e308,full\n", "1: 'q1': the weights are too large to add up"),
     ],
@@ -112,13 +114,6 @@ def test_golds_weights_take_the_place_of_the_files(tmp_path: Path) -> None:
 def test_malformed_row_is_refused_by_its_line_and_field(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(BadInput, match=f"j.csv:{problem}"):
         read_outcomes(write(tmp_path / "j.csv", text))
-
-
-def test_line_that_is_not_utf_8_is_refused_by_its_number(tmp_path: Path) -> None:
-    path = tmp_path / "j.csv"
-    path.write_bytes(HEADER.encode() + b"q1,N1,1,full\nq\xff,N1,1,full\n")
-    with pytest.raises(BadInput, match="j.csv:3: not UTF-8 text"):
-        read_outcomes(path)
 
 
 labels = st.sampled_from(["full", "partial", "none"])
@@ -138,11 +133,11 @@ def test_score_survives_every_form_of_file(
         )
     with (folder / "b.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("id", "restore_score_100"), *expected.items()])
-    with gzip.open(folder / "c.jsonl.gz", "wt") as packed:
+    with gzip.open(folder / "C.JSONL.GZ", "wt") as packed:
         for i, pairs in enumerate(items):
             nuggets = [{"id": str(n), "weight": w, "coverage": c} for n, (w, c) in enumerate(pairs)]
             packed.write(json.dumps({"id": f"q{i}", "nuggets": nuggets}) + "\n")
-    for name in ("a.csv", "b.csv", "c.jsonl.gz"):
+    for name in ("a.csv", "b.csv", "C.JSONL.GZ"):
         assert read_outcomes(folder / name) == expected
 
 
@@ -153,13 +148,6 @@ def test_scores_that_somebody_computed_are_taken_as_they_are(tmp_path: Path) -> 
     text = "id,restore_score_100,error\nq1,62.5,\nq2,,timed out\nq3,,\nq1,50,\n"
     expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
     assert read_outcomes(write(tmp_path / "s.csv", text)) == expected
-
-
-@pytest.mark.parametrize("score", ["101", "-1", "nan", "high"])
-def test_score_beyond_the_scale_is_refused(tmp_path: Path, score: str) -> None:
-    path = write(tmp_path / "s.csv", f"id,score\nq1,{score}\n")
-    with pytest.raises(BadInput, match=f"s.csv:2: field 'score': '{score}' is not a number in"):
-        read_outcomes(path)
 
 
 def test_stored_scores_in_json_lines(tmp_path: Path) -> None:
@@ -221,30 +209,7 @@ def test_several_files_stand_in_one_table(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
-def test_directory_with_nothing_judged_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert scorer.main([str(tmp_path)]) == 2
-    said = f"scorer: error: {tmp_path}: holds no results.jsonl or per_item.jsonl\n"
-    assert capsys.readouterr().err == said
-
-
-def test_line_is_counted_from_the_top_whatever_blank_ones_stand_there(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="s.csv:4: field 'score': 'many' is not a number"):
-        read_outcomes(write(tmp_path / "s.csv", "\n\nid,score\nq1,many\n"))
-
-
 def test_spellings_of_no_error_in_csv(tmp_path: Path) -> None:
     rows = "".join(f"q{i},50,{word}\n" for i, word in enumerate(["", "False", "None", "nan", "timeout"]))
     outcomes = read_outcomes(write(tmp_path / "s.csv", "id,score,error\n" + rows))
     assert list(outcomes.values()) == [50.0] * 4 + [Unscored.FAILED]
-
-
-def test_column_that_stands_twice_is_not_guessed_at(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="s.csv:1: the column 'Score' occurs twice"):
-        read_outcomes(write(tmp_path / "s.csv", "id,score,Score,note,note\nq1,50,60,,\n"))
-
-
-def test_gzipped_file_is_known_by_its_name_in_capitals_too(tmp_path: Path) -> None:
-    (tmp_path / "S.CSV.GZ").write_bytes(gzip.compress(b"id,score\nq1,50\n"))
-    assert read_outcomes(tmp_path / "S.CSV.GZ") == {"q1": 50.0}

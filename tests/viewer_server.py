@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from cts_async.report.viewer import events, library, pages
+from cts_async.report.viewer import app, library, pages
 from cts_async.report.viewer.app import runner_of
 
 TIMEOUT_S = 20.0
@@ -112,7 +112,7 @@ def viewer(root: Path) -> Iterator[Asker]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))
     with (
-        patch.object(events, "EVERY_S", 0.05),
+        patch.object(app, "EVERY_S", 0.05),
         patch.object(library, "FOUND_S", 0.02),
         patch.object(library, "COUNT_S", TIMEOUT_S),
         patch.object(pages, "FIRST_S", TIMEOUT_S),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.runs import FinishedRun, Item, Verdict, first_of, label_with_mark
+from cts_async.analysis.runs import ORIG, FinishedRun, Item, Verdict, first_of, with_distinct_labels
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 from cts_async.scorer import restore_score_100
@@ -23,42 +23,12 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+REFERENCES: Final = (ORIG, "gold")
+"""The systems that ask nothing: they are not ranked among the others."""
 LABELS: Final[tuple[Coverage, ...]] = ("none", "partial", "full")
 """A label is stored as its index in this tuple: ascending, as ordinal statistics need it."""
 NO_LABEL: Final = -1
 _CODES: Final[Mapping[str, int]] = {label: code for code, label in enumerate(LABELS)}
-
-
-@dataclass(frozen=True, slots=True)
-class Entrant:
-    """A run on the board: its identity and its progress."""
-
-    label: str
-    """Its distinct name on the board."""
-    system: str
-    """Its name in its own manifest."""
-    directory: Path
-    clarifier: str
-    """Empty for the reference points, and if unknown."""
-    k: int
-    support: str
-    agent: str
-    judges: tuple[str, ...]
-    n_done: int
-    n_failed: int
-    n_expected: int
-    judge_failures: Mapping[str, int]
-    embedded: bool
-    data: Mapping[str, Any]
-
-    @property
-    def n_missing(self) -> int:
-        """Instances without a line yet."""
-        return self.n_expected - self.n_done - self.n_failed
-
-    def n_failed_under(self, judge: str) -> int:
-        """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
-        return self.n_failed + self.judge_failures.get(judge, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +39,8 @@ class Board:
     """
 
     ids: tuple[str, ...]
-    entrants: tuple[Entrant, ...]
+    entrants: tuple[FinishedRun, ...]
+    """Distinct labels, without items."""
     judges: tuple[str, ...]
     """Most frequent scoring judge first."""
     scores: Mapping[str, Array]
@@ -89,7 +60,7 @@ class Board:
 def make_board(runs: Iterable[FinishedRun]) -> Board:
     """Build a board from runs, releasing each once it is read. Raises UsageError if two disagree about the nuggets."""
     rows, remarks = _Rows(), list[str]()
-    found: list[tuple[Entrant, dict[str, _Column]]] = []
+    found: dict[Path, tuple[FinishedRun, dict[str, _Column]]] = {}
     for run in runs:
         columns = {judge: _Column() for judge in run.judges}
         for item in run.items.values():
@@ -98,14 +69,17 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
                 codes = rows.codes(row, verdict, run.directory)
                 columns[judge].add(row, rows.score(row, verdict, run.directory), codes)
         remarks += run.remarks
-        found.append((_entrant(run), columns))
-    found = _named_apart(found)
-    found.sort(key=lambda pair: _order(pair[0]))
-    entrants = tuple(entrant for entrant, _ in found)
+        found[run.directory] = replace(run, items={}), columns
+    entrants = sorted(with_distinct_labels(run for run, _ in found.values()), key=_order)
     judges = _ranked_judges(entrants)
-    scores, labels = _filled(rows, judges, [columns for _, columns in found])
-    remarks += rows.differing_weights()
-    return Board(tuple(sorted(rows.names)), entrants, judges, scores, labels, tuple(remarks))
+    scores, labels = _filled(rows, judges, [found[entrant.directory][1] for entrant in entrants])
+    if rows.differing:
+        which = first_of(list(rows.differing.values()))
+        remarks.append(
+            f"Weights differ between runs, so not all were judged by the same gold: {which}. Scores are recomputed with "
+            "the weights named first."
+        )
+    return Board(tuple(sorted(rows.names)), tuple(entrants), judges, scores, labels, tuple(remarks))
 
 
 class _Rows:
@@ -117,7 +91,7 @@ class _Rows:
         """By row; empty until a run has labels for it."""
         self._weights: list[tuple[Mapping[str, float], Path] | None] = []
         """By row, the weights that count and the run they are from."""
-        self._differing: dict[int, str] = {}
+        self.differing: dict[int, str] = {}
         """The first difference of each row whose weights differ between runs."""
         self._by_id: dict[str, int] = {}
         self._by_query: dict[str, int] = {}
@@ -158,23 +132,13 @@ class _Rows:
         known, whose = self._weights[row] = self._weights[row] or (verdict.weights, where)
         if known == verdict.weights:
             return verdict.score
-        if row not in self._differing:
+        if row not in self.differing:
             id = next(id for id in known if known[id] != verdict.weights[id])
-            self._differing[row] = (
+            self.differing[row] = (
                 f"nugget {id!r} of {self.names[row]!r} weighs {known[id]:g} in {whose} and "
                 f"{verdict.weights[id]:g} in {where}"
             )
         return restore_score_100((known[id], label) for id, label in verdict.coverage.items())
-
-    def differing_weights(self) -> list[str]:
-        """Describe weights that differ between runs."""
-        if not self._differing:
-            return []
-        texts = [self._differing[row] for row in sorted(self._differing, key=self.names.__getitem__)]
-        return [
-            f"Weights differ between runs, so not all were judged by the same gold: {first_of(texts)}. Scores are "
-            "recomputed with the weights named first."
-        ]
 
 
 class _Column:
@@ -213,47 +177,13 @@ def _filled(
     return scores, labels
 
 
-def _entrant(run: FinishedRun) -> Entrant:
-    return Entrant(
-        label=run.label,
-        system=run.label,
-        directory=run.directory,
-        clarifier=run.clarifier,
-        k=run.k,
-        support=run.players.get("support", ""),
-        agent=run.players.get("agent", ""),
-        judges=run.judges,
-        n_done=len(run.items),
-        n_failed=run.n_failed,
-        n_expected=run.n_expected,
-        judge_failures=run.judge_failures,
-        embedded=run.embedded,
-        data=run.data,
-    )
-
-
-Found = tuple[Entrant, dict[str, _Column]]
-
-
-def _named_apart(found: Sequence[Found]) -> list[Found]:
-    """Rename systems of equal names: by the mark of the directory (`+support-gpt`), its name, or its path."""
-    for name in (
-        lambda e: label_with_mark(e.label, e.directory),
-        lambda e: e.directory.name,
-        lambda e: str(e.directory),
-    ):
-        times = Counter(entrant.label for entrant, _ in found)
-        found = [(e if times[e.label] == 1 else replace(e, label=name(e)), columns) for e, columns in found]
-    return list(found)
-
-
-def _order(entrant: Entrant) -> tuple[int, int, str]:
+def _order(entrant: FinishedRun) -> tuple[int, int, str]:
     """Sort references first, then by budget and name."""
-    reference = ("orig", "gold").index(entrant.system) if entrant.system in ("orig", "gold") else 2
+    reference = REFERENCES.index(entrant.system) if entrant.system in REFERENCES else 2
     return reference, entrant.k, entrant.label
 
 
-def _ranked_judges(entrants: Sequence[Entrant]) -> tuple[str, ...]:
+def _ranked_judges(entrants: Sequence[FinishedRun]) -> tuple[str, ...]:
     """Order judges by how many runs they scored first, then by how many they judged at all."""
     first = Counter(entrant.judges[0] for entrant in entrants if entrant.judges)
     judged = Counter(judge for entrant in entrants for judge in entrant.judges)

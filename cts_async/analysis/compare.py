@@ -1,29 +1,36 @@
-"""Systems on a board compared: leaderboard, paired tests, and the instances worth a look."""
+"""Systems on a board compared: leaderboard, paired tests, agreement of judges, and the instances worth a look."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cts_async import scorer
-from cts_async.analysis.board import Board
-from cts_async.analysis.resampling import (
+from cts_async.analysis.board import LABELS, NO_LABEL, Board
+from cts_async.analysis.stats import (
+    ALPHA,
     Difference,
     SignFlips,
+    correlation,
+    detectable_difference,
     flips_for,
+    holm,
+    instances_needed,
     paired_differences,
     sign_flip_tests,
 )
-from cts_async.analysis.stats import ALPHA, detectable_difference, holm, instances_needed
+from cts_async.records import Coverage
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+    from cts_async.analysis.stats import Numbers
 
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Leaderboard (paper, tables 2 and 6), with intervals of the differences (table 3)
 
@@ -209,3 +216,271 @@ def _smallest(values: Array, most: int, below: float = float("inf")) -> list[int
     rows = np.flatnonzero(values < below)
     smallest: list[int] = rows[np.argsort(values[rows], kind="stable")][:most].tolist()
     return smallest
+
+
+# Agreement between judges: labels beyond chance, scores and orderings of systems (paper, table 9)
+
+Weights = Literal["quadratic"] | None
+Level = Literal["nominal", "ordinal"]
+LabelPairs = Mapping[tuple[str, str], int]
+"""How often the first judge gave one label where the second gave the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Two judges over what both have judged. A coefficient is None where it is not defined.
+
+    `exact` is the share of equal labels, `score_r` Pearson's correlation of the answers' scores.
+    """
+
+    judge: str
+    other: str
+    n_answers: int
+    n_nuggets: int
+    exact: float | None
+    kappa: float | None
+    kappa_quadratic: float | None
+    score_r: float | None
+
+
+def agreement_of(
+    judge: str, other: str, pairs: LabelPairs, scores: Numbers, other_scores: Numbers
+) -> Agreement:
+    """Compute the agreement from both judges' pairs of labels by nugget, and scores by answer."""
+    n = sum(pairs.values())
+    equal = sum(count for (one, two), count in pairs.items() if one == two)
+    return Agreement(
+        judge=judge,
+        other=other,
+        n_answers=len(scores),
+        n_nuggets=n,
+        exact=equal / n if n else None,
+        kappa=cohen_kappa(pairs),
+        kappa_quadratic=cohen_kappa(pairs, "quadratic"),
+        score_r=correlation(scores, other_scores),
+    )
+
+
+def cohen_kappa(pairs: LabelPairs, weights: Weights = None) -> float | None:
+    """Return Cohen's kappa, 1 - sum(w o) / sum(w e) of observed and expected counts, from counted pairs of labels.
+
+    Cohen 1960, "A coefficient of agreement for nominal scales"; with quadratic weights over none < partial < full
+    Cohen 1968, "Weighted kappa": a full against a none weighs four times as much as a full against a partial. 1 is
+    full agreement, 0 is chance. None without labels, and if both judges always gave one and the same label.
+    """
+    ranks: dict[str, int] = {label: rank for rank, label in enumerate(LABELS)}
+    rows: Counter[str] = Counter()
+    columns: Counter[str] = Counter()
+    for (one, two), n in pairs.items():
+        rows[one] += n
+        columns[two] += n
+
+    def weight(one: str, two: str) -> int:
+        if weights is None:
+            return int(one != two)
+        return (ranks[one] - ranks[two]) ** 2
+
+    observed = sum(weight(one, two) * n for (one, two), n in pairs.items())
+    expected = sum(weight(one, two) * n * m for one, n in rows.items() for two, m in columns.items())
+    # Whole numbers up to here: the only rounding is that of this division.
+    return 1 - observed * rows.total() / expected if expected else None
+
+
+def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Return Kendall's tau-b of two rankings of the same systems (Kendall 1945): 1 is the same order, -1 the reverse.
+
+    (concordant - discordant) / sqrt((pairs - ties in a) * (pairs - ties in b)); None if one of them has no order.
+    Raises ValueError for unequal lengths. scipy's differs in the last digit in half of the cases.
+    """
+    if len(a) != len(b):
+        raise ValueError("both must rank the same systems")
+    balance = untied_a = untied_b = 0
+    for i, j in combinations(range(len(a)), 2):
+        x, y = (a[i] > a[j]) - (a[i] < a[j]), (b[i] > b[j]) - (b[i] < b[j])
+        balance += x * y
+        untied_a += x != 0
+        untied_b += y != 0
+    return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
+
+
+def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | None:
+    """Return Krippendorff's alpha of any number of judges, who may have left things out.
+
+    Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section D: alpha = 1 - D_o / D_e from the
+    coincidence matrix, with the nominal metric or the ordinal one (the squared number of values given between two
+    values, each end counting half). `labels` has the shape (things, judges): integers 0..n_values-1 in ascending
+    order, negative for missing. A thing with fewer than two labels is ignored. None if no two judges labelled the
+    same thing, or if only one value was ever given.
+    """
+    import numpy as np
+
+    given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
+    # Many things have the same counts of values, so each distinct row of counts is processed once.
+    bases = (labels.shape[1] + 1) ** np.arange(n_values)
+    codes, times = np.unique(given[given.sum(axis=1) >= 2] @ bases, return_counts=True)
+    if not len(codes):
+        return None
+    counts = codes[:, None] // bases % (labels.shape[1] + 1)
+    weighted = counts * times[:, None] / (counts.sum(axis=1) - 1)[:, None]
+    coincidences = counts.T @ weighted - np.diag(weighted.sum(axis=0))
+    totals = (counts * times[:, None]).sum(axis=0).astype(float)
+    n = totals.sum()
+    if level == "nominal":
+        difference = 1.0 - np.eye(n_values)
+    else:
+        up_to = np.cumsum(totals) - totals / 2
+        difference = (up_to[:, None] - up_to) ** 2
+    expected = (np.outer(totals, totals) * difference).sum()
+    if expected == 0:
+        return None
+    return float(1 - (n - 1) * (coincidences * difference).sum() / expected)
+
+
+# Robustness to the judge
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeMeans:
+    """One judge's row of table 9."""
+
+    judge: str
+    means: tuple[float | None, ...]
+    """By system, in the order of the board; None if the judge scored none of its answers."""
+    n_scored: tuple[int, ...]
+    common_means: tuple[float | None, ...]
+    """By system that every judge has scored, the mean over the instances that all of these have from all judges."""
+    ordering: str
+    """Those systems by their common means, best first: `gpt-k1 > ernie-k1 > orig`, with `=` between equals."""
+    shares: Mapping[Coverage, float]
+    """Shares of full, partial and none among all its labels; empty without labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderAgreement:
+    """Kendall's tau between two judges' orderings; None if one of them has no order."""
+
+    judge: str
+    other: str
+    tau: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """Several judges of the same answers. Agreement is over the nuggets that both, or any two, have labelled."""
+
+    systems: tuple[str, ...]
+    n_common: int
+    """Instances that every judge scored of every system that all judges scored: orderings are by these."""
+    judges: tuple[JudgeMeans, ...]
+    orders: tuple[OrderAgreement, ...]
+    same_order: bool | None
+    """None if fewer than two systems were scored by every judge."""
+    agreements: tuple[Agreement, ...]
+    alpha_nominal: float | None
+    """Krippendorff's alpha of all judges together."""
+    alpha_ordinal: float | None
+
+
+def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
+    """Compare the judges; None for fewer than two."""
+    import numpy as np
+
+    if len(judges) < 2:
+        return None
+    means = {judge: _means(board.scores[judge]) for judge in judges}
+    shared = [i for i in range(len(board.entrants)) if all(means[judge][i] is not None for judge in judges)]
+    n_common, common = _common_means(board, judges, shared)
+    if not n_common:
+        shared = []
+    # The order of a sum changes its last digits, so means are compared rounded.
+    ranked = {judge: [round(common[judge][i] or 0.0, 9) for i in shared] for judge in judges}
+    names = [board.systems[i] for i in shared]
+    orderings = {judge: _ordering(names, ranked[judge]) for judge in judges}
+    labels = np.column_stack([board.labels[judge].ravel() for judge in judges])
+    return Robustness(
+        systems=board.systems,
+        n_common=n_common,
+        judges=tuple(
+            _judge_means(board, judge, means[judge], common[judge], orderings[judge]) for judge in judges
+        ),
+        orders=tuple(
+            OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in combinations(judges, 2)
+        ),
+        same_order=len(set(orderings.values())) == 1 if len(shared) > 1 else None,
+        agreements=tuple(_board_agreement(board, a, b) for a, b in combinations(judges, 2)),
+        alpha_nominal=krippendorff_alpha(labels, "nominal", len(LABELS)),
+        alpha_ordinal=krippendorff_alpha(labels, "ordinal", len(LABELS)),
+    )
+
+
+def _means(scores: Array) -> tuple[float | None, ...]:
+    import numpy as np
+
+    columns = (column[~np.isnan(column)] for column in scores.T)
+    return tuple(math.fsum(column) / len(column) if len(column) else None for column in columns)
+
+
+def _common_means(
+    board: Board, judges: Sequence[str], shared: Sequence[int]
+) -> tuple[int, dict[str, tuple[float | None, ...]]]:
+    """Count the instances that all judges scored of all `shared` systems, and average over them by judge."""
+    import numpy as np
+
+    scores = np.stack([board.scores[judge] for judge in judges])
+    common = ~np.isnan(scores[:, :, shared]).any(axis=(0, 2))
+    n = int(common.sum()) if len(shared) else 0
+    return n, {
+        judge: tuple(
+            math.fsum(column[common]) / n if n and i in shared else None
+            for i, column in enumerate(by_system.T)
+        )
+        for judge, by_system in zip(judges, scores, strict=True)
+    }
+
+
+def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
+    ranked = sorted(zip(means, names, strict=True), key=lambda one: (-one[0], one[1]))
+    words = [name for _, name in ranked[:1]]
+    for (before, _), (mean, name) in pairwise(ranked):
+        words += ["=" if mean == before else ">", name]
+    return " ".join(words)
+
+
+def _judge_means(
+    board: Board,
+    judge: str,
+    means: tuple[float | None, ...],
+    common_means: tuple[float | None, ...],
+    ordering: str,
+) -> JudgeMeans:
+    import numpy as np
+
+    labels = board.labels[judge]
+    counts = np.bincount(labels[labels != NO_LABEL], minlength=len(LABELS))
+    shares = (
+        {label: float(counts[code] / counts.sum()) for code, label in enumerate(LABELS)}
+        if counts.sum()
+        else {}
+    )
+    n_scored = tuple(int(n) for n in (~np.isnan(board.scores[judge])).sum(axis=0))
+    return JudgeMeans(judge, means, n_scored, common_means, ordering, shares)
+
+
+def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
+    import numpy as np
+
+    a, b = board.labels[judge].ravel(), board.labels[other].ravel()
+    both = (a != NO_LABEL) & (b != NO_LABEL)
+    codes = a[both] * np.int8(len(LABELS)) + b[both]
+    x, y = board.scores[judge].ravel(), board.scores[other].ravel()
+    scored = ~np.isnan(x) & ~np.isnan(y)
+    return agreement_of(judge, other, label_pairs(codes), x[scored], y[scored])
+
+
+def label_pairs(codes: Array) -> Counter[tuple[str, str]]:
+    """Count pairs of labels from codes 3 * first + second, each an index of LABELS."""
+    import numpy as np
+
+    n = len(LABELS)
+    counts = np.bincount(codes, minlength=n * n)
+    return Counter({(LABELS[i // n], LABELS[i % n]): int(count) for i, count in enumerate(counts) if count})

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cts_async.analysis import questions_en, questions_zh
-from cts_async.analysis.question_words import QUESTION_TYPES, QuestionType
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
 from cts_async.records import language_of
 
 __all__ = ["QUESTION_TYPES", "OwnLabels", "QuestionType", "Reading", "labelled", "read_question"]

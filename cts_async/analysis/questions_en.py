@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from cts_async.analysis.gazetteer import lower_case_names
-from cts_async.analysis.question_words import QUESTION_TYPES, Lexicon, QuestionType, lexicons
+from cts_async.analysis.lexicon import QUESTION_TYPES, Lexicon, QuestionType, lexicons, lower_case_names
 
 _WORDS: Final = lexicons("en")
 _NOUNS, _WEAK, _VALUES, _MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))

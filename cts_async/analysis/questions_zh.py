@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cts_async.analysis.gazetteer import lower_case_names
-from cts_async.analysis.question_words import QUESTION_TYPES, QuestionType, lexicons
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType, lexicons, lower_case_names
 
 _WORDS: Final = lexicons("zh")
 _NOUNS, _SHORT, _WEAK, _VALUES, _MENTIONS = (

@@ -1,24 +1,39 @@
-"""Finished runs as analyses see them: what was asked, answered, rewritten and judged, by instance."""
+"""Runs as analyses read them: found by what users name, and what was asked, answered, rewritten and judged."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest
-from cts_async.errors import InputError
+from cts_async.errors import InputError, UsageError
 from cts_async.protocol.results import Line, answer_digest, checked_results, failed
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
-from cts_async.protocol.run_folders import TALK
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    PER_ITEM,
+    RESULTS,
+    TALK,
+    manifest_of,
+    paths_named,
+    results_of,
+    without_gold_builds,
+)
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
-UNNAMED = "unnamed"
+ORIG: Final = "orig"
+UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
+FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+"""Texts that scores do not need."""
+FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+"""Texts that statistics of questions and answers do not need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,8 @@ class Verdict:
     coverage: Mapping[str, Coverage]
     """Label by nugget id, in the order of the gold."""
     weights: Mapping[str, float]
+    stored: float
+    """The score in the file, which may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +53,13 @@ class Item:
     """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig."""
 
     id: str
-    fused_query: str
-    blurred_query: str
-    questions: tuple[str, ...]
-    answers: tuple[str, ...]
-    rewritten_query: str
-    answer: str
-    verdicts: Mapping[str, Verdict]
+    fused_query: str = ""
+    blurred_query: str = ""
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    rewritten_query: str = ""
+    answer: str = ""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     """By judge, without the judges that failed on this answer."""
 
     @property
@@ -56,21 +73,25 @@ class FinishedRun:
     """A run directory in memory. `players` are model names by role: clarifier, support, agent, judge NAME."""
 
     directory: Path
+    system: str
+    """Its name in its manifest."""
     label: str
-    clarifier: str
-    """The model that asked, with its scheme and mode if these are not the benchmark's (`gpt-at-cot-respond`): the same
-    model prompted otherwise is another Clarifier. Empty for the reference points."""
-    k: int
-    players: Mapping[str, str]
+    """Its name among other runs: distinct there, see `with_distinct_labels`."""
     judges: tuple[str, ...]
     """The scoring judge first; empty for a run without judging."""
-    items: Mapping[str, Item] = field(repr=False)
-    """By id, in the order of the ids, so that sums and resamples do not depend on what finished first."""
+    n_done: int
     n_failed: int
     n_expected: int
-    data: Mapping[str, Any]
+    items: Mapping[str, Item] = field(default_factory=dict, repr=False)
+    """By id, in the order of the ids, so that sums and resamples do not depend on what finished first."""
+    clarifier: str = ""
+    """The model that asked, with its scheme and mode if these are not the benchmark's (`gpt-at-cot-respond`): the same
+    model prompted otherwise is another Clarifier. Empty for the reference points."""
+    k: int = 0
+    players: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
-    embedded: bool
+    embedded: bool = False
     """True if the embedded model played a role: the scores are a smoke test."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """Answers that a judge failed to label. For the judge of the run itself they are among `n_failed`."""
@@ -91,17 +112,226 @@ class FinishedRun:
     @property
     def n_missing(self) -> int:
         """Instances without a line yet."""
-        return self.n_expected - len(self.items) - self.n_failed
+        return self.n_expected - self.n_done - self.n_failed
+
+    @property
+    def progress(self) -> str:
+        return f"{self.n_done + self.n_failed} of {self.n_expected} instances"
+
+    def n_failed_under(self, judge: str) -> int:
+        """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
+        return self.n_failed + self.judge_failures.get(judge, 0)
 
     def scores(self, judge: str) -> dict[str, float]:
         """`restore_score_100` by id of the instances that this judge has labelled."""
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
 
 
-def label_with_mark(label: str, directory: Path) -> str:
-    """Append to a system's label what the name of its directory adds, as in `gpt-k1+support-kimi`."""
-    _, plus, mark = directory.name.partition("+")
-    return label + plus + mark
+def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Rename runs of equal labels: by the mark of the directory (`gpt-k1+support-kimi`), its name, or its path."""
+    named = list(runs)
+    for name in (
+        lambda run: run.label + "".join(run.directory.name.partition("+")[1:]),
+        lambda run: run.directory.name,
+        lambda run: str(run.directory),
+    ):
+        times = Counter(run.label for run in named)
+        named = [run if times[run.label] == 1 else replace(run, label=name(run)) for run in named]
+    return named
+
+
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Join the first of several texts, and say how many more there are."""
+    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more
+
+
+# Runs by what users name: run directories, folders of them, patterns, and files of judged answers
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run directory or a judged file, and whether it was named itself or found in a folder that was named."""
+
+    path: Path
+    named: bool
+
+
+def find_runs(words: Sequence[str]) -> list[Found]:
+    """Return the run directories and judged files that `words` name, each once, sorted by path.
+
+    The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
+    all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
+    """
+    by_path: dict[Path, Found] = {}
+    for path in paths_named(words, "no such run, folder or file"):
+        inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
+        for run in inside or [path]:
+            before = by_path.get(run.resolve())
+            by_path[run.resolve()] = Found(run, not inside or bool(before and before.named))
+    wanted = set(without_gold_builds(found.path for found in by_path.values()))
+    return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
+
+
+def _runs_inside(folder: Path) -> list[Path]:
+    # A manifest alone belongs to a run that has just begun, or stands above the directories of several candidates.
+    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_run_files(path)]
+    if not inside and not _has_run_files(folder):
+        problem = f"not a run directory: {MANIFEST} not found, here or one folder below (nor {PER_ITEM})"
+        raise InputError(folder, problem)
+    return inside
+
+
+def _has_results(path: Path) -> bool:
+    return (path / RESULTS).is_file() or (path / PER_ITEM).is_file()
+
+
+def _has_run_files(path: Path) -> bool:
+    return (path / MANIFEST).is_file() or _has_results(path)
+
+
+def read_runs(
+    found: Sequence[Found], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
+) -> Iterator[FinishedRun]:
+    """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
+
+    Raises the InputError of a damaged run that was named itself, and the first one if no run can be read.
+    """
+    errors: list[InputError] = []
+    for one in found:
+        try:
+            yield read_path(one.path, without=without)
+        except InputError as error:
+            if one.named:
+                raise
+            errors.append(error)
+            tell(f"Left out: {error}.")
+    if errors and len(errors) == len(found):
+        raise errors[0]
+
+
+def read_path(path: Path, *, without: Collection[str] = FOR_SCORES) -> FinishedRun:
+    """Read a run directory, a directory of judged answers without a manifest, or a judged file."""
+    if path.is_file():
+        return read_judged(path)
+    if (path / MANIFEST).is_file():
+        return read_run(path, without=without)
+    return read_judged(path / results_of(path))
+
+
+def check_same_data(paths: Iterable[Path]) -> None:
+    """Raise UsageError if runs are over different data or judged by different gold: their scores cannot be paired.
+
+    Only manifests are read. Judged candidates know their gold only, and files without a manifest nothing: these
+    go with any.
+    """
+    by_data: dict[tuple[str, str, str], list[Path]] = {}
+    for path in paths:
+        data = data_of(manifest_of(path).get("identity", {}))
+        sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
+        if sha256 or gold:
+            # A dataset whose queries carry their nuggets has no gold file of its own.
+            by_data.setdefault((str(data.get("name") or ""), sha256, gold or sha256), []).append(path)
+    if max(len({sha for _, sha, _ in by_data if sha}), len({gold for _, _, gold in by_data})) > 1:
+        described = "; ".join(
+            f"{name or 'candidates'} (sha256 {sha256[:8] or '-'}, gold {gold[:8]}): {first_of(list(map(str, runs)))}"
+            for (name, sha256, gold), runs in by_data.items()
+        )
+        raise UsageError(f"runs of different data cannot be paired: {described}. Name runs of one of these")
+
+
+def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
+    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
+
+
+def orig_beside(directories: Iterable[Path]) -> list[Path]:
+    """Return the runs of orig that lie beside these run directories and are over the same data."""
+    found: dict[Path, Path] = {}
+    for directory in directories:
+        data = _data_key(directory)
+        for path in sorted(directory.resolve().parent.iterdir()):
+            is_orig = manifest_of(path).get("identity", {}).get("system") == ORIG
+            if is_orig and _data_key(path) == data:
+                found.setdefault(path, directory.parent / path.name)
+    return list(found.values())
+
+
+def _data_key(directory: Path) -> list[Any]:
+    data = data_of(manifest_of(directory).get("identity", {}))
+    return [data.get(name) for name in ("name", "sha256", "gold_sha256")]
+
+
+# Clarifiers' runs with their run of orig, for `cts diagnose`
+
+
+@dataclass(frozen=True, slots=True)
+class RunSet:
+    """Clarifiers' runs over the same data, and the run of the queries as they are (orig) that goes with them."""
+
+    runs: tuple[FinishedRun, ...]
+    """By k and label, whatever order they were named in; labels are distinct."""
+    orig: FinishedRun | None
+    notes: tuple[str, ...]
+    """What a reader of the numbers has to know: what was left out, and what is not finished."""
+
+
+def read_run_set(words: Sequence[str], orig: Path | None = None) -> RunSet:
+    """Read the runs, and orig: the one named, or one among the runs, or one beside them over the same data.
+
+    In a folder of runs those that have not finished are left out; one that is named itself is read as far as
+    it got. Raises UsageError if there is no Clarifier's run, or if runs are over different data.
+    """
+    notes: list[str] = []
+    found = find_runs(words)
+    named = {one.path for one in found if one.named}
+    runs = []
+    for run in read_runs(found, notes.append, without=FOR_QUESTIONS):
+        if not run.n_missing or run.directory in named:
+            runs.append(run)
+        if run.n_missing:
+            left_out = "" if run.directory in named else ", left out"
+            notes.append(f"{run.directory}: not finished{left_out} ({run.progress})")
+        if run.unanswered:
+            notes.append(f"{run.directory}: {run.unanswered}, left out")
+    check_same_data(run.directory for run in runs)
+    asked = [run for run in runs if run.clarifier and not run.unanswered and (run.n_done or run.n_failed)]
+    if not asked:
+        problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
+        raise UsageError("; ".join([problem, *notes]))
+    baseline = _find_orig(orig, runs, asked, notes)
+    notes += [remark for run in (*asked, *([baseline] if baseline else [])) for remark in run.remarks]
+    distinct = sorted(with_distinct_labels(asked), key=lambda run: (run.k, run.label))
+    return RunSet(tuple(distinct), baseline, tuple(notes))
+
+
+def _find_orig(
+    named: Path | None, runs: Sequence[FinishedRun], asked: Sequence[FinishedRun], notes: list[str]
+) -> FinishedRun | None:
+    """Return the run of orig that gains are over; add notes about it."""
+    found = [named] if named else [run.directory for run in runs if run.system == ORIG and not run.clarifier]
+    if len(found) > 1:
+        raise UsageError(f"{found[0]} and {found[1]} are both orig: choose one with --orig DIR")
+    if not found:
+        found = orig_beside(run.directory for run in asked)
+        if len(found) != 1:
+            several = f" ({', '.join(map(str, found))} could all be meant)" if found else ""
+            notes.append(
+                f"no gains: there is no single orig run beside these{several}; name one with --orig DIR"
+            )
+            return None
+        notes.append(f"gains are over {found[0]}")
+    orig = next((run for run in runs if run.directory == found[0]), None) or read_run(found[0])
+    if orig.clarifier:
+        problem = f"a Clarifier's run ({orig.label}), not the run of the queries as they are"
+        raise UsageError(f"--orig {found[0]}: {problem}")
+    check_same_data([asked[0].directory, orig.directory])
+    if orig.n_missing and all(run.directory != orig.directory for run in runs):
+        notes.append(f"{orig.directory}: not finished ({orig.progress})")
+    return orig
+
+
+# A run directory, or one that `cts judge --out` made
 
 
 def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
@@ -112,33 +342,35 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     """
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
+        raise InputError(directory, f"not a run directory: {MANIFEST} not found")
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
     lines = _Lines(judge, without, changeable="candidates" in identity)
-    results = directory / results_of(directory)
-    for line in checked_results(results):
-        lines.add(line, results)
+    for line in checked_results(directory / results_of(directory)):
+        lines.add(line)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
     players = dict(manifest.get("players", {}))
-    label, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
+    system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
     if "candidates" in identity:
-        label, k = named_system(label)
+        system, k = named_system(system)
+    items = lines.items()
     return FinishedRun(
         directory=directory,
-        label=label,
+        system=system,
+        label=system,
+        judges=tuple(lines.verdicts),
+        n_done=len(items),
+        n_failed=len(lines.failed),
+        n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
+        items=items,
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
-        judges=tuple(lines.verdicts),
-        items=lines.items(),
-        n_failed=len(lines.failed),
-        n_expected=max(int(manifest.get("n_expected", 0)), len(lines.found) + len(lines.failed)),
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
-        remarks=lines.contradictions(),
+        remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
     )
@@ -148,12 +380,6 @@ def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> 
     scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
     unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
     return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
-
-
-def first_of(texts: Sequence[str], most: int = 3) -> str:
-    """Join the first of several texts, and say how many more there are."""
-    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
-    return "; ".join(texts[:most]) + more
 
 
 def named_system(name: str) -> tuple[str, int]:
@@ -166,9 +392,16 @@ def named_system(name: str) -> tuple[str, int]:
     return system, int(budget[1]) if budget else 0
 
 
-def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
-    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
+def _contradictions(directory: Path, items: Mapping[str, Item]) -> Iterator[str]:
+    """Describe stored scores that contradict their nuggets."""
+    found = [
+        f"{id!r} says {verdict.stored:.6g} by {judge}, its nuggets give {verdict.score:.6g}"
+        for id, item in items.items()
+        for judge, verdict in item.verdicts.items()
+        if not abs(verdict.score - verdict.stored) <= TOLERANCE
+    ]
+    if found:
+        yield f"{directory}: stored scores contradict their nuggets, and are recomputed: {first_of(found)}."
 
 
 class _Lines:
@@ -179,16 +412,14 @@ class _Lines:
         self._digests: dict[str, str] = {}
         """Digests of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
-        self.found: dict[str, Item] = {}
+        self._found: dict[str, Item] = {}
         self.failed: set[str] = set()
         self.verdicts: dict[str, dict[str, Verdict]] = {}
         """By judge and id, the scoring judge first."""
         self.unlabelled: dict[str, set[str]] = {}
         """Ids of the answers that a judge failed to label."""
-        self._disputed: dict[tuple[Path, str], tuple[float, float]] = {}
-        """A stored score and the one computed from its nuggets, by file and id, if they differ."""
 
-    def add(self, line: Line, path: Path) -> None:
+    def add(self, line: Line) -> None:
         """Add a line of the results."""
         id, judge = line["id"], str(line.get("judge") or self._judge)
         for by_id in self.verdicts.values():
@@ -198,14 +429,14 @@ class _Lines:
         if failed(line) and line.get("answer"):  # the answer is there: only the judge failed
             self.unlabelled.setdefault(judge, set()).add(id)
         elif failed(line):
-            self.found.pop(id, None)
+            self._found.pop(id, None)
             self.failed.add(id)
             return
         self.failed.discard(id)
-        self.found[id] = _item(line, self._without)
+        self._found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
-        if verdict := self._verdict(line, path):
+        if verdict := self._verdict(line):
             self.verdicts.setdefault(judge, {})[id] = verdict
 
     def add_judgments(self, path: Path) -> None:
@@ -219,7 +450,7 @@ class _Lines:
                 continue
             if failed(line):
                 failures.add(line["id"])
-            elif verdict := self._verdict(line, path):
+            elif verdict := self._verdict(line):
                 verdicts[line["id"]] = verdict
         if verdicts:
             self.verdicts.setdefault(judge, {}).update(verdicts)
@@ -228,40 +459,27 @@ class _Lines:
 
     def _is_about(self, line: Line) -> bool:
         """True if a verdict is about the recorded answer, as far as it says; after a crash there may be none."""
-        if line["id"] not in self.found:
+        if line["id"] not in self._found:
             return False
         digest, recorded = line.get("answer_digest"), self._digests.get(line["id"])
         return digest is None or recorded is None or digest == recorded
 
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
-        for id, item in self.found.items():
+        for id, item in self._found.items():
             verdicts = {judge: by_id[id] for judge, by_id in self.verdicts.items() if id in by_id}
-            self.found[id] = replace(item, verdicts=verdicts)
-        return {id: self.found[id] for id in sorted(self.found)}
+            self._found[id] = replace(item, verdicts=verdicts)
+        return {id: self._found[id] for id in sorted(self._found)}
 
-    def contradictions(self) -> tuple[str, ...]:
-        """Describe the files whose stored scores contradict their nuggets, each with the first instances by id."""
-        by_file: dict[Path, list[str]] = {}
-        for (path, id), (stored, score) in sorted(self._disputed.items()):
-            by_file.setdefault(path, []).append(f"{id!r} says {stored:.6g}, its nuggets give {score:.6g}")
-        return tuple(
-            f"Stored scores contradict their nuggets, and are recomputed: {path}: {first_of(texts)}."
-            for path, texts in by_file.items()
-        )
-
-    def _verdict(self, line: Line, path: Path) -> Verdict | None:
+    def _verdict(self, line: Line) -> Verdict | None:
         """Compute the score from the labels, as `cts score` does; the stored one may be wrong."""
-        key, stored = (path, line["id"]), line.get("restore_score_100")
-        self._disputed.pop(key, None)
+        stored = line.get("restore_score_100")
         if not line.get("nuggets") or stored is None:
             return None
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
         score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
-        if not abs(score - stored) <= TOLERANCE:
-            self._disputed[key] = float(stored), score
-        return Verdict(score, coverage, weights)
+        return Verdict(score, coverage, weights, stored)
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
@@ -286,7 +504,6 @@ def _item(line: Line, without: Collection[str]) -> Item:
         answers=texts("answers"),
         rewritten_query=text("rewritten_query"),
         answer=text("answer"),
-        verdicts={},
     )
 
 
@@ -314,16 +531,14 @@ def read_judged(path: Path) -> FinishedRun:
     system, k = named_system(path.parent.name if by_folder else path.stem)
     return FinishedRun(
         directory=path.parent if by_folder else path,
+        system=system,
         label=system,
-        clarifier="",
-        k=k,
-        players={},
         judges=(judge,) if scores else (),
-        items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
+        n_done=len(scores),
         n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
         n_expected=len(outcomes),
-        data={},
-        embedded=False,
+        items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
+        k=k,
         remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
     )
 
@@ -339,13 +554,5 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     pairs = scorer.pairs_of(line)
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
-    return Item(
-        id=id,
-        fused_query=str(line.get("fused_query") or line.get("query") or ""),
-        blurred_query="",
-        questions=(),
-        answers=(),
-        rewritten_query="",
-        answer="",
-        verdicts={judge: Verdict(score, coverage, weights)},
-    )
+    query = str(line.get("fused_query") or line.get("query") or "")
+    return Item(id, query, verdicts={judge: Verdict(score, coverage, weights, score)})

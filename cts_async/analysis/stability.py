@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cts_async.analysis.gazetteer import enclosing, regions_in
+from cts_async.analysis.lexicon import enclosing, regions_in
 from cts_async.analysis.runs import FinishedRun, Item
 from cts_async.records import UNKNOWN
 

@@ -1,4 +1,4 @@
-"""Small statistics without random numbers: Wilson's interval, Holm's correction, the paired t-test, correlation, power.
+"""Statistics of scores: bootstrap intervals, sign-flip tests, the paired t-test, Wilson, Holm, correlation, power.
 
 They are written out, although scipy has some of them: results have to be the same to the last digit in whatever order
 the pairs come, and those of earlier versions. `scipy.stats` agrees to 15 digits only (of 2,000 random t-tests 751 are
@@ -8,6 +8,7 @@ identical, and 1,312 change when the pairs are reversed), and takes 1 to 2 s to 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
 
-    Numbers: TypeAlias = Sequence[float] | np.ndarray[Any, np.dtype[Any]]
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+    Numbers: TypeAlias = Sequence[float] | Array
 
 Z: Final = 1.959963984540054
 """The 97.5th percentile of the normal distribution."""
@@ -156,3 +158,257 @@ def _standard_errors(alpha: float, power: float) -> float:
     """How many standard errors the true difference has to be from 0."""
     normal = NormalDist()
     return normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(power)
+
+
+MANY: Final = 10_000
+"""From so many instances on there are cheaper ways: resampling by value, and the normal distribution."""
+_AT_ONCE: Final = 2_000_000
+"""Random draws in one block: 16 MB, however many instances there are."""
+
+# Bootstrap: instances are resampled with replacement, each with its own pair of scores, and the interval is the 2.5th to
+# the 97.5th percentile of the resampled means (Efron & Tibshirani 1993; paper, table 3). With few instances it is too
+# short: at n = 8 it covers the truth in 90 % of samples or less, for skewed differences far less
+# (`benchmarks/coverage.py`). Student's t and the bias-corrected bootstrap (BCa) miss it there as well, so short
+# intervals are marked instead of replaced.
+
+RESAMPLES: Final = 10_000
+ENOUGH: Final = 30
+"""With fewer instances the interval is too short."""
+_TAIL: Final = 100 * (1 - 0.95) / 2
+"""2.5 but for rounding (2.5000000000000022), which the last digits of every published interval depend on."""
+_REPEATED: Final = 8
+"""Values are few if each occurs so many times on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean of n paired differences with its 95 % interval, in points of restore_score_100.
+
+    A single difference has no interval: `low` and `high` are None.
+    """
+
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+
+    @property
+    def too_short(self) -> bool:
+        """True if the interval covers the truth less often than its level promises."""
+        return 1 < self.n < ENOUGH
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval as it is drawn: of length 0 if there is none."""
+        return (self.mean if self.low is None else self.low), (self.mean if self.high is None else self.high)
+
+
+def paired_difference(
+    scores: Numbers, baseline: Numbers, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Difference | None:
+    """Estimate the mean of `scores[i] - baseline[i]`; None without instances. ValueError for unequal lengths."""
+    import numpy as np
+
+    if len(scores) != len(baseline):
+        raise ValueError("scores and baseline must be of the same instances")
+    differences = np.asarray(scores, dtype=float) - np.asarray(baseline, dtype=float)
+    return paired_differences(differences[:, None], seed=seed, resamples=resamples)[0]
+
+
+def paired_differences(
+    differences: Array, *, seed: int = 0, resamples: int = RESAMPLES
+) -> list[Difference | None]:
+    """Estimate the mean of each column of `differences`, shape (instances, comparisons); NaN marks a missing score.
+
+    Columns with the same instances share their resamples, so a column's interval does not depend on the columns
+    beside it, but for the rounding of its last digit. None for a column without instances.
+    """
+    import numpy as np
+
+    results: list[Difference | None] = [None] * differences.shape[1]
+    present = ~np.isnan(differences)
+    for columns in _equal_columns(present):
+        rows = present[:, columns[0]]
+        if not rows.any():
+            continue
+        values = differences[rows][:, columns]
+        if len(values) == 1:
+            for i, column in enumerate(columns):
+                results[column] = Difference(1, float(values[0, i]), None, None)
+            continue
+        means = _bootstrap_means(values, seed, resamples)
+        for i, column in enumerate(columns):
+            low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
+            results[column] = Difference(len(values), float(values[:, i].mean()), float(low), float(high))
+    return results
+
+
+def _equal_columns(present: Array) -> list[list[int]]:
+    """Group the columns of a boolean array (instances, columns) that are equal, in order of first appearance."""
+    groups: dict[bytes, list[int]] = {}
+    for column in range(present.shape[1]):
+        groups.setdefault(present[:, column].tobytes(), []).append(column)
+    return list(groups.values())
+
+
+def _bootstrap_means(values: Array, seed: int, resamples: int) -> Array:
+    """Resample the mean of every column, shape (resamples, columns), in the way that is cheap for it."""
+    import numpy as np
+
+    if len(values) < MANY:
+        return resampled_means(values, seed, resamples)
+    means = np.empty((resamples, values.shape[1]))
+    one_by_one: list[int] = []
+    for i, column in enumerate(values.T):
+        distinct, counts = np.unique(column, return_counts=True)
+        if len(distinct) > len(values) // _REPEATED:
+            one_by_one.append(i)
+        else:
+            means[:, i] = _resampled_by_value(distinct, counts, seed, resamples)
+    if one_by_one:
+        means[:, one_by_one] = resampled_means(values[:, one_by_one], seed, resamples)
+    return means
+
+
+def _resampled_by_value(distinct: Array, counts: Array, seed: int, resamples: int) -> Array:
+    """Resample the mean of many instances with few distinct values, by drawing how often each value occurs.
+
+    The distribution is the same; the cost is that of the distinct values instead of the instances.
+    """
+    import numpy as np
+
+    n = int(counts.sum())
+    rng = np.random.default_rng(seed)
+    sizes = _blocks(resamples, len(distinct))
+    means = [rng.multinomial(n, counts / n, size=size) @ distinct / n for size in sizes]
+    return np.concatenate(means)
+
+
+def resampled_means(values: Array, seed: int, resamples: int) -> Array:
+    """Resample the mean of every column, shape (resamples, columns); a resample counts how often it draws each row."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    n = len(values)
+    means = []
+    for size in _blocks(resamples, n):
+        drawn = rng.integers(0, n, size=(size, n))
+        drawn += np.arange(size)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        means.append(times.astype(float) @ values / n)
+    return np.concatenate(means)
+
+
+def _blocks(total: int, width: int) -> list[int]:
+    """Split `total` rows of `width` draws into blocks of at most `_AT_ONCE` draws."""
+    step = max(1, _AT_ONCE // width)
+    return [min(step, total - done) for done in range(0, total, step)]
+
+
+# Permutation test by flipping signs (Fisher 1935; Good 2005, section 3.2). If two systems were the same, each
+# instance's difference could as well have the other sign. p is the share of all 2^n ways to choose the signs whose mean
+# difference lies at least as far from 0 as the observed one, two-sided:
+#
+# - exact up to EXACT differences other than 0;
+# - from MANY on by the normal distribution, which the sum of so many flipped differences has: of a symmetric sum
+#   the first error term is of the order z^4 / (24 n), below 1 % of p at z = 6;
+# - else estimated from random choices as (b + 1) / (m + 1), which is never 0 and never too small on average
+#   (Phipson & Smyth 2010). It cannot fall below 1 / (m + 1), so m has to grow with the family: see `flips_for`.
+
+EXACT: Final = 20
+"""Up to so many differences other than 0 all 2^n choices of signs are evaluated; 0 has no sign to flip."""
+FLIPS: Final = 10_000
+_FLOOR_OF_ALPHA: Final = 20
+"""The smallest p that can be sampled lies this many times below ALPHA after correction for the whole family."""
+_TOLERANCE: Final = 1e-9
+"""Sums of the same numbers in another order count as equal: relative to the sum of all sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignFlips:
+    """p in (0, 1] of one pair, whether it is exact, and the smallest p that the test could have given."""
+
+    p: float
+    exact: bool
+    floor: float
+
+
+def flips_for(n_tests: int) -> int:
+    """Return how many random choices a family of tests needs: times `n_tests` (Holm), the smallest p is ALPHA / 20."""
+    return max(FLIPS, math.ceil(_FLOOR_OF_ALPHA * n_tests / ALPHA))
+
+
+def sign_flip_tests(
+    scores: Array, pairs: Sequence[tuple[int, int]], *, seed: int = 0, flips: int = FLIPS
+) -> list[SignFlips]:
+    """Test column i against column j of `scores` for each pair (i, j).
+
+    The shape is (instances, systems) with NaN for a missing score; such an instance is left out of that pair. All pairs
+    share the random signs, so a pair's p does not depend on the other pairs. No difference at all is p = 1.
+    """
+    import numpy as np
+
+    results: dict[int, SignFlips] = {}
+    sampled: dict[int, Array] = {}
+    for number, (i, j) in enumerate(pairs):
+        # A difference of 0 adds nothing to a sum whatever its sign, so it can stand for a missing score.
+        differences = np.nan_to_num(scores[:, i] - scores[:, j])
+        nonzero = differences[differences != 0]
+        if len(nonzero) <= EXACT:
+            results[number] = SignFlips(_exact_p(nonzero), True, min(1.0, 2.0 ** (1 - len(nonzero))))
+        elif len(nonzero) >= MANY:
+            results[number] = SignFlips(_normal_p(nonzero), False, 0.0)
+        else:
+            sampled[number] = differences
+    if sampled:
+        estimates = _sampled_p(np.column_stack([*sampled.values()]), seed, flips)
+        for number, p in zip(sampled, estimates, strict=True):
+            results[number] = SignFlips(p, False, 1 / (flips + 1))
+    return [results[number] for number in range(len(pairs))]
+
+
+def _normal_p(differences: Array) -> float:
+    """The two-sided tail; a flipped sum has mean 0 and variance sum(d^2)."""
+    z = abs(float(differences.sum())) / math.sqrt(float((differences**2).sum()))
+    return max(math.erfc(z / math.sqrt(2)), sys.float_info.min)
+
+
+def _exact_p(differences: Array) -> float:
+    """The share of all signed sums that lie as far out; each is a sum of the left half plus one of the right."""
+    import numpy as np
+
+    half = len(differences) // 2
+    left, right = (_signed_sums(part) for part in (differences[:half], differences[half:]))
+    threshold = _threshold(differences.sum(), np.abs(differences).sum())
+    return float((np.abs(left[:, None] + right) >= threshold).mean())
+
+
+def _signed_sums(values: Array) -> Array:
+    """All 2^len sums of the values with either sign."""
+    import numpy as np
+
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def _sampled_p(values: Array, seed: int, flips: int) -> list[float]:
+    """Estimate p of every column from random signs."""
+    import numpy as np
+
+    threshold = _threshold(values.sum(axis=0), np.abs(values).sum(axis=0))
+    rng = np.random.default_rng(seed)
+    n = len(values)
+    beyond = np.zeros(values.shape[1], int)
+    for size in _blocks(flips, n):
+        bits = np.unpackbits(
+            np.frombuffer(rng.bytes(size * ((n + 7) // 8)), np.uint8).reshape(size, -1), axis=1
+        )
+        signs = bits[:, :n] * 2.0 - 1.0
+        beyond += (np.abs(signs @ values) >= threshold).sum(axis=0)
+    return [float((b + 1) / (flips + 1)) for b in beyond]
+
+
+def _threshold(observed: Any, sizes: Any) -> Any:
+    return abs(observed) - _TOLERANCE * sizes

@@ -40,7 +40,7 @@ def compare(
     if as_json:
         print_json(comparison_json(found))
         return
-    from cts_async.report.comparison_tables import tables
+    from cts_async.report.comparison import tables
     from cts_async.report.results import SMOKE_TEST
     from cts_async.report.tables import print_table, printable
 

@@ -12,8 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.datasets.inspect import Contents
@@ -121,7 +120,7 @@ def show(
         print_item(console, item)
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What a file may be besides a dataset."""
 
     GOLD = "gold"
@@ -136,7 +135,7 @@ class Kind(StrEnum):
 def validate(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
     gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
-    kind: Annotated[Kind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
+    kind: Annotated[FileKind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -150,6 +149,7 @@ def validate(
     Example: cts data validate documents.jsonl --as corpus
     """
     from cts_async.errors import UsageError
+    from cts_async.report.datasets import fact_lines
     from cts_async.report.text import plain
 
     if kind is not None and gold is not None:
@@ -158,16 +158,16 @@ def validate(
     if as_json:
         print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
         return
-    facts = "; ".join(fact.text for fact in contents.facts if not fact.detail)
+    facts = "; ".join(f"{name}: {value}" for name, value in fact_lines(contents))
     typer.echo(plain(f"{spec}: sound. {facts}"))
     print_notes(contents.notes)
 
 
-def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
+def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
-    if kind is Kind.CORPUS:
+    if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
         return FILE_READERS[kind](spec, fields)
@@ -196,12 +196,12 @@ def convert(
     Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
     """
     from cts_async.datasets.inspect import convert as write
-    from cts_async.datasets.inspect import counted, open_to_inspect
+    from cts_async.datasets.inspect import open_to_inspect
     from cts_async.report.text import plain
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)
-    what = counted(n, "pane" if found.dataset is None else "instance")
-    typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
+    what = "panes" if found.dataset is None else "instances"
+    typer.echo(plain(f"{to}: {n:,} {what} from {spec}"), err=True)
     if found.dataset is not None:
         print_notes(found.dataset.notes)

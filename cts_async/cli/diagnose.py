@@ -20,9 +20,7 @@ def diagnose(
     types_file: Annotated[
         Path | None, typer.Option(help="Your own labels: CSV with the columns question and type.")
     ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write every table there, unrounded.")
-    ] = None,
+    csv: options.CsvFolder = None,
     field: options.Fields = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,

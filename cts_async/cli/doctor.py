@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cts_async.cli import options
+from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
-    from cts_async.search.backends.base import EngineSpec, ReaderSpec
-    from cts_async.search.catalog import SearchCatalogue
+    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 PACKAGES = (
-    "aiohttp",
-    "aiolimiter",
-    "orjson",
-    "anyio",
-    "rich",
-    "bm25s",
-    "jieba",
-    "json-repair",
-    "xllamacpp",
-    "trafilatura",
+    *("aiohttp", "aiolimiter", "orjson", "anyio", "rich", "bm25s", "jieba", "json-repair"),
+    *("xllamacpp", "trafilatura"),
 )
 
 EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
@@ -56,41 +49,32 @@ def doctor(
 
     Example: cts doctor --ask local --ask gpt
     """
-    import os
-    from dataclasses import asdict
-
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.search.catalog import load_search
 
-    catalogue = load_catalogue(options.config_file(config))
-    tools = load_search(options.config_file(config))
+    file = options.config_file(config)
+    catalogue, tools = load_catalogue(file), load_search(file)
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
-    options.check_keys(options.config_file(config), options.config_consent(config, trust_config), asked)
+    options.check_keys(file, options.config_consent(config, trust_config), asked)
     findings = [*_machine(), *_extras(), *_proxies(os.environ)]
     findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(spec, os.environ) for spec in asked]
     if as_json:
-        print_json([asdict(f) for f in findings])
+        print_json([asdict(finding) for finding in findings])
     else:
         _print(findings)
-    raise typer.Exit(EXIT_SOME_FAILED if any(f.ok is False for f in findings) else EXIT_OK)
+    raise typer.Exit(EXIT_SOME_FAILED if any(found.ok is False for found in findings) else EXIT_OK)
 
 
 def _machine() -> Iterator[Finding]:
-    import os
     import platform
-    from importlib.metadata import PackageNotFoundError, version
 
-    from cts_async.errors import UsageError
     from cts_async.llm.local import MODEL_VARIABLE, check_digest, model_file
 
     yield Finding("python", True, platform.python_version())
     for package in PACKAGES:
-        try:
-            yield Finding(package, True, version(package))
-        except PackageNotFoundError:
-            yield Finding(package, False, f"not installed: pip install {package}")
+        found = _version(package)
+        yield Finding(package, found is not None, found or f"not installed: pip install {package}")
     try:
         path = model_file(os.environ)
         if not os.environ.get(MODEL_VARIABLE):
@@ -102,28 +86,33 @@ def _machine() -> Iterator[Finding]:
 
 def _extras() -> Iterator[Finding]:
     """Check which optional extras are installed; a run needs none of them."""
+    for extra, packages in EXTRAS.items():
+        found = {package: _version(package) for package in packages}
+        if missing := [package for package in packages if found[package] is None]:
+            text = f"{missing[0]} is not installed: pip install 'cts-async[{extra}]'"
+            yield Finding(f"extra {extra}", None, text)
+        else:
+            yield Finding(f"extra {extra}", True, ", ".join(f"{name} {found[name]}" for name in packages))
+
+
+def _version(package: str) -> str | None:
     from importlib.metadata import PackageNotFoundError, version
 
-    for extra, packages in EXTRAS.items():
-        try:
-            found = ", ".join(f"{package} {version(package)}" for package in packages)
-            yield Finding(f"extra {extra}", True, found)
-        except PackageNotFoundError as error:
-            text = f"{error.name} is not installed: pip install 'cts-async[{extra}]'"
-            yield Finding(f"extra {extra}", None, text)
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Name the proxies of the environment, without their credentials."""
     from yarl import URL
 
-    from cts_async.errors import UsageError
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
-    proxies = Proxies.from_environ(environ)
     for scheme in ("https", "http"):
         try:
-            if proxy := proxies.of(URL(f"{scheme}://proxied.invalid")):
+            if proxy := proxy_for(URL(f"{scheme}://proxied.invalid"), environ):
                 login = ", with a login" if proxy.headers else ""
                 yield Finding(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
         except UsageError as error:
@@ -133,7 +122,7 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check the key and the address of every model, all hosts at the same time."""
     from cts_async.cli.drive import run_async
-    from cts_async.errors import UsageError
+    from cts_async.llm.catalog import missing_key
 
     specs: dict[str, ModelSpec] = {}
     for name in catalogue.models:
@@ -144,7 +133,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
     remote = [spec for spec in specs.values() if not spec.embedded]
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
-        variable = catalogue.missing_variable(spec, environ)
+        variable = missing_key(spec, environ)
         key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
         ready = None if variable or not reachable else True
@@ -168,11 +157,10 @@ def _through(url: str, environ: Mapping[str, str]) -> str:
     """Describe the proxy used for `url`, or why it cannot be used; "" without one."""
     from yarl import URL
 
-    from cts_async.errors import UsageError
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
     try:
-        proxy = Proxies.from_environ(environ).of(URL(url))
+        proxy = proxy_for(URL(url), environ)
     except UsageError as error:
         return f" ({error})"
     return f" through the {proxy}" if proxy else ""
@@ -182,7 +170,6 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
     """Connect to each address as a call does, with TLS and proxy; returns success and a description by address."""
     import asyncio
 
-    from cts_async.errors import CTSError
     from cts_async.llm.client import Client
 
     async def one(url: str, spec: ModelSpec) -> tuple[bool, str]:
@@ -199,7 +186,6 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
 
 def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
     from cts_async.cli.drive import run_async
-    from cts_async.errors import CTSError
 
     try:
         return Finding(f"ask {spec.name}", True, f"answers: {run_async(_question, spec, environ)!r}")
@@ -210,7 +196,6 @@ def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
     from contextlib import AsyncExitStack
 
-    from cts_async.errors import ContentRefused, ParameterRefused
     from cts_async.llm.client import Client
     from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving

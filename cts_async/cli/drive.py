@@ -23,8 +23,7 @@ from rich.segment import ControlType
 from cts_async.engine.events import Events
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
-from cts_async.report.live_screen import LiveScreen
-from cts_async.report.live_words import line_of
+from cts_async.report.live_screen import LiveScreen, line_of
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
@@ -138,6 +137,17 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
 def print_plainly(console: Console, text: str) -> None:
     """Print untrusted text: control characters are escaped, and nothing in it is markup."""
     console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def print_closing(lines: Iterable[str], *, embedded: bool) -> None:
+    """Print the last lines of a command's results, which may be copied; a warning first if the embedded model played."""
+    from cts_async.report.results import SMOKE_TEST
+
+    console = Console()
+    if embedded:
+        console.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class _Screen:

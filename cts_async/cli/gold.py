@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
-from cts_async.config import RunConfig
-from cts_async.report.output import print_json
+from cts_async.cli.options import EVIDENCE, MODELS, RESULTS, option
+from cts_async.config import GoldConfig
+from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from cts_async.protocol.gold.build import GoldPlan
-    from cts_async.report.gold import GoldSummary
+    from cts_async.protocol.gold import GoldPlan
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -30,68 +25,50 @@ Without --agent and --extractor: the paper's webdancer and ernie. --all local tr
 Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
 """
 
-NOT_FOR_GOLD = frozenset(
-    {
-        *("model", "k", "scheme", "mode", "gold", "skip_bad_gold", "answers", "support", "judge"),
-        *("empty_answers", "orig", "with_gold", "no_judge", "name", "extractor"),
-    }
-)
-"""Options of a run that do not apply to a search of the intent, or have another meaning here."""
 
-NEEDS_ALL = (
-    "cts run needs gold for every instance: remove the failed ones from its data, or use --retry-failed."
-)
+class GoldOptions(options.SearchOptions):
+    """Options of `cts gold`."""
 
-
-def gold(
-    run: RunConfig,
-    *,
-    out: Annotated[Path, typer.Option(help="The gold file (JSONL) to write.")],
-    extractor: Annotated[
-        str | None, typer.Option(help="Model that extracts the nuggets [paper: ernie].")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the build [default: DATA-goldbuild].")] = None,
-    max_sources: Annotated[
-        int | None, typer.Option(min=1, help="Sources shown to the extractor; least used go first [60].")
-    ] = None,
-    source_chars: Annotated[
-        int | None, typer.Option(min=1, help="Characters shown of each source [4000].")
-    ] = None,
-    total_chars: Annotated[
-        int | None, typer.Option(min=1, help="Characters shown of all sources together [60000].")
-    ] = None,
+    out: Annotated[Path, option(RESULTS, help="The gold file (JSONL) to write.")]
     force: Annotated[
-        bool, typer.Option("--force", help="Replace --out even if it holds what this build did not write.")
-    ] = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-) -> None:
+        bool, option(RESULTS, "--force", help="Replace --out even if it holds what this build did not write.")
+    ] = False
+    name: Annotated[str | None, option(RESULTS, help="Name of the build [default: DATA-goldbuild].")] = None
+    extractor: Annotated[
+        str | None, option(MODELS, help="Model that extracts the nuggets [paper: ernie].")
+    ] = None
+    max_sources: Annotated[
+        int | None, option(EVIDENCE, min=1, help="Sources shown to the extractor; least used go first [60].")
+    ] = None
+    source_chars: Annotated[
+        int | None, option(EVIDENCE, min=1, help="Characters shown of each source [4000].")
+    ] = None
+    total_chars: Annotated[
+        int | None, option(EVIDENCE, min=1, help="Characters shown of all sources together [60000].")
+    ] = None
+
+
+def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive
-    from cts_async.config import GoldConfig
+    from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold.build import build_gold, plan_gold
-    from cts_async.report.gold import summarise_gold, write_gold_summary
+    from cts_async.protocol.gold import build_gold, plan_gold
+    from cts_async.report.gold import print_gold, summarise_gold, write_gold_summary
     from cts_async.report.progress import RunGroup
 
-    config = GoldConfig(
-        **{field.name: getattr(run, field.name) for field in fields(run)}
-        | {"name": name, "extractor": extractor},
-        out=out,
-        force=force,
-        max_sources=max_sources,
-        source_chars=source_chars,
-        total_chars=total_chars,
-    )
     plan = plan_gold(config, load_catalogue(config.config_file), os.environ)
     used = [*plan.specs.values(), *plan.search.opened]
     options.check_keys(config.config_file, config.config_consent, used)
     if not quiet:
-        _introduce(Console(stderr=True), plan)
+        print_plainly(
+            Console(stderr=True),
+            f"gold for {len(plan.intents)} intents of {plan.n_instances} instances of {plan.dataset.name}; "
+            f"agent {plan.roles.agent}, extractor {plan.extractor}",
+        )
         print_notes(plan.dataset.notes)
-    works = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
-    stopped = drive(build_gold, plan, works, quiet=quiet)
+    groups = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
+    stopped = drive(build_gold, plan, groups, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)
@@ -100,43 +77,24 @@ def gold(
         failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
         print_json({"run": str(plan.directory), "out": str(config.out), **written, "failures": failures})
     else:
-        _print_results(Console(), plan, summary)
+        print_gold(Console(), summary)
+        lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
+        if summary.values["n_done"]:
+            next_step = f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL
+            lines = [f"Gold: {config.out}", *lines, next_step]
+        print_closing(lines, embedded=plan.embedded)
     conclude(stopped, failed=bool(summary.run.failures))
 
 
 gold.__doc__ = HELP
 
-
-def _introduce(err: Console, plan: GoldPlan) -> None:
-    from cts_async.cli.drive import print_plainly
-
-    limits, n = plan.limits, len(plan.intents)
-    print_plainly(
-        err,
-        f"gold for {n} intents of {plan.n_instances} instances of {plan.dataset.name}; "
-        f"agent {plan.roles.agent}, extractor {plan.extractor}; evidence: at most {limits.max_sources} sources, "
-        f"{limits.chars_per_source:,} characters of each, {limits.total_chars:,} in all",
-    )
-
-
-def _print_results(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
-    from cts_async.report.gold import SMOKE_TEST, print_gold
-
-    print_gold(out, summary)
-    if plan.embedded:
-        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
-    lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
-    if summary.per_intent:
-        lines = [f"Gold: {plan.config.out}", *lines]
-        lines.append(f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL)
-    for line in lines:
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+NEEDS_ALL = (
+    "cts run needs gold for every instance: remove the failed ones from its data, or use --retry-failed."
+)
 
 
 def _next(plan: GoldPlan) -> str:
     """The command of a run that is scored by this gold."""
-    import shlex
-
     config = plan.config
     words = ["cts", "run", "--data", config.data, "--gold", str(config.out)]
     if config.corpus:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.options import BUDGETS, DATA, MODELS, RESULTS, one_of, option
+from cts_async.config import Join, JudgeConfig
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cts_async.cli.drive import RunOnCluster
-    from cts_async.config import JudgeConfig
-    from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.protocol.rejudge import JudgePlan
     from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
@@ -34,79 +34,74 @@ On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie 
 """
 
 
-def judge(
-    common: dict[str, Any],
-    runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A model, or lexical; may be repeated, the first gives the score [paper: ernie].",
-        ),
-    ] = None,
-    gold: Annotated[Path | None, typer.Option("--gold", "--gold_a", help="Nuggets (JSONL).")] = None,
-    skip_bad_gold: options.SkipBadGold = False,
-    join: Annotated[
-        str,
-        typer.Option(
-            metavar="BY",
-            help="Join candidates with the gold by id-and-query, or by id: whatever query they name.",
-        ),
-    ] = "id-and-query",
+class JudgeOptions(options.CommandOptions):
+    """Options of `cts judge` that define what is judged."""
+
+    gold: Annotated[Path | None, option(DATA, "--gold", "--gold_a", help="Nuggets (JSONL).")] = None
     candidates: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            DATA,
             "--candidates",
             "--gold_b",
             metavar="FILE",
             help="Answers (JSONL): a file, a pattern, a directory or a run; may be repeated.",
         ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "--out_dir", help="Where the verdicts go.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each.")] = None,
+    ] = None
+    join: Annotated[
+        str,
+        option(
+            DATA,
+            metavar="BY",
+            callback=one_of("--join", get_args(Join)),
+            help="Join candidates with the gold by id-and-query, or by id: whatever query they name.",
+        ),
+    ] = "id-and-query"
+    skip_bad_gold: options.SkipBadGold = False
+    limit: Annotated[int | None, option(DATA, min=1, help="Only the first N answers of each.")] = None
+    judges: Annotated[
+        list[str] | None,
+        option(
+            MODELS,
+            "--judge",
+            metavar="NAME",
+            help="A model, or lexical; may be repeated, the first gives the score [paper: ernie].",
+        ),
+    ] = None
     lexical: Annotated[
         bool,
-        typer.Option("--lexical", help="Judge candidates lexically as well, to see how far judges agree."),
-    ] = False,
+        option(MODELS, "--lexical", help="Judge candidates lexically as well, to see how far judges agree."),
+    ] = False
     nuggets_per_call: Annotated[
-        int | None, typer.Option(min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
+        int | None, option(MODELS, min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
+    ] = None
+    empty_answers: options.EmptyAnswersOption = "fail"
+    out: Annotated[Path | None, option(RESULTS, "--out", "--out_dir", help="Where the verdicts go.")] = None
+
+
+def judge(
+    config: JudgeConfig,
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
     ] = None,
-    empty_answers: Annotated[
-        str,
-        typer.Option(
-            metavar="fail|zero",
-            help="A candidate's empty answer: failed and in no mean, or scored 0 without a call.",
-        ),
-    ] = "fail",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it will take, and start nothing; needs no key.")
+        bool, option(BUDGETS, "--dry-run", help="Say what it will take, and start nothing; needs no key.")
     ] = False,
     ray: options.Ray = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.config import Join, JudgeConfig
-    from cts_async.protocol.run_folders import run_folders, without_conversations
+    from cts_async.protocol.run_files import run_folders, without_conversations
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
-    spread = [word for word in words if candidates and word.is_file()]
-    config = JudgeConfig(
-        judges=tuple(dict.fromkeys(judge or ())),
+    spread = [word for word in words if config.candidates and word.is_file()]
+    config = replace(
+        config,
+        judges=tuple(dict.fromkeys(config.judges)),
         runs=tuple(without_conversations(run_folders(word for word in words if word not in spread))),
-        gold=gold,
-        skip_bad_gold=skip_bad_gold,
-        join=options.read_names("--join", [join], get_args(Join))[0],
-        candidates=(*(candidates or ()), *map(str, spread)),
-        out=out,
-        limit=limit,
-        lexical=lexical,
-        nuggets_per_call=nuggets_per_call,
-        empty_answers=options.empty_answers_of(empty_answers),
-        **common,
+        candidates=(*config.candidates, *map(str, spread)),
     )
     if dry_run:
         _forecast(config, as_json=as_json)
@@ -121,8 +116,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast_judging
-    from cts_async.protocol.judge_plan import plan_judging
+    from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
@@ -136,10 +130,10 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive
+    from cts_async.cli.drive import conclude, drive, print_closing
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.protocol.rejudge import run_judging
+    from cts_async.protocol.rejudge import plan_judging, run_judging
+    from cts_async.report.results import print_judged
     from cts_async.report.summary import write_summary
 
     plan = plan_judging(
@@ -147,9 +141,9 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     )
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
     keys = {spec.key_env for spec in plan.specs.values() if spec.key_env}
-    works = [_work(plan, judge) for judge in plan.judges]
+    groups = [_group(plan, judge) for judge in plan.judges]
     stopped = drive(
-        run_judging, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+        run_judging, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
     )
     summaries = _summaries(plan)
     if stopped and not summaries:
@@ -161,7 +155,12 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     if as_json:
         print_json(written if len(plan.targets) > 1 else written[0])
     else:
-        _print_results(Console(), plan, summaries)
+        print_judged(Console(), summaries, plan.judges)
+        repeats, embedded = plan.repeats, any(summary.manifest.get("embedded") for summary in summaries)
+        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers repeat others and took no calls."
+        print_closing(
+            [saved] if plan.specs and repeats.n_repeated else [], embedded=plan.embedded or embedded
+        )
     failed = any(
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )
@@ -174,7 +173,7 @@ def _on_cluster() -> RunOnCluster[JudgePlan]:
     return run_judging_on
 
 
-def _work(plan: JudgePlan, judge: str) -> RunGroup:
+def _group(plan: JudgePlan, judge: str) -> RunGroup:
     """One judge's progress; its mean is shown for a single target only, a mean over several systems means nothing."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
     from cts_async.report.progress import RunGroup
@@ -199,18 +198,3 @@ def _summaries(plan: JudgePlan) -> list[RunSummary]:
     spent = spent_by_system(plan.journals[0]) if plan.targets[0].shared_journal else None
     begun = [directory for directory in plan.directories() if (directory / MANIFEST).exists()]
     return [summarise_run(directory, spent) for directory in begun]
-
-
-def _print_results(out: Console, plan: JudgePlan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.results import SMOKE_TEST, print_judged
-
-    print_judged(out, summaries, plan.judges)
-    if plan.n_saved:
-        out.print(
-            f"{plan.repeats.n_repeated:,} of {plan.repeats.n_asked:,} answers repeat others: "
-            f"{plan.n_saved:,} calls saved.",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if plan.embedded or any(summary.manifest.get("embedded") for summary in summaries):
-        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)

@@ -29,10 +29,9 @@ from cts_async.cli import (
 )
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
-from cts_async.cli.grouped import Grouped
-from cts_async.cli.options import read_common, with_options
-from cts_async.cli.run_options import with_run_options
-from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
+from cts_async.cli.options import Grouped, RunOptions, with_options
+from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
+from cts_async.config import ConverseConfig, GoldConfig, JudgeConfig, RunConfig
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
@@ -50,36 +49,40 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: Final[tuple[tuple[str, Callable[..., None], bool, str], ...]] = (
-    ("run", with_run_options(run.run), True, "Clarify, search and judge; the same command again resumes."),
-    ("plan", with_run_options(plan.plan), True, "Estimate a run: calls, tokens, dollars, time."),
+COMMANDS: Final[tuple[tuple[str, Callable[..., None], str], ...]] = (
+    (
+        "run",
+        with_options(RunOptions, RunConfig, run.run),
+        "Clarify, search and judge; the same command again resumes.",
+    ),
+    ("plan", with_options(RunOptions, RunConfig, plan.plan), "Estimate a run: calls, tokens, dollars, time."),
     (
         "converse",
-        with_options(read_common, converse.converse, own_first=True),
-        True,
+        with_options(converse.ConverseOptions, ConverseConfig, converse.converse),
         "Hold and evaluate clarifying conversations (AT-CoT).",
     ),
     (
         "gold",
-        with_run_options(gold.gold, without=gold.NOT_FOR_GOLD),
-        True,
+        with_options(gold.GoldOptions, GoldConfig, gold.gold),
         "Build the static gold: weighted nuggets with their sources.",
     ),
-    ("judge", with_options(read_common, judge.judge, own_first=True), True, "Judge existing answers again."),
-    ("status", status.status, False, "Show the progress of runs, from another shell."),
-    ("score", score.score, False, "Compute scores and their summary from judged files."),
-    ("diagnose", diagnose.diagnose, False, "Analyse which questions were asked, and what they gained."),
-    ("compare", compare.compare, False, "Compare runs, with tests of their differences."),
-    ("report", report.report, True, "Write one HTML file about runs."),
-    ("view", view.view, False, "View runs in the browser: leaderboard, instances, steps, live."),
-    ("models", models.models, False, "List the models, and what each needs."),
-    ("audit", audit.audit, False, "Prove that no role saw what it must not see."),
-    ("doctor", doctor.doctor, False, "Check what a run needs."),
+    ("judge", with_options(judge.JudgeOptions, JudgeConfig, judge.judge), "Judge existing answers again."),
+    ("status", status.status, "Show the progress of runs, from another shell."),
+    ("score", score.score, "Compute scores and their summary from judged files."),
+    ("diagnose", diagnose.diagnose, "Analyse which questions were asked, and what they gained."),
+    ("compare", compare.compare, "Compare runs, with tests of their differences."),
+    ("report", report.report, "Write one HTML file about runs."),
+    ("view", view.view, "View runs in the browser: leaderboard, instances, steps, live."),
+    ("models", models.models, "List the models, and what each needs."),
+    ("audit", audit.audit, "Prove that no role saw what it must not see."),
+    ("doctor", doctor.doctor, "Check what a run needs."),
 )
-"""Name, function, whether its many options are shown under headings, and one line for `cts --help`."""
+"""Name, function, and one line for `cts --help`."""
+_GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
+"""Commands with so many options that their help shows them under headings."""
 
-for _name, _function, _grouped, _line in COMMANDS:
-    app.command(_name, cls=Grouped if _grouped else None, short_help=_line)(_function)
+for _name, _function, _line in COMMANDS:
+    app.command(_name, cls=Grouped if _name in _GROUPED else None, short_help=_line)(_function)
 app.add_typer(data, short_help="Describe, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 
@@ -123,25 +126,21 @@ def main() -> None:
     except _UsageProblem as error:
         _exit_misused(error)
     except CTSError as error:
-        _exit(error)
+        _exit_expected(error)
     except KeyboardInterrupt:
         print(f"cts: interrupted; {_after_interrupt()}", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
-        expected = [error for error in errors if isinstance(error, CTSError)]
-        file_errors = [error for error in errors if isinstance(error, OSError) and _is_file_error(error)]
-        if len(expected) + len(file_errors) < len(errors):
+        if not all(isinstance(error, CTSError) or _is_file_error(error) for error in errors):
             raise
-        if file_errors:
-            _exit_file_error(file_errors[0])
-        _exit(expected[0])
+        _exit_expected(next(filter(_is_file_error, errors), errors[0]))
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
         if not _is_file_error(error):
             raise
-        _exit_file_error(error)
+        _exit_expected(error)
 
 
 def _exit_misused(error: typer.BadParameter) -> None:
@@ -158,24 +157,29 @@ def _exit_misused(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _is_file_error(error: OSError) -> bool:
+def _is_file_error(error: BaseException) -> bool:
     """True for an error about a file of the user's: it has a path, or the disk is full, or too many files are open."""
+    if not isinstance(error, OSError):
+        return False
     return error.filename is not None or error.errno in DISK_FULL | _TOO_MANY_FILES
 
 
-def _exit_file_error(error: OSError) -> None:
-    if error.errno in _TOO_MANY_FILES:
-        _exit(UsageError(f"too many open files; {MORE_FILES}"))
-    if error.errno not in DISK_FULL:
-        _exit(UsageError(f"{error.filename}: {error.strerror}"))
-    if error.filename is None:
-        discard_stdout()
-    _exit(write_error(error.filename or "standard output, or a file", error))
-
-
-def _exit(error: CTSError) -> None:
+def _exit_expected(error: BaseException) -> None:
+    """Print an error of ours, or about a file of the user's, in one line, and exit with its code."""
+    if isinstance(error, OSError):
+        if error.errno in DISK_FULL and error.filename is None:
+            discard_stdout()
+        error = _translated(error)
     print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
-    sys.exit(error.exit_code)
+    sys.exit(error.exit_code if isinstance(error, CTSError) else EXIT_USAGE)
+
+
+def _translated(error: OSError) -> CTSError:
+    if error.errno in _TOO_MANY_FILES:
+        return UsageError(f"too many open files; {MORE_FILES}")
+    if error.errno in DISK_FULL:
+        return write_error(error.filename or "standard output, or a file", error)
+    return UsageError(f"{error.filename}: {error.strerror}")
 
 
 def _after_interrupt() -> str:

@@ -1,4 +1,7 @@
-"""Options that several commands share, and the functions that read them."""
+"""Options: those that several commands share, how they are read, and how `--help` arranges them.
+
+A class such as `RunOptions` declares options of commands, each named as the field of the configuration that it sets.
+"""
 
 from __future__ import annotations
 
@@ -7,164 +10,60 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from cts_async.config import BudgetConfig, Consent
+from cts_async.config import BudgetConfig, CommandConfig, Consent
 from cts_async.errors import UsageError
-from cts_async.records import EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
 
-T = TypeVar("T")
+Config = TypeVar("Config", bound=CommandConfig)
 N = TypeVar("N", bound=str)
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", help="Models and roles of your own [default: ./cts.toml if there is one]."),
-]
-TrustConfig = Annotated[
-    bool,
-    typer.Option(
-        "--trust-config", help="Consent to ./cts.toml deciding where keys go, until the file changes."
-    ),
-]
-Fields = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--field", metavar="OURS=THEIRS", help="Name of a column in your file, e.g. fused_query=OQ."
-    ),
-]
-MaxOutage = Annotated[
-    float, typer.Option(min=0, help="Seconds that a provider may be down before the run stops (exit 75).")
-]
-InFlight = Annotated[
-    int | None, typer.Option(min=1, help="Instances in progress at once [default: from the models' limits].")
-]
-SkipBadGold = Annotated[
-    bool,
-    typer.Option(
-        "--skip-bad-gold",
-        help="Leave out, and list, instances whose gold has no nuggets or no valid weights.",
-    ),
-]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try permanently failed instances again.")]
-MaxUsd = Annotated[
-    float | None,
-    typer.Option(min=0, help="Most dollars to spend, over all sessions; stops before that (exit 75)."),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(min=0, help="Most tokens to use, in and out together; stops before that (exit 75)."),
-]
-MaxCalls = Annotated[
-    int | None,
-    typer.Option(min=0, help="Most calls to make, failed ones included; stops before that (exit 75)."),
-]
-DeadlineAt = Annotated[
-    str | None,
-    typer.Option(
-        "--deadline",
-        metavar="WHEN",
-        help="Stop by that time (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local).",
-    ),
-]
-Sync = Annotated[
-    bool, typer.Option("--sync", help="Flush every step to the disk, to survive a power cut as well.")
-]
-RelevanceLevel = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=4,
-        metavar="N",
-        help="Lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses all.",
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Run on this Ray cluster: auto, HOST:6379, or ray://HOST:10001 from outside it.",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Number of worker processes, on this machine without --ray [default with --ray: its free CPUs].",
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
+# --- Headings of --help
+
+DATA, MODELS, TALKS = "Data and systems", "Models", "Conversations"
+EVALUATION, SEARCHING, EVIDENCE = "Evaluation", "Searching", "Evidence"
+RESULTS, BUDGETS, PROCESSES, OTHER = "Results", "Budgets", "Beyond one process", "Other options"
+HEADINGS: Final = (DATA, MODELS, TALKS, EVALUATION, SEARCHING, EVIDENCE, RESULTS, BUDGETS, PROCESSES, OTHER)
 
 
-def read_common(
-    field: Fields = None,
-    config: ConfigFile = None,
-    trust_config: TrustConfig = False,
-    max_outage: MaxOutage = 900.0,
-    max_usd: MaxUsd = None,
-    max_tokens: MaxTokens = None,
-    max_calls: MaxCalls = None,
-    deadline: DeadlineAt = None,
-    in_flight: InFlight = None,
-    retry_failed: RetryFailed = False,
-    sync: Sync = False,
-    seed: Seed = 0,
-) -> dict[str, Any]:
-    """Read the options of every command that calls models, as fields of its configuration. Raises UsageError."""
-    return {
-        "fields": read_fields(field),
-        "config_file": config_file(config),
-        "config_consent": config_consent(config, trust_config),
-        "max_outage_s": max_outage,
-        "budget": read_budget(max_usd, max_tokens, max_calls, deadline),
-        "in_flight": in_flight,
-        "retry_failed": retry_failed,
-        "sync": sync,
-        "seed": seed,
-        "command": shlex.join(["cts", *sys.argv[1:]]),
-    }
+def option(heading: str, *names: str, help: str, **more: Any) -> Any:
+    """Declare an option that `--help` shows under a heading; `more` is what `typer.Option` takes."""
+    return typer.Option(*names, help=help, rich_help_panel=heading, **more)
 
 
-def with_options(
-    read: Callable[..., Any],
-    command: Callable[..., T],
-    *,
-    own_first: bool = False,
-    without: Collection[str] = (),
-) -> Callable[..., T]:
-    """Return `command` as typer wants it: with its own options and those of `read`, whose result is its first argument.
+class Grouped(TyperCommand):
+    """A command with many options: its help shows them under `HEADINGS`, in the order of their declaration."""
 
-    Options in `without` are not offered; `read` gets their defaults. With `own_first` the command's own come first.
-    """
-    shared = inspect.signature(read, eval_str=True).parameters
-    first, *own = inspect.signature(command, eval_str=True).parameters.values()
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options, heading by heading."""
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Arguments", *HEADINGS)}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                usual = "Arguments" if param.param_type_name == "argument" else OTHER
+                sections[getattr(param, "rich_help_panel", None) or usual].append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
-    def run(**given: Any) -> T:
-        values = {name: shared[name].default if name in without else given.pop(name) for name in shared}
-        return command(**{first.name: read(**values)}, **given)
 
-    offered = [option for name, option in shared.items() if name not in without]
-    parameters = [*own, *offered] if own_first else [*offered, *own]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = command.__doc__
-    return run
+# --- What an option's text means
 
 
 def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -192,27 +91,26 @@ def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N
     return tuple(found)
 
 
-def read_date(text: str) -> str:
+def one_of(option: str, known: Sequence[str]) -> Callable[[Any], Any]:
+    """Return a callback that checks the name, or the names, given to an option."""
+
+    def check(given: Any) -> Any:
+        if isinstance(given, str):
+            return read_names(option, [given], known)[0]
+        return None if given is None else read_names(option, given, known)
+
+    return check
+
+
+def read_date(text: str | None) -> str | None:
     """Check a calendar date, YYYY-MM-DD. Raises UsageError for another form or a day that does not exist."""
     try:
         # fromisoformat accepts 20310501 and 2031-W18-4 as well.
-        if (day := date.fromisoformat(text)).isoformat() == text:
+        if text is None or date.fromisoformat(text).isoformat() == text:
             return text
-    except ValueError as error:
-        raise UsageError(
-            f"--date {text}: not a date ({error}); write it as YYYY-MM-DD, e.g. 2031-05-01"
-        ) from None
-    raise UsageError(f"--date {text}: write it as YYYY-MM-DD, i.e. {day.isoformat()}")
-
-
-def read_budget(
-    max_usd: float | None, max_tokens: int | None, max_calls: int | None, deadline: str | None
-) -> BudgetConfig:
-    """Read the budget. Raises UsageError for an infinite amount, and for a deadline that is unreadable or past."""
-    if max_usd is not None and not isfinite(max_usd):
-        raise UsageError(f"--max-usd {max_usd}: not an amount of money")
-    at = None if deadline is None else read_deadline(deadline, datetime.now()).timestamp()
-    return BudgetConfig(max_usd, max_tokens, max_calls, at)
+    except ValueError:
+        pass
+    raise UsageError(f"--date {text}: not a date; write it as YYYY-MM-DD, e.g. 2031-05-01")
 
 
 def read_deadline(text: str, now: datetime) -> datetime:
@@ -321,9 +219,317 @@ def runs_or_default(words: Sequence[Path] | None, command: str) -> list[Path]:
     return [folder]
 
 
-def empty_answers_of(word: str) -> EmptyAnswers:
-    """Read --empty-answers. Raises UsageError."""
-    known: dict[str, EmptyAnswers] = {"fail": "fail", "zero": "zero"}
-    if word not in known:
-        raise UsageError(f"--empty-answers {word}: choose fail (no score) or zero (scored 0)")
-    return known[word]
+# --- Options of several commands
+
+ConfigFile = Annotated[
+    Path | None,
+    option(MODELS, "--config", help="Models and roles of your own [default: ./cts.toml if there is one]."),
+]
+TrustConfig = Annotated[
+    bool,
+    option(
+        MODELS,
+        "--trust-config",
+        help="Consent to ./cts.toml deciding where keys go, until the file changes.",
+    ),
+]
+Fields = Annotated[
+    list[str] | None,
+    option(
+        DATA,
+        "--field",
+        metavar="OURS=THEIRS",
+        help="Name of a column in your file, e.g. fused_query=OQ.",
+    ),
+]
+SkipBadGold = Annotated[
+    bool,
+    option(
+        DATA,
+        "--skip-bad-gold",
+        help="Leave out, and list, instances whose gold has no nuggets or no valid weights.",
+    ),
+]
+EmptyAnswersOption = Annotated[
+    str,
+    option(
+        MODELS,
+        "--empty-answers",
+        metavar="fail|zero",
+        callback=one_of("--empty-answers", get_args(EmptyAnswers)),
+        help="An empty answer: failed and in no mean, or scored 0 without a call.",
+    ),
+]
+RelevanceLevel = Annotated[
+    int,
+    option(
+        EVALUATION,
+        min=1,
+        max=4,
+        metavar="N",
+        help="Lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses all.",
+    ),
+]
+Seed = Annotated[int, option(OTHER, help="Seed of everything random.")]
+Ray = Annotated[
+    str | None,
+    option(
+        PROCESSES,
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on this Ray cluster: auto, HOST:6379, or ray://HOST:10001 from outside it.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    option(
+        PROCESSES,
+        min=1,
+        metavar="N",
+        help="Number of worker processes, on this machine without --ray [default with --ray: its free CPUs].",
+    ),
+]
+CsvFolder = Annotated[
+    Path | None, option(RESULTS, metavar="DIR", help="Also write every table there, unrounded.")
+]
+Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
+AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
+Clarifiers = Annotated[
+    list[str], option(DATA, "--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+]
+Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
+
+
+class CommandOptions:
+    """Options of every command that calls models."""
+
+    fields: Fields = None
+    config_file: ConfigFile = None
+    trust_config: TrustConfig = False
+    max_usd: Annotated[
+        float | None,
+        option(BUDGETS, min=0, help="Most dollars to spend, over all sessions; stops before that (exit 75)."),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        option(BUDGETS, min=0, help="Most tokens to use, in and out together; stops before that (exit 75)."),
+    ] = None
+    max_calls: Annotated[
+        int | None,
+        option(BUDGETS, min=0, help="Most calls to make, failed ones included; stops before that (exit 75)."),
+    ] = None
+    deadline: Annotated[
+        str | None,
+        option(
+            BUDGETS,
+            metavar="WHEN",
+            help="Stop by that time (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local).",
+        ),
+    ] = None
+    max_outage_s: Annotated[
+        float,
+        option(
+            BUDGETS,
+            "--max-outage",
+            min=0,
+            help="Seconds that a provider may be down before the run stops (exit 75).",
+        ),
+    ] = 900.0
+    in_flight: Annotated[
+        int | None,
+        option(BUDGETS, min=1, help="Instances in progress at once [default: from the models' limits]."),
+    ] = None
+    retry_failed: Annotated[
+        bool, option(OTHER, "--retry-failed", help="Try permanently failed instances again.")
+    ] = False
+    sync: Annotated[
+        bool, option(OTHER, "--sync", help="Flush every step to the disk, to survive a power cut as well.")
+    ] = False
+    seed: Seed = 0
+
+
+class DataOptions(CommandOptions):
+    """Options of every command that works on a dataset."""
+
+    data: Annotated[
+        str, option(DATA, help="sample, hard518:PATH, qulac:PATH, clariq:PATH, or a .csv or .jsonl file.")
+    ] = "sample"
+    limit: Annotated[int | None, option(DATA, min=1, help="Only the first N instances.")] = None
+    every_role: Annotated[
+        str | None, option(MODELS, "--all", metavar="NAME", help="One model for every role.")
+    ] = None
+    runs_dir: Annotated[Path, option(RESULTS, help="Folder of the runs.")] = Path("runs")
+
+
+class SearchOptions(DataOptions):
+    """Options of every command that runs the deep-search agent."""
+
+    agent: Annotated[str | None, option(MODELS, help="Deep-search model [paper: webdancer].")] = None
+    agent_prompt: Annotated[
+        str | None,
+        option(
+            MODELS,
+            metavar="PROMPT",
+            callback=one_of("--agent-prompt", AGENT_PROMPTS),
+            help="The agent's: native (WebDancer's), en, zh, or query: as its query [webdancer: native, others: query].",
+        ),
+    ] = None
+    date: Annotated[
+        str | None,
+        option(
+            MODELS,
+            metavar="YYYY-MM-DD",
+            callback=read_date,
+            help="Date in the agent's prompt [today; of a run that is resumed: its own].",
+        ),
+    ] = None
+    corpus: Annotated[
+        Path | None, option(SEARCHING, help="Documents {id,url,title,text} (JSONL) to search.")
+    ] = None
+    search: Annotated[
+        str | None,
+        option(SEARCHING, help="Searches: corpus, serper, or one of cts.toml [corpus if there is one]."),
+    ] = None
+    visit: Annotated[
+        str | None,
+        option(
+            SEARCHING, help="Pages: jina, direct, or one of cts.toml [of the web: jina if its key is set]."
+        ),
+    ] = None
+    visit_model: Annotated[
+        str | None,
+        option(
+            SEARCHING, help="Model that reads pages for a goal, or lexical for none [of the web: support]."
+        ),
+    ] = None
+    allow_addresses: Annotated[
+        list[str] | None,
+        option(
+            SEARCHING,
+            "--allow-address",
+            metavar="HOST_OR_NET",
+            help="Private host or network that pages may come from.",
+        ),
+    ] = None
+    replay: Annotated[
+        list[Path] | None,
+        option(SEARCHING, metavar="RUN", help="Answer searches and visits from this run's journal only."),
+    ] = None
+    max_turns: Annotated[
+        int | None, option(SEARCHING, min=1, help="Model calls per search [WebDancer: 20].")
+    ] = None
+
+
+class RunOptions(SearchOptions):
+    """Options of `cts run` and `cts plan`."""
+
+    models: Clarifiers = ["local"]  # noqa: RUF012
+    ks: Annotated[
+        list[int],
+        option(DATA, "-k", metavar="N", min=1, max=3, help="Questions it may ask, or turns; repeatable."),
+    ] = [1]  # noqa: RUF012
+    schemes: Annotated[
+        list[str],
+        option(
+            DATA,
+            "--scheme",
+            metavar="SCHEME",
+            callback=one_of("--scheme", SCHEMES),
+            help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated.",
+        ),
+    ] = ["cts"]  # noqa: RUF012
+    modes: Annotated[
+        list[str],
+        option(
+            DATA,
+            "--mode",
+            metavar="MODE",
+            callback=one_of("--mode", MODES),
+            help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable.",
+        ),
+    ] = ["at-once"]  # noqa: RUF012
+    gold: Annotated[Path | None, option(DATA, help="Nuggets (JSONL), joined by id or by fused_query.")] = None
+    skip_bad_gold: SkipBadGold = False
+    orig: Annotated[bool, option(DATA, help="Also search the blurred query itself, as the paper does.")] = (
+        True
+    )
+    with_gold: Annotated[bool, option(DATA, "--gold-query", help="Also search the intent itself.")] = False
+    support: Support = None
+    answers: Annotated[
+        str | None,
+        option(MODELS, metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
+    ] = None
+    judges: Annotated[
+        list[str] | None,
+        option(MODELS, "--judge", metavar="NAME", help="Judge; the first gives the score [paper: ernie]."),
+    ] = None
+    no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Answer only; no scores.")] = False
+    extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
+    empty_answers: EmptyAnswersOption = "fail"
+    name: Annotated[str | None, option(RESULTS, help="Name of the run [default: DATA-MODEL-kK].")] = None
+
+
+def with_options(
+    options: type[CommandOptions], config: type[Config], command: Callable[..., None]
+) -> Callable[..., None]:
+    """Return `command` as typer wants it: with its own options, then those declared in a class.
+
+    Its first argument becomes the configuration that the options' values make.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(options, name, inspect.Parameter.empty),
+            annotation=hints[name],
+        )
+        for declared in options.__mro__
+        for name in vars(declared).get("__annotations__", ())
+    ]
+    _, *positional = inspect.signature(command, eval_str=True).parameters.values()
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
+
+    def run(**given: Any) -> None:
+        values = {parameter.name: given.pop(parameter.name) for parameter in shared}
+        command(read_config(config, values), **given)
+
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+    run.__doc__ = command.__doc__
+    return run
+
+
+def read_config(config: type[Config], values: dict[str, Any]) -> Config:
+    """Make a configuration of options' values. Raises UsageError."""
+    limits = [values.pop(name) for name in ("max_usd", "max_tokens", "max_calls", "deadline")]
+    named = values["config_file"]
+    values |= {
+        "fields": read_fields(values["fields"]),
+        "config_file": config_file(named),
+        "config_consent": config_consent(named, values.pop("trust_config")),
+        "budget": read_budget(*limits),
+        "command": shlex.join(["cts", *sys.argv[1:]]),
+    }
+    if "turns" in values:
+        values["ks"] = [values.pop("turns")]
+    if "orig" in values:
+        values["references"] = ("orig",) * values.pop("orig") + ("gold",) * values.pop("with_gold")
+    if values.get("every_role") and values.get("models") == ["local"]:
+        values["models"] = [values["every_role"]]
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if value is not None
+    }
+    return config(**given)
+
+
+def read_budget(
+    max_usd: float | None, max_tokens: int | None, max_calls: int | None, deadline: str | None
+) -> BudgetConfig:
+    """Read the budget. Raises UsageError for an infinite amount, and for a deadline that is unreadable or past."""
+    if max_usd is not None and not isfinite(max_usd):
+        raise UsageError(f"--max-usd {max_usd}: not an amount of money")
+    at = None if deadline is None else read_deadline(deadline, datetime.now()).timestamp()
+    return BudgetConfig(max_usd, max_tokens, max_calls, at)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_notes
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 
@@ -22,8 +21,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast
-    from cts_async.protocol.past_usage import observe
+    from cts_async.protocol.forecast import forecast, observe
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast

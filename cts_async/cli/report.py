@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.options import EVALUATION, MODELS, RESULTS, SEARCHING, option
 
 
 def report(
@@ -18,32 +19,37 @@ def report(
         typer.Argument(metavar="[RUN]...", help="What to report; see above [default: runs]."),
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this judge [default: all, the usual one first].")
+        str | None,
+        option(MODELS, metavar="NAME", help="Only this judge [default: all, the usual one first]."),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Differences are to this system [default: to orig].")
+        str | None, option(EVALUATION, help="Differences are to this system [default: to orig].")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where to [default: report.html in the run, or in the runs' folder]."
+        option(
+            RESULTS,
+            metavar="FILE",
+            help="Where to [default: report.html in the run, or in the runs' folder].",
         ),
     ] = None,
     tables: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write every table as NAME.md, .tex and .csv.")
+        Path | None, option(RESULTS, metavar="DIR", help="Also write every table as NAME.md, .tex and .csv.")
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write every figure there, for print.")
+        Path | None, option(RESULTS, metavar="DIR", help="Also write every figure there, for print.")
     ] = None,
     plot_format: Annotated[
-        str, typer.Option(metavar="LIST", help="Of these formats: svg, png, pdf.")
+        str, option(RESULTS, metavar="LIST", help="Of these formats: svg, png, pdf.")
     ] = "svg,png",
     corpus: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Of cts converse: the documents that its queries are searched in."),
+        option(
+            SEARCHING, metavar="FILE", help="Of cts converse: the documents that its queries are searched in."
+        ),
     ] = None,
     qrels: Annotated[
-        str, typer.Option(metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
+        str, option(EVALUATION, metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
     ] = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     seed: options.Seed = 0,

@@ -7,16 +7,12 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cts_async.cli.drive import RunOnCluster
     from cts_async.protocol.plan import Plan, SearchPlan
-    from cts_async.report.summary import RunSummary
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
@@ -43,42 +39,42 @@ def run(
 ) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive
+    from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
+    from cts_async.report.results import print_results
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     used = [*plan.specs.values(), *plan.search.opened]
     options.check_keys(config.config_file, config.config_consent, used)
     if not quiet:
-        _introduce(Console(stderr=True), plan)
+        print_plainly(Console(stderr=True), _introduction(plan))
         print_notes(plan.dataset.notes)
-    works = [
+    groups = [
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
     keys = {spec.key_env for spec in used if spec.key_env}
     stopped = drive(
-        run_plan, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+        run_plan, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
     )
     begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
     summaries = [summarise_run(directory) for directory in begun]
-    written = [write_summary(summary) for summary in summaries]
+    written = [
+        {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
+        for summary in summaries
+    ]
     if as_json:
-        print_json(
-            [
-                {"run": str(summary.directory), "system": summary.label, **value}
-                for summary, value in zip(summaries, written, strict=True)
-            ]
-        )
-    else:
-        _print_results(Console(), plan, summaries)
-        if not stopped:
-            _print_next_steps(Console(), plan)
+        print_json(written)
+    elif summaries:
+        print_results(Console(), summaries)
+        places = ", ".join(f"{directory}/" for directory in plan.systems.values())
+        files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
+        print_closing([files, *([] if stopped else _next_steps(plan))], embedded=plan.embedded)
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
@@ -91,17 +87,13 @@ def _on_cluster() -> RunOnCluster[Plan]:
     return run_campaign_on
 
 
-def _introduce(err: Console, plan: Plan) -> None:
-    from cts_async.cli.drive import print_plainly
-
+def _introduction(plan: Plan) -> str:
     labels = ", ".join(system.label for system in plan.systems)
-    of = f"the first {plan.n_instances}" if plan.limit else str(plan.n_instances)
     people = f", answers of people ({plan.config.answers})" if plan.people is not None else ""
     judges = "" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"
-    print_plainly(
-        err,
-        f"{labels} over {of} instances of {plan.dataset.name}; {_tools(plan.search)}; "
-        f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}",
+    return (
+        f"{labels} over {plan.n_instances} instances of {plan.dataset.name}; {_tools(plan.search)}; "
+        f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}"
     )
 
 
@@ -114,39 +106,20 @@ def _tools(search: SearchPlan) -> str:
     return f"search: {search.engine.name}, pages: {search.reader.name}"
 
 
-def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.results import SMOKE_TEST, print_results
+def _next_steps(plan: Plan) -> list[str]:
+    """What to do next, and in one line what was planned beside what it took."""
+    from cts_async.protocol.forecast import observe
+    from cts_async.report.forecast import comparison_line
 
-    if not summaries:
-        return
-    print_results(out, summaries)
-    if plan.embedded:
-        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
-    places = ", ".join(f"{directory}/" for directory in plan.systems.values())
-    files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
-    out.print(files, markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_next_steps(out: Console, plan: Plan) -> None:
-    """Suggest what to do next, and compare in one line what was planned with what it took."""
-    from cts_async.protocol.past_usage import observe
-    from cts_async.report.forecast import compare
-
-    lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"]
-    runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
-    if comparison := compare(plan, runs):
-        lines.append(comparison.line())
-    for line in lines:
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _next(plan: Plan) -> str:
-    if plan.config.data == "sample" and plan.limit and plan.embedded:
-        return "the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
     last = list(plan.systems.values())[-1]
-    if plan.config.no_judge:
-        return f"the questions and answers: {last}/results.jsonl"
-    if len(plan.systems) > 2:
-        pattern = f"{plan.config.runs_dir}/{last.name.partition('-')[0]}-*"
-        return f"how they compare: cts compare {quote(pattern)}"
-    return f"another judge on the same answers: cts judge {quote(str(last))} --judge NAME"
+    lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}"]
+    if plan.config.data == "sample" and plan.limit and plan.embedded:
+        lines.append(
+            "Next: the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
+        )
+    elif not plan.config.no_judge:
+        lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
+    runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
+    if line := comparison_line(plan, runs):
+        lines.append(line)
+    return lines

@@ -17,12 +17,7 @@ def score(
         Path | None, typer.Option(help="Take the nuggets' weights from this gold (JSONL).")
     ] = None,
     skip_bad_gold: options.SkipBadGold = False,
-    empty_answers: Annotated[
-        str,
-        typer.Option(
-            metavar="fail|zero", help="An item without an answer: failed and in no mean, or scored 0."
-        ),
-    ] = "fail",
+    empty_answers: options.EmptyAnswersOption = "fail",
     as_json: options.AsJson = False,
 ) -> None:
     """Score judged files: restore_score_100 and its summary, from results.jsonl, per_item.jsonl or judgments/*.jsonl.
@@ -36,10 +31,9 @@ def score(
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
-    empty_is_zero = options.empty_answers_of(empty_answers) == "zero"
     try:
         rows = scorer.score_files(
-            _judged(files), gold, _remark, skip_bad_gold=skip_bad_gold, empty_is_zero=empty_is_zero
+            _judged(files), gold, _remark, skip_bad_gold=skip_bad_gold, empty_is_zero=empty_answers == "zero"
         )
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
@@ -58,7 +52,7 @@ def _judged(words: Iterable[str]) -> list[str]:
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_folders import REPORT, is_conversation, is_gold_build
+    from cts_async.protocol.run_files import REPORT, is_conversation, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named

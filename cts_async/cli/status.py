@@ -96,8 +96,7 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
     from cts_async.cli.drive import print_plainly
-    from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.live_words import lines_of
+    from cts_async.report.live_screen import LiveScreen, lines_of
     from cts_async.report.status import by_process, how_to_resume, idle_state, live_of, run_directories
 
     found = {directory: live_of(directory) for directory in run_directories(paths)}

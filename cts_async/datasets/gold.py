@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of, listed, short
-from cts_async.datasets.io import Row, read_rows
+from cts_async.datasets.io import Fields, Row, kind_of, listed, read_rows, short
 from cts_async.errors import InputError
 from cts_async.records import Nugget
 
@@ -34,13 +34,13 @@ class NuggetReader:
 
     def __init__(self, path: Path, fields: Fields) -> None:
         self._path, self._fields = path, fields
-        self._first_weighted: int | None = None
-        self._first_unweighted: tuple[int, str] | None = None
+        self._first: tuple[int, bool] | None = None
+        """The line of the first nugget, and True if that has a weight."""
 
     @property
     def unweighted(self) -> bool:
         """True if nuggets were read and none of them had a weight."""
-        return self._first_unweighted is not None and self._first_weighted is None
+        return self._first is not None and not self._first[1]
 
     def read(self, row: Row, line: int) -> tuple[Nugget, ...] | None:
         """Return the nuggets of a row, at least one; None if the row has no gold at all."""
@@ -91,30 +91,23 @@ class NuggetReader:
         return Nugget(nugget_id, text, weight, tuple(map(str, listed_sources)))
 
     def _weight(self, item: Row, line: int, within: str) -> float:
-        weight = self._number(item, line, within)
-        if weight is None:
-            self._first_unweighted = self._first_unweighted or (line, f"{within}weight")
-        else:
-            self._first_weighted = self._first_weighted or line
-        if self._first_weighted is not None and self._first_unweighted is not None:
-            at, name = (line, f"{within}weight") if weight is None else self._first_unweighted
-            problem = f"is missing, although nuggets on line {self._first_weighted} have weights"
-            raise self._error(problem, at, name)
-        return 1.0 if weight is None else weight
-
-    def _number(self, item: Row, line: int, within: str) -> float | None:
         value = self._fields.value(item, "nugget_weight", line, within)
+        first_line, weighted = self._first = self._first or (line, value is not None)
+        if weighted != (value is not None):
+            problem = (
+                f"is missing, but the first nugget (line {first_line}) has one"
+                if weighted
+                else f"is given, but the first nugget (line {first_line}) has none"
+            )
+            raise self._error(problem, line, f"{within}weight")
         if value is None:
-            return None
-        problem = f"must be a number, is {kind_of(value)}"
+            return 1.0
         if isinstance(value, str | int | float) and not isinstance(value, bool):
-            try:
+            with suppress(ValueError, OverflowError):
                 weight = float(value)
                 if math.isfinite(weight) and weight > 0:
                     return weight
-                problem = f"must be finite and above 0, is {value}"
-            except (ValueError, OverflowError):
-                problem = f"must be a number, is {str(value)[:40]!r}"
+        problem = f"must be a finite number above 0, is {short(value)}"
         raise self._fields.error(item, "nugget_weight", line, problem, within)
 
     def _error(self, problem: str, line: int, name: str) -> InputError:
@@ -132,6 +125,8 @@ class GoldRecord:
     id: str | None
     fused_query: str | None
     nuggets: tuple[Nugget, ...]
+    id_field: str = "id"
+    """The file's own name of its id field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,63 +222,55 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     file's own, as in `Fields.of_gold`.
     """
     finder = Fields.of_gold(path, fields)
-    whole, records, bad = NuggetReader(path, finder), list[_Read](), list[LeftOut]()
+    reader = NuggetReader(path, finder)
+    records: list[GoldRecord] = []
+    unweighted: list[GoldRecord] = []
+    left_out: list[LeftOut] = []
     first: tuple[str, ...] = ()
     problem: InputError | None = None
     for line, row in read_rows(path):
         first = first or tuple(row)
         id, query = _names(finder, line, row)
-        # Missing weights concern the whole file: with `skip_bad` they are compared below, line by line.
-        reader = NuggetReader(path, finder) if skip_bad else whole
+        if skip_bad:  # weights are compared below, line by line
+            reader = NuggetReader(path, finder)
         try:
-            record = GoldRecord(line, id, query, _nuggets(finder, reader, line, row))
+            nuggets = reader.read(row, line)
+            if nuggets is None:
+                raise finder.missing(row, "gold", line)
         except InputError as error:
-            problem = problem or error
             if not skip_bad:
                 raise _with_hint(error) from None
-            bad.append(LeftOut(line, id, query, f"{error.field}: {error.problem}"))
-        else:
-            records.append(_Read(record, finder.name(row, "id", line) or "id", reader.unweighted))
+            problem = problem or error
+            left_out.append(LeftOut(line, id, query, f"{error.field}: {error.problem}"))
+            continue
+        record = GoldRecord(line, id, query, nuggets, finder.name(row, "id", line) or "id")
+        (unweighted if reader.unweighted else records).append(record)
     if not first:
         raise InputError(path, "contains no gold records")
-    unweighted = all(read.unweighted for read in records)
-    if skip_bad and not unweighted:
-        without = [read.record for read in records if read.unweighted]
-        bad += [LeftOut(one.line, one.id, one.fused_query, "no nugget has a weight") for one in without]
-        records = [read for read in records if not read.unweighted]
-    if problem and not records:
+    if records:  # some lines have weights: those without are bad
+        left_out += [
+            LeftOut(one.line, one.id, one.fused_query, "no nugget has a weight") for one in unweighted
+        ]
+    elif problem and not unweighted:
         raise problem
+    notes = [] if records else ["no nugget has a weight: each counts 1"]
+    left_out.sort(key=lambda one: one.line)
+    if left_out:
+        names = "; ".join(f"{one.name} (line {one.line}, {one.problem})" for one in left_out)
+        notes.append(f"gold lines left out ({SKIP_BAD_GOLD}): {len(left_out)}: {names}")
     by_id: dict[str, GoldRecord] = {}
     by_query: dict[str, GoldRecord] = {}
-    for record, id_field, _ in records:
+    for record in records or unweighted:
         if record.id:
-            _add(by_id, record.id, record, path, id_field)
+            _add(by_id, record.id, record, path, record.id_field)
         if record.fused_query:
             _add(by_query, normalise(record.fused_query), record, path, "fused_query")
-    notes = ("no nugget has a weight: each counts 1",) if unweighted else ()
-    left_out = tuple(sorted(bad, key=lambda one: one.line))
-    return GoldIndex(path, first, (*notes, *_notes(left_out)), by_id, by_query, left_out)
-
-
-class _Read(NamedTuple):
-    """A record, the name of its id field, and True if none of its nuggets has a weight."""
-
-    record: GoldRecord
-    id_field: str
-    unweighted: bool
+    return GoldIndex(path, first, tuple(notes), by_id, by_query, tuple(left_out))
 
 
 def _with_hint(error: InputError) -> InputError:
     problem = f"{error.problem} (cts run and cts judge leave such lines out with {SKIP_BAD_GOLD})"
     return InputError(error.path, problem, line=error.line, field=error.field)
-
-
-def _notes(left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield one sentence that counts and names the lines left out, if there are any."""
-    if left_out:
-        lines = "1 gold line is" if len(left_out) == 1 else f"{len(left_out)} gold lines are"
-        names = "; ".join(f"{one.name} (line {one.line}, {one.problem})" for one in left_out)
-        yield f"{lines} left out ({SKIP_BAD_GOLD}): {names}"
 
 
 @lru_cache(maxsize=8192)  # many candidates answer the same query
@@ -299,13 +286,6 @@ def _names(finder: Fields, line: int, row: Row) -> tuple[str | None, str | None]
     if record_id is None and fused_query is None:
         raise finder.missing(row, "fused_query", line)
     return record_id, fused_query
-
-
-def _nuggets(finder: Fields, reader: NuggetReader, line: int, row: Row) -> tuple[Nugget, ...]:
-    nuggets = reader.read(row, line)
-    if nuggets is None:
-        raise finder.missing(row, "gold", line)
-    return nuggets
 
 
 def _add(index: dict[str, GoldRecord], key: str, record: GoldRecord, path: Path, name: str) -> None:

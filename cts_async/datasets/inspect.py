@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,138 +18,74 @@ import orjson
 
 from cts_async.datasets.candidates import FailedLine, candidate_files, read_candidates
 from cts_async.datasets.gold import normalise, read_gold
-from cts_async.datasets.instances import Annotations, Dataset
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.registry import FILE, find_kind, imported_on_call, open_dataset
+from cts_async.datasets.registry import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
 from cts_async.datasets.trec import read_facet_qrels, read_run
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget, language_of
 from cts_async.safe_files import atomic_writer
 
-# --- Facts
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A number for programs (`value`, as JSON) and a phrase for people (`text`); details are left out of summaries."""
-
-    key: str
-    value: Any
-    text: str
-    detail: bool = False
+# --- Contents of a dataset
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Facts about a dataset, the first being how many items it has; `notes` are remarks on the reading."""
+    """Facts about a dataset, as JSON, the first being how many items it has; `notes` are remarks on the reading."""
 
-    facts: tuple[Fact, ...]
+    facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
     def joined(self, other: Contents) -> Contents:
         """Return both, one after the other."""
-        return Contents(self.facts + other.facts, self.notes + other.notes)
+        return Contents({**self.facts, **other.facts}, self.notes + other.notes)
 
     def as_json(self) -> dict[str, Any]:
-        return {**{fact.key: fact.value for fact in self.facts}, "notes": list(self.notes)}
+        return {**self.facts, "notes": list(self.notes)}
 
 
-@dataclass(slots=True)
-class Span:
-    """The minimum, mean and maximum of the numbers added, of which there are `n`."""
-
-    n: int = 0
-    total: int = 0
-    low: int = 0
-    high: int = 0
-
-    def add(self, number: int) -> None:
-        self.low = min(self.low, number) if self.n else number
-        self.high = max(self.high, number)
-        self.n, self.total = self.n + 1, self.total + number
-
-    def as_json(self) -> dict[str, float]:
-        return {"min": self.low, "mean": self.total / self.n if self.n else 0.0, "max": self.high}
-
-    def __str__(self) -> str:
-        mean = f", mean {self.total / self.n:.1f}" if self.n else ""
-        return f"{self.low:,} to {self.high:,}{mean}"
-
-
-def counted(n: int, noun: str) -> str:
-    """Return `1 query`, `2 queries`, `1,000 panes`."""
-    if n == 1:
-        return f"1 {noun}"
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{n:,} {plural}"
-
-
-# --- Contents of a dataset
+def spread(numbers: Sequence[int]) -> dict[str, float]:
+    """Return the minimum, mean and maximum; zeros if there are no numbers."""
+    if not numbers:
+        return {"min": 0, "mean": 0.0, "max": 0}
+    return {"min": min(numbers), "mean": sum(numbers) / len(numbers), "max": max(numbers)}
 
 
 def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Contents:
     """Read instances, gold and annotations to their end. Raises InputError for whatever is wrong with them."""
-    tally = _Tally()
+    ids, queries, intents = set[int](), set[int](), set[int]()  # hashes, to save memory
+    languages: Counter[str] = Counter()
+    nuggets, query_chars, intent_chars = array("q"), array("q"), array("q")
+    alike = 0
     for instance in dataset.instances():
-        tally.add(instance)
-    facts = list(tally.facts())
-    if dataset.gold_path is not None:
-        facts.append(_gold_fact(dataset.gold_path, fields, dataset.instances()))
-    if dataset.annotations is not None:
-        facts += _annotation_facts(dataset.annotations(), tally)
-    return Contents((*facts, *tally.details()), dataset.notes)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Counts over the instances. Distinct texts are counted by their hashes, to save memory."""
-
-    ids: set[int] = field(default_factory=set)
-    queries: set[int] = field(default_factory=set)
-    intents: set[int] = field(default_factory=set)
-    languages: Counter[str] = field(default_factory=Counter)
-    nuggets: Span = field(default_factory=Span)
-    without_nuggets: int = 0
-    alike: int = 0
-    query_chars: Span = field(default_factory=Span)
-    intent_chars: Span = field(default_factory=Span)
-
-    def add(self, instance: Instance) -> None:
-        self.ids.add(hash(instance.id))
-        self.queries.add(hash(instance.blurred_query))
-        self.intents.add(hash(instance.fused_query))
-        self.languages[language_of(instance.blurred_query)] += 1
-        self.query_chars.add(len(instance.blurred_query))
-        self.intent_chars.add(len(instance.fused_query))
-        self.alike += normalise(instance.blurred_query) == normalise(instance.fused_query)
+        ids.add(hash(instance.id))
+        queries.add(hash(instance.blurred_query))
+        intents.add(hash(instance.fused_query))
+        languages[language_of(instance.blurred_query)] += 1
+        query_chars.append(len(instance.blurred_query))
+        intent_chars.append(len(instance.fused_query))
+        alike += normalise(instance.blurred_query) == normalise(instance.fused_query)
         if instance.nuggets:
-            self.nuggets.add(len(instance.nuggets))
-        else:
-            self.without_nuggets += 1
-
-    def facts(self) -> Iterator[Fact]:
-        n, queries, intents = self.query_chars.n, len(self.queries), len(self.intents)
-        yield Fact("instances", n, counted(n, "instance"))
-        yield Fact("queries", queries, f"{counted(queries, 'distinct query')} q")
-        yield Fact("intents", intents, f"{counted(intents, 'distinct intent')} q*")
-        if self.alike:
-            yield Fact("alike", self.alike, f"{self.alike:,} with q the same as q*: nothing to clarify")
-        spread, text = self.nuggets, "no nuggets: gold has to be built (cts gold)"
-        if spread.n:
-            text = f"{spread.total:,} nuggets, {spread} an instance"
-            if self.without_nuggets:
-                text += f"; {self.without_nuggets:,} without nuggets can be run but not scored"
-        yield Fact("nuggets", {"instances": spread.n, "total": spread.total, **spread.as_json()}, text)
-
-    def details(self) -> Iterator[Fact]:
-        languages = ", ".join(f"{language} {n:,}" for language, n in self.languages.most_common())
-        yield Fact("languages", dict(self.languages), f"languages: {languages}", detail=True)
-        for key, what, chars in (("query", "q", self.query_chars), ("intent", "q*", self.intent_chars)):
-            yield Fact(f"{key}_chars", chars.as_json(), f"characters of {what}: {chars}", detail=True)
+            nuggets.append(len(instance.nuggets))
+    facts: dict[str, Any] = {
+        "instances": len(query_chars),
+        "queries": len(queries),
+        "intents": len(intents),
+        **({"alike": alike} if alike else {}),
+        "nuggets": {"instances": len(nuggets), "total": sum(nuggets), **spread(nuggets)},
+    }
+    if dataset.gold_path is not None:
+        facts["gold"] = _gold_facts(dataset.gold_path, fields, dataset.instances())
+    if dataset.annotations is not None:
+        facts |= _annotation_facts(dataset.annotations(), ids, queries)
+    facts["languages"] = dict(languages)
+    facts |= {"query_chars": spread(query_chars), "intent_chars": spread(intent_chars)}
+    return Contents(facts, dataset.notes)
 
 
-def _gold_fact(path: Path, fields: Mapping[str, str] | None, instances: Iterable[Instance]) -> Fact:
-    """How many of the gold's records belong to an instance."""
+def _gold_facts(
+    path: Path, fields: Mapping[str, str] | None, instances: Iterable[Instance]
+) -> dict[str, Any]:
+    """Count the gold's records, and those that belong to no instance."""
     gold = read_gold(path, fields)
     unused = {record.line for record in gold.records()}
     records = len(unused)
@@ -156,34 +93,21 @@ def _gold_fact(path: Path, fields: Mapping[str, str] | None, instances: Iterable
         found = gold.by_query.get(normalise(instance.fused_query)) or gold.by_id.get(instance.id)
         if found is not None:
             unused.discard(found.line)
-    text = f"gold: {counted(records, 'record')}, {len(unused):,} of them of no instance"
-    return Fact("gold", {"path": str(path), "records": records, "unused": len(unused)}, text)
+    return {"path": str(path), "records": records, "unused": len(unused)}
 
 
-def _annotation_facts(annotations: Annotations, tally: _Tally) -> Iterator[Fact]:
-    """What people wrote about these instances; the annotations may cover more than were chosen."""
-    questions, pairs = Span(), Span()
-    queries = [one for text, one in annotations.queries.items() if hash(text) in tally.queries]
-    for query in queries:
-        questions.add(len(query.questions))
-    for id, answered in annotations.pairs.items():
-        if hash(id) in tally.ids:
-            pairs.add(len(answered))
-    yield Fact(
-        "annotated_questions",
-        {"total": questions.total, **questions.as_json()},
-        f"{questions.total:,} annotated questions, {questions} a query",
-    )
-    yield Fact(
-        "human_answers",
-        {"total": pairs.total, "instances": pairs.n, **pairs.as_json()},
-        f"{pairs.total:,} human answers, {pairs} an instance",
-    )
-    levels = sorted(Counter(one.ambiguity for one in queries if one.ambiguity is not None).items())
-    if levels:
-        text = ", ".join(f"{level}: {n:,}" for level, n in levels)
-        value = {str(level): n for level, n in levels}
-        yield Fact("ambiguity", value, f"queries by ambiguity level: {text}")
+def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]) -> dict[str, Any]:
+    """What people wrote about the instances with these hashes; the annotations may cover more."""
+    annotated = [one for text, one in annotations.queries.items() if hash(text) in queries]
+    questions = [len(one.questions) for one in annotated]
+    pairs = [len(answered) for id, answered in annotations.pairs.items() if hash(id) in ids]
+    levels = Counter(one.ambiguity for one in annotated if one.ambiguity is not None)
+    ambiguity = {"ambiguity": {str(level): n for level, n in sorted(levels.items())}}
+    return {
+        "annotated_questions": {"total": sum(questions), **spread(questions)},
+        "human_answers": {"total": sum(pairs), "instances": len(pairs), **spread(pairs)},
+        **(ambiguity if levels else {}),
+    }
 
 
 # --- Opening, and single items
@@ -271,16 +195,9 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
 def _gold_contents(path: str, fields: Mapping[str, str]) -> Contents:
     gold = read_gold(Path(path), fields)
     records = {record.line: record for record in gold.records()}
-    nuggets, weights = Span(), 0.0
-    for record in records.values():
-        nuggets.add(len(record.nuggets))
-        weights += sum(nugget.weight for nugget in record.nuggets)
-    facts = (
-        Fact("records", len(records), counted(len(records), "gold record")),
-        Fact("nuggets", nuggets.total, f"{counted(nuggets.total, 'nugget')}, {nuggets} a record"),
-        Fact("mean_weight", weights / nuggets.total, f"mean weight {weights / nuggets.total:.2f}"),
-    )
-    return Contents(facts, gold.notes)
+    n = sum(len(record.nuggets) for record in records.values())
+    weight = sum(sum(nugget.weight for nugget in record.nuggets) for record in records.values())
+    return Contents({"records": len(records), "nuggets": n, "mean_weight": weight / n}, gold.notes)
 
 
 def _candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
@@ -295,36 +212,19 @@ def _candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
             empty += not line.candidate.answer
     if not answers + failed:
         raise InputError(path, "contains no candidate answers")
-    facts = (
-        Fact("candidates", answers, counted(answers, "candidate answer")),
-        Fact("files", len(files), counted(len(files), "file")),
-        Fact("empty", empty, f"{empty:,} of them empty"),
-        Fact("failed", failed, f"{failed:,} failed"),
-    )
-    return Contents(facts)
+    return Contents({"candidates": answers, "files": len(files), "empty": empty, "failed": failed})
 
 
 def _qrels_contents(path: str, fields: Mapping[str, str]) -> Contents:
     qrels = read_facet_qrels(Path(path))
-    judged = sum(map(len, qrels.values()))
-    relevant = sum(grade > 0 for grades in qrels.values() for grade in grades.values())
-    facts = (
-        Fact("judgments", judged, counted(judged, "judgement")),
-        Fact("relevant", relevant, f"{relevant:,} of them relevant (grade 1 or more)"),
-        Fact("topics", len(qrels), f"for {counted(len(qrels), 'topic')} or facets"),
-    )
-    return Contents(facts)
+    grades = [grade for graded in qrels.values() for grade in graded.values()]
+    relevant = sum(grade > 0 for grade in grades)
+    return Contents({"judgments": len(grades), "relevant": relevant, "topics": len(qrels)})
 
 
 def _run_contents(path: str, fields: Mapping[str, str]) -> Contents:
-    depth = Span()
-    for ranking in read_run(Path(path)).values():
-        depth.add(len(ranking))
-    facts = (
-        Fact("topics", depth.n, f"rankings of {counted(depth.n, 'topic')}"),
-        Fact("documents", {"total": depth.total, **depth.as_json()}, f"{depth} documents a topic"),
-    )
-    return Contents(facts)
+    depths = [len(ranking) for ranking in read_run(Path(path)).values()]
+    return Contents({"topics": len(depths), "documents": {"total": sum(depths), **spread(depths)}})
 
 
 FILE_READERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Contents]]] = {
@@ -354,16 +254,20 @@ def convert(found: Inspected, to: Path, *, limit: int | None = None, force: bool
         raise UsageError(f"--to {to}: the name must end in {', '.join((*JSONL_SUFFIXES, *CSV_SUFFIXES))}")
     if as_csv and found.dataset is None:
         raise UsageError(f"--to {to}: panes contain lists, which CSV cannot hold; write them as .jsonl")
-    if any(_same_file(to, path) for path in found.paths):
+    if to.exists() and any(path.exists() and path.samefile(to) for path in found.paths):
         raise UsageError(f"--to {to}: that is the dataset itself; choose another name")
     if to.exists() and not force:
         raise UsageError(f"--to {to}: exists already; --force replaces it")
-    if found.dataset is None:
-        return _write(to, map(_json_line, islice(found.items(), limit)))
-    instances = islice(found.dataset.instances(), limit)
-    if as_csv:
-        return _write(to, _csv_lines(to, instances), header=_csv_line(CSV_COLUMNS))
-    return _write(to, (_json_line(instance_row(instance)) for instance in instances))
+    dataset = found.dataset
+    rows = found.items() if dataset is None else map(instance_row, dataset.instances())
+    header, encode = (_csv_line(CSV_COLUMNS), partial(_csv_row, to)) if as_csv else (b"", _json_line)
+    n = 0
+    with atomic_writer(to) as file:
+        file.write(header)
+        for row in islice(rows, limit):
+            file.write(encode(row))
+            n += 1
+    return n
 
 
 def instance_row(instance: Instance) -> dict[str, Any]:
@@ -373,25 +277,21 @@ def instance_row(instance: Instance) -> dict[str, Any]:
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
     }
-    return row | ({"gold": _gold_json(instance)} if instance.nuggets else {})
-
-
-def _gold_json(instance: Instance) -> dict[str, Any]:
-    return {"nuggets": [_nugget_row(nugget) for nugget in instance.nuggets]}
+    nuggets = [_nugget_row(nugget) for nugget in instance.nuggets]
+    return row | ({"gold": {"nuggets": nuggets}} if nuggets else {})
 
 
 def _json_line(row: Any) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _csv_lines(to: Path, instances: Iterable[Instance]) -> Iterator[bytes]:
-    for instance in instances:
-        gold = orjson.dumps(_gold_json(instance)).decode() if instance.nuggets else ""
-        cells = (instance.id, instance.fused_query, instance.blurred_query, gold)
-        if any("\0" in cell for cell in cells):
-            problem = f"{instance.id} contains a NUL character, which CSV cannot hold; write it as .jsonl"
-            raise UsageError(f"--to {to}: {problem}")
-        yield _csv_line(cells)
+def _csv_row(to: Path, row: Mapping[str, Any]) -> bytes:
+    gold = orjson.dumps(row["gold"]).decode() if "gold" in row else ""
+    cells = [row["id"], row["fused_query"], row["blurred_query"], gold]
+    if any("\0" in cell for cell in cells):
+        problem = f"{row['id']} contains a NUL character, which CSV cannot hold; write it as .jsonl"
+        raise UsageError(f"--to {to}: {problem}")
+    return _csv_line(cells)
 
 
 def _csv_line(cells: Sequence[str]) -> bytes:
@@ -401,20 +301,3 @@ def _csv_line(cells: Sequence[str]) -> bytes:
     quoting: Literal[0, 1] = csv.QUOTE_ALL if lone else csv.QUOTE_MINIMAL
     csv.writer(line, lineterminator="\n", quoting=quoting).writerow(cells)
     return line.getvalue().encode()
-
-
-def _write(to: Path, lines: Iterable[bytes], header: bytes = b"") -> int:
-    n = 0
-    with atomic_writer(to) as file:
-        file.write(header)
-        for line in lines:
-            file.write(line)
-            n += 1
-    return n
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False

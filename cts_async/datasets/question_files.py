@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of, listed, says_error, short
-from cts_async.datasets.io import Row, read_rows
+from cts_async.datasets.io import Fields, Row, kind_of, listed, read_rows, says_error, short
 from cts_async.errors import InputError
 
 _PREFIX: Final = r"(?:clarif(?:ication|ying)|ua|user)?_?"
@@ -100,17 +100,12 @@ def _listed(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
 
 
 def _parsed(path: Path, name: str, text: str, line: int) -> list[object]:
-    value: object
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            value = ast.literal_eval(text)  # parses literals only, executes nothing
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            value = None
-    if not isinstance(value, list):
-        raise InputError(path, "begins like a list, but is not one", line=line, field=name)
-    return value
+    for parse in (orjson.loads, ast.literal_eval):  # the latter parses literals only, executes nothing
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = parse(text)
+            if isinstance(value, list):
+                return value
+    raise InputError(path, "begins like a list, but is not one", line=line, field=name)
 
 
 def _text(path: Path, name: str, value: object, line: int) -> str:

@@ -14,8 +14,17 @@ from math import inf
 from typing import Final, Literal, Protocol
 
 from cts_async.engine.concurrency import NOISE
-from cts_async.engine.meters import PLENTY, ReservationDetector
-from cts_async.engine.ratelimit import Gate, LimitKind, MeterGate, PacedGate, Quota, Quotas, make_gate
+from cts_async.engine.ratelimit import (
+    PLENTY,
+    Gate,
+    LimitKind,
+    MeterGate,
+    PacedGate,
+    Quota,
+    Quotas,
+    ReservationDetector,
+    make_gate,
+)
 
 LimitOf = Literal["requests", "tokens"]
 

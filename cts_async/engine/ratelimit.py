@@ -1,45 +1,397 @@
-"""Rate limits: a gate for each way in which servers count, and the limits that responses name.
+"""Rate limits: how servers count what they are sent (meters), and gates that keep our sending within it.
 
-A gate is asked for the lane's oldest caller only, so nothing starves, and what was taken can be settled later (an
-estimate of tokens becomes the true number). Amounts are requests or tokens, time is the event loop's, in seconds.
+A meter mirrors the server's count on our side. It has to be a little stricter than the server, because requests are
+counted here when sent and there when they arrive: `margin_s` is the difference it allows for. Meters have no clock and
+no I/O; gates ask them with the event loop's time. What was taken can be settled later (an estimate of tokens becomes
+the true number). Amounts are requests or tokens; one above the whole limit counts as the limit, since it could never be
+sent otherwise. Times are in seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal
 
 from aiolimiter import AsyncLimiter
-
-from cts_async.engine.meters import MARGIN_S, BucketMeter, LimitDetector, Meter, SlidingMeter, Use
 
 LimitKind = Literal["paced", "sliding", "bucket", "auto"]
 
 
-class Gate(Protocol):
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One limit: `limit` a minute, `remaining` now, all of it available again in `reset_s`; None where not said."""
+
+    limit: float
+    remaining: float | None = None
+    reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """An account's limits of requests and of tokens; None where a response does not name one."""
+
+    requests: Quota | None = None
+    tokens: Quota | None = None
+
+
+# --- Meters -------------------------------------------------------------------------------------------
+
+MARGIN_S: Final = 0.4
+"""Seconds between sending and arrival. Measured: 0.25-0.5 s met no refusal, 0.03 s hundreds in 2,000 calls."""
+
+Use = tuple[float, float]
+"""The time at which something was sent at the latest, and its amount."""
+
+_TINY: Final = 1e-9
+
+
+class SlidingMeter:
+    """An exact log of the last window: bursts are allowed, no window ever holds more than the limit."""
+
+    def __init__(self, limit: float, window_s: float, margin_s: float = MARGIN_S) -> None:
+        self.limit = limit
+        self._span_s = window_s + margin_s
+        self._log: dict[float, float] = {}
+        """Amounts by the time at which they leave the window."""
+        self._leaving: list[float] = []
+        """Those times in order; the first `_gone` have passed."""
+        self._gone = 0
+        self._used = 0.0
+
+    def wait_s(self, now: float, amount: float) -> float:
+        """Seconds until `amount` may be sent if nothing else is; 0 means now."""
+        self._forget(now)
+        excess = self._used + min(amount, self.limit) - self.limit
+        if excess > _TINY:
+            for i in range(self._gone, len(self._leaving)):
+                excess -= self._log[self._leaving[i]]
+                if excess <= _TINY:
+                    return self._leaving[i] - now
+        return 0.0
+
+    def room(self, now: float) -> float:
+        """How much may be sent now; negative where more was sent than there was room for."""
+        self._forget(now)
+        return self.limit - self._used
+
+    def take(self, now: float, amount: float) -> bool:
+        """Count `amount` as sent, also where there was no room for it. True if it is a probe (`LimitDetector`)."""
+        self._add(now + self._span_s, min(amount, self.limit))
+        return False
+
+    def charge(self, now: float, amount: float, lasting_s: float) -> None:
+        """Count `amount` that others took; it is available again after `lasting_s`."""
+        self._add(now + min(lasting_s, self._span_s), min(amount, self.limit))
+
+    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
+        """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
+        difference = _owed(taken, actual, self.limit)
+        if difference > 0:
+            # Counted from now: later than the call itself, so the window can only be safer.
+            self._add(now + self._span_s, difference)
+            return
+        # Given back where it was taken: taken from any other entry it would leave the window at a wrong time.
+        leaves_at = sent_at + self._span_s
+        if leaves_at in self._log:
+            self._log[leaves_at] += difference
+            self._used += difference
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        """Correct the time of what was taken as sent at `was`: it was sent at `sent_at`."""
+        leaves_at = was + self._span_s
+        if leaves_at in self._log:
+            amount = min(amount, self.limit)
+            self._log[leaves_at] -= amount
+            self._used -= amount
+            self._add(sent_at + self._span_s, amount)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        """Count what others took lately, from the times when they did, where times are kept."""
+        for sent_at, amount in uses:
+            if sent_at + self._span_s > now:
+                self._add(sent_at + self._span_s, amount)
+
+    def uses(self) -> list[Use]:
+        """The times and amounts in the window."""
+        return [(leaves_at - self._span_s, amount) for leaves_at, amount in self._log.items()]
+
+    def _add(self, leaves_at: float, amount: float) -> None:
+        if leaves_at not in self._log:
+            self._log[leaves_at] = 0.0
+            insort(self._leaving, leaves_at, lo=self._gone)
+        self._log[leaves_at] += amount
+        self._used += amount
+
+    def _forget(self, now: float) -> None:
+        leaving, gone = self._leaving, self._gone
+        while gone < len(leaving) and leaving[gone] <= now:
+            self._used -= self._log.pop(leaving[gone])
+            gone += 1
+        if gone == len(leaving):
+            self._used = 0.0
+        if 2 * gone >= len(leaving):
+            del leaving[:gone]
+            gone = 0
+        self._gone = gone
+
+
+class BucketMeter:
+    """A meter for a bucket of `capacity` that refills at `rate` a second; one of about one request paces evenly.
+
+    An amount larger than the bucket is sent when it is full and leaves a debt, of `most` at most.
+    """
+
+    def __init__(
+        self, capacity: float, rate: float, margin_s: float = MARGIN_S, most: float | None = None
+    ) -> None:
+        # A full bucket gains nothing until the first request arrives: what it would have gained does not count.
+        self.limit, self._rate = capacity - rate * margin_s, rate
+        if self.limit < min(capacity, 1.0):
+            # Not even one request would fit: each gap is made longer instead.
+            self.limit, self._rate = min(capacity, 1.0), rate / (1.0 + rate * margin_s)
+        self._most = capacity if most is None else most
+        self._level, self._checked_at = self.limit, 0.0
+
+    def wait_s(self, now: float, amount: float) -> float:
+        lacking = min(amount, self.limit) - self.room(now)
+        return lacking / self._rate if lacking > _TINY else 0.0
+
+    def room(self, now: float) -> float:
+        self._level = min(self.limit, self._level + (now - self._checked_at) * self._rate)
+        self._checked_at = now
+        return self._level
+
+    def take(self, now: float, amount: float) -> bool:
+        self._level = self.room(now) - min(amount, self._most)
+        return False
+
+    def charge(self, now: float, amount: float, lasting_s: float) -> None:
+        self._level = self.room(now) - min(amount, lasting_s * self._rate)
+
+    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
+        self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._most))
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        return  # a bucket keeps no times: what may be sent later than taken is deducted from its capacity
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        self._level = self.room(now) - sum(amount for _, amount in uses)
+
+
+def _owed(taken: float, actual: float, most: float) -> float:
+    """The amount to count beyond `taken` (which counted as `most` at most) for `actual`; negative: to give back."""
+    return actual - taken if actual > taken else min(actual, most) - min(taken, most)
+
+
+_ServerKind = Literal["unknown", "bucket", "sliding", "paced"]
+
+PLENTY: Final = 0.15
+"""Share of the limit that must have been free for a refusal to mean that bursts are not allowed."""
+AGAIN: Final = 1 / 4
+"""The time until another probe after one that was refused, in windows; it doubles each time."""
+
+
+class LimitDetector:
+    """Detects whether a provider enforces a token bucket or a sliding window, by running both models until one is
+    falsified. A meter for `limit` per `window_s` meanwhile; its times are up to `slack_s` later than the true ones.
+
+    What both models allow is simply sent. Where only the bucket would allow more, one request is sent as a probe: if
+    it is served, the server keeps a bucket; if refused, a window. Except if it is refused for a much shorter time than
+    a window would need: then it was a little early for a bucket, and the next probe decides. The verdict "window" may
+    be wrong, where another client had emptied a bucket, so further probes follow, ever more rarely. A served probe is
+    proof.
+
+    A refusal where both models had plenty of room means slices shorter than a minute, or other clients on the same
+    account: then only even pacing is safe, which is a `PacedGate`'s task.
+    """
+
+    def __init__(self, limit: float, window_s: float, slack_s: float = 0.0) -> None:
+        self.limit = limit
+        self._bucket = BucketMeter(limit, limit / window_s, MARGIN_S + slack_s)
+        self._sliding = SlidingMeter(limit, window_s)
+        # For a verdict the window must have been full however late our requests arrived, and only what was truly sent
+        # counts.
+        self._strict = SlidingMeter(limit, window_s, -MARGIN_S - slack_s)
+        self.kind: _ServerKind = "unknown"
+        self.probing = False
+        self._probe_at, self._again_s = 0.0, AGAIN * window_s
+        """The earliest time of the next probe, and the time after it until another one if it is refused."""
+        self._proof = True
+        """True if only a bucket would serve the newest probe: it was sent after the last verdict."""
+
+    def wait_s(self, now: float, amount: float) -> float:
+        bucket_s = self._bucket.wait_s(now, amount)
+        if self.kind == "bucket":
+            return bucket_s
+        sliding_s = self._sliding.wait_s(now, amount)
+        if sliding_s == 0:
+            return bucket_s if self.kind == "unknown" else 0.0
+        if self.probing or self._strict.wait_s(now, amount) == 0:
+            return sliding_s
+        return min(sliding_s, max(bucket_s, self._probe_at - now))
+
+    def room(self, now: float) -> float:
+        return self._meter.room(now)
+
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        """Count `amount`, sent at `by` at the latest; True if it is a probe, whose outcome must then be reported."""
+        probe = self.kind != "bucket" and self._sliding.wait_s(now, amount) > 0
+        for meter in self._alive:
+            if by is None or meter is not self._strict:
+                meter.take(now if by is None or meter is self._bucket else by, amount)
+        self.probing = self.probing or probe
+        self._proof = self._proof or probe
+        return probe
+
+    def charge(self, now: float, amount: float, lasting_s: float) -> None:
+        for meter in self._alive:
+            meter.charge(now, amount, lasting_s)
+
+    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
+        for meter in self._alive:
+            meter.settle(now, sent_at, taken, actual)
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        for meter in self._alive:
+            if meter is self._strict:
+                meter.take(sent_at, amount)
+            else:
+                meter.redate(was, sent_at, amount)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        # Not counted by the strict one: where that is not full, no probe is sent.
+        uses = list(uses)
+        self._bucket.count(now, uses)
+        self._sliding.count(now, uses)
+
+    def served(self) -> None:
+        """Record that the probe was served: only a bucket could."""
+        self.probing = False
+        if self._proof and self.kind != "paced":
+            self.kind = "bucket"
+
+    def unsure(self) -> None:
+        """Record that the probe's outcome is unknown: another may be sent."""
+        self.probing = False
+
+    def refused(
+        self, now: float, *, probe: bool, room: float, wait_s: float | None = None, isolated: bool = False
+    ) -> None:
+        """Record a refusal for `wait_s` (None: not said) of a request that had left `room` (infinite: this limit was
+        not known when it was sent). With plenty of room, an `isolated` refusal says nothing about the limit."""
+        self.probing = self.probing and not probe
+        if room > PLENTY * self.limit:
+            if room < inf and not isolated:
+                self.kind = "paced"
+            return
+        if self.kind == "bucket":
+            return
+        self._bucket.charge(now, max(0.0, self._bucket.room(now)), inf)  # if it is one, it is empty
+        if wait_s is not None and wait_s < self._window_needs_s(now) / 2:
+            self.kind = "unknown"
+        else:
+            # The probe itself, or one of the last requests before it, which it overtook on the way.
+            if probe or self.kind != "sliding":
+                self._probe_at = now + self._again_s
+            if probe:
+                self._again_s *= 2
+            self.kind, self._proof = "sliding", False
+
+    def _window_needs_s(self, now: float) -> float:
+        """Seconds for which a full window would refuse: until the oldest amount leaves it."""
+        return self._strict.wait_s(now, max(0.0, self._strict.room(now)) + 1.0)
+
+    @property
+    def _meter(self) -> SlidingMeter | BucketMeter:
+        return self._bucket if self.kind == "bucket" else self._sliding
+
+    @property
+    def _alive(self) -> tuple[SlidingMeter | BucketMeter, ...]:
+        return (self._bucket,) if self.kind == "bucket" else (self._bucket, self._sliding, self._strict)
+
+
+class ReservationDetector:
+    """Detects a server that charges prompt + max_tokens when a request arrives, and never gives back what is not used.
+
+    Such a server refuses requests while their reservations of the last window are above the limit, though little of
+    them was used; one that counts what was used serves them. `charged` is the verdict.
+    """
+
+    REFUSED, SHARE = 4, 0.2
+    """Refusals above the limit (by reservations) that a verdict takes, and their least share of such requests."""
+
+    def __init__(self, limit: float, window_s: float) -> None:
+        self.limit = limit
+        self.charged = False
+        self._log = SlidingMeter(limit, window_s, 0.0)
+        self._served = self._refused = 0
+
+    def take(self, now: float, reserved: float) -> bool:
+        """Count a request; True if the limit is exceeded with it."""
+        self._log.take(now, reserved)
+        return self._log.room(now) < 0
+
+    def served(self, *, above: bool) -> None:
+        """Record that a request was answered that exceeded the limit by its reservation, or did not."""
+        self._served += above
+
+    def refused(self, now: float, sent_at: float, reserved: float, *, above: bool, plenty: bool) -> bool:
+        """Record a refusal, with `plenty` of room by what was used. True if that brought the verdict."""
+        self._log.settle(now, sent_at, reserved, 0.0)
+        self._refused += above and plenty
+        share = self._refused / max(1, self._served + self._refused)
+        if self.charged or self._refused < self.REFUSED or share < self.SHARE:
+            return False
+        self.charged = True
+        return True
+
+    def uses(self) -> list[Use]:
+        """The reservations of the last window."""
+        return self._log.uses()
+
+
+# --- Gates --------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """One limit of an account. Asked for the lane's oldest caller only, so nothing starves."""
+
     limit: float
     """Requests or tokens in a window."""
 
     @property
     def per_min(self) -> float:
         """Requests or tokens that it lets through in a minute at present."""
+        raise NotImplementedError
 
     @property
     def sure(self) -> bool:
         """True if it is known how the server counts."""
+        return True
 
     def has_room(self, amount: float) -> bool:
         """True if `amount` may be sent now."""
+        raise NotImplementedError
+
+    def room(self) -> float:
+        """How much may be sent now; infinite where the gate does not count it."""
+        return inf
+
+    async def wait(self, amount: float) -> None:
+        """Return when there may be room for `amount`, or after a change, when it is worth asking again."""
+        raise NotImplementedError
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, for which there is room, as sent `now`. True if it is a probe (see `LimitDetector`).
 
         With `by` it may be sent until then: where times are kept it counts as sent at `by`, until it is redated.
         """
+        raise NotImplementedError
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         """Correct the time of what was taken with `by` = `was`: it was sent at `sent_at`."""
@@ -47,14 +399,9 @@ class Gate(Protocol):
     def count(self, now: float, uses: Iterable[Use]) -> None:
         """Count what others took lately."""
 
-    async def wait(self, amount: float) -> None:
-        """Return when there may be room for `amount`, or after a change, when it is worth asking again."""
-
     def settle(self, sent_at: float, taken: float, actual: float) -> None:
         """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
-
-    def room(self) -> float:
-        """How much may be sent now; infinite where the gate does not count it."""
+        raise NotImplementedError
 
     def speed_up(self, now: float) -> None:
         """Recover a little from a slowdown after a refusal."""
@@ -63,7 +410,7 @@ class Gate(Protocol):
         """Record that a probe was served, or (None) that its outcome is unknown."""
 
 
-class PacedGate:
+class PacedGate(Gate):
     """Evenly paced sending, for servers that enforce a minute's limit in shorter slices.
 
     aiolimiter's leaky bucket holds a little more than one request: the extra is the grid on which a late wake-up is
@@ -110,16 +457,9 @@ class PacedGate:
             self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
             self._flow()
 
-    def probed(self, *, served: Literal[True] | None) -> None:
-        return  # a paced gate sends no probes
-
     @property
     def per_min(self) -> float:
         return self.limit * self._share / self.SHARE * 60.0 / self._window_s
-
-    @property
-    def sure(self) -> bool:
-        return True
 
     def has_room(self, amount: float) -> bool:
         due = amount + self._debt
@@ -147,28 +487,23 @@ class PacedGate:
     def settle(self, sent_at: float, taken: float, actual: float) -> None:
         self._debt += actual - taken
 
-    def redate(self, was: float, sent_at: float, amount: float) -> None:
-        return
 
-    def count(self, now: float, uses: Iterable[Use]) -> None:
-        return
-
-    def room(self) -> float:
-        return inf
-
-
-class MeterGate:
+class MeterGate(Gate):
     """A gate that asks a meter; waiters are woken when something changes."""
 
     def __init__(
         self, meter: SlidingMeter | BucketMeter | LimitDetector, window_s: float, per_min: float
     ) -> None:
-        self._meter: Meter = meter
-        self.per_min = per_min
+        self._meter = meter
+        self._per_min = per_min
         self.window_s = window_s
         self.finder = meter if isinstance(meter, LimitDetector) else None
         self.limit = meter.limit
         self._changed = asyncio.Event()
+
+    @property
+    def per_min(self) -> float:
+        return self._per_min
 
     @property
     def sure(self) -> bool:
@@ -215,9 +550,6 @@ class MeterGate:
         """Count `amount` that others took; it is available again after `lasting_s` (None: after a whole window)."""
         self._meter.charge(_now(), amount, self.window_s if lasting_s is None else lasting_s)
 
-    def speed_up(self, now: float) -> None:
-        return  # only paced gates are slowed down
-
     def probed(self, *, served: Literal[True] | None) -> None:
         if self.finder:
             self.finder.served() if served else self.finder.unsure()
@@ -259,20 +591,3 @@ def _at_once(acquiring: Coroutine[Any, Any, None]) -> None:
         return
     acquiring.close()
     raise RuntimeError("a limiter with capacity made its caller wait")
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """One limit: `limit` a minute, `remaining` now, all of it available again in `reset_s`; None where not said."""
-
-    limit: float
-    remaining: float | None = None
-    reset_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Quotas:
-    """An account's limits of requests and of tokens; None where a response does not name one."""
-
-    requests: Quota | None = None
-    tokens: Quota | None = None

@@ -7,11 +7,11 @@ once; the rest of the program sees `ModelSpec`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cts_async.config import (
     VARIABLE_PATTERN,
@@ -36,6 +36,13 @@ Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
 PromptSize = Literal["full", "small"]
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+"""A list in TOML."""
+Variable = Annotated[str, Field(pattern=rf"^{VARIABLE_PATTERN}$")]
+Count = Annotated[int, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 MAX_CONCURRENCY: Final = 256
 """The default ceiling of concurrency where it finds its level by itself."""
@@ -60,38 +67,38 @@ class ModelSpec:
     name: str
     api: str
     base_url: str
-    model: str
-    key_env: str | None
-    account: str
-    max_concurrency: int
-    requests_per_min: float | None = None
-    tokens_per_min: float | None = None
+    model: Text
+    key_env: Variable | None
+    account: Text
+    max_concurrency: Count
+    requests_per_min: Positive | None = None
+    tokens_per_min: Positive | None = None
     limit: Limit = "paced"
-    window_s: float = 60.0
-    timeout_s: float = 120.0
+    window_s: Positive = 60.0
+    timeout_s: Positive = 120.0
     """For the complete response; `idle_timeout_s` for each pause within it (by default the same)."""
-    idle_timeout_s: float | None = None
+    idle_timeout_s: Positive | None = None
     limits_fixed: bool = False
     """True if the user set the limits: a provider's headers may lower them, not raise them."""
-    rate_limit_words: tuple[str, ...] = ()
+    rate_limit_words: Texts = ()
     """Error codes that mean a rate limit at this provider and an exhausted quota at others."""
-    input_usd_per_mtok: float | None = None
-    output_usd_per_mtok: float | None = None
+    input_usd_per_mtok: NotNegative | None = None
+    output_usd_per_mtok: NotNegative | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further parameters for replies in free text: a repetition penalty, say, would spoil JSON."""
-    drops: tuple[str, ...] = ()
+    drops: Texts = ()
     """Request parameters that this model refuses: they are never sent."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
-    base_url_env: str | None = None
-    model_env: str | None = None
+    base_url_env: Variable | None = None
+    model_env: Variable | None = None
     embedded: bool = False
-    context_tokens: int | None = None
+    context_tokens: Count | None = None
     agent: Mapping[str, Any] = field(default_factory=dict, hash=False)
     agent_prompt: AgentPrompt = "query"
     """The prompt that it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
-    judge_nuggets: int = JUDGE_NUGGETS
+    judge_nuggets: Count = JUDGE_NUGGETS
     """The most nuggets that it labels in one call as a judge."""
     note: str = ""
 
@@ -129,10 +136,6 @@ class Catalogue:
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         return _addressed(replace(spec, name=name), environ)
-
-    def missing_variable(self, spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
-        """The variable that `missing_key` finds missing."""
-        return missing_key(spec, environ)
 
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """All environment variables that are missing before the model called `name` can be used: address and key."""
@@ -191,44 +194,33 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
 # --- TOML ---------------------------------------------------------------------------------------------
 
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE_PATTERN}$")]
+_OPTIONAL: Final = {
+    "api": "openai",
+    "base_url": "",
+    "key_env": None,
+    "account": None,
+    "max_concurrency": MAX_CONCURRENCY,
+}
+"""Defaults of a table's fields that a ModelSpec always has."""
 
 
-class _Row(BaseModel):
-    """A `[models.NAME]` table."""
+def _row_model() -> type[BaseModel]:
+    """The form of a `[models.NAME]` table: the fields of ModelSpec that a user sets."""
+    hints = get_type_hints(ModelSpec, include_extras=True)
+    hints["account"] |= None
+    form: dict[str, Any] = {}
+    for one in fields(ModelSpec):
+        if one.name not in ("name", "limits_fixed"):
+            default = _OPTIONAL.get(one.name, ... if one.default is MISSING else one.default)
+            if one.default_factory is not MISSING:
+                default = Field(default_factory=one.default_factory)
+            form[one.name] = (hints[one.name], default)
+    return create_model(
+        "Row", __config__=ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True), **form
+    )
 
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    api: str = "openai"
-    base_url: str = ""
-    model: Annotated[str, Field(min_length=1)]
-    key_env: _Variable | None = None
-    account: Annotated[str, Field(min_length=1)] | None = None
-    requests_per_min: _Positive | None = None
-    tokens_per_min: _Positive | None = None
-    max_concurrency: Annotated[int, Field(gt=0)] = MAX_CONCURRENCY
-    limit: Limit = "paced"
-    window_s: _Positive = 60.0
-    timeout_s: _Positive = 120.0
-    idle_timeout_s: _Positive | None = None
-    rate_limit_words: list[str] = Field(default_factory=list)
-    input_usd_per_mtok: _NotNegative | None = None
-    output_usd_per_mtok: _NotNegative | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
-    text_params: dict[str, Any] = Field(default_factory=dict)
-    drops: list[str] = Field(default_factory=list)
-    max_tokens_field: MaxTokensField = "max_tokens"
-    structured: Structured = "none"
-    base_url_env: _Variable | None = None
-    model_env: _Variable | None = None
-    embedded: bool = False
-    context_tokens: Annotated[int, Field(gt=0)] | None = None
-    agent: dict[str, Any] = Field(default_factory=dict)
-    agent_prompt: AgentPrompt = "query"
-    judge_nuggets: Annotated[int, Field(gt=0)] = JUDGE_NUGGETS
-    note: str = ""
+_Row: Final = _row_model()
 
 
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
@@ -237,19 +229,18 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     check_table_name(name, "a model's", path)
     check_values(table, row, path)
     try:
-        valid = _Row.model_validate(row)
+        values = _Row.model_validate(row).model_dump()
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
-    if valid.api not in api_names():
+    if (api := values["api"]) not in api_names():
         known = ", ".join(api_names())
-        raise field_error(path, table, "api", f"unknown wire format {valid.api[:40]!r}; known: {known}")
-    if problem := address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
+        raise field_error(path, table, "api", f"unknown wire format {api[:40]!r}; known: {known}")
+    base_url = values["base_url"]
+    if problem := address_problem(base_url, optional=values["embedded"] or bool(values["base_url_env"])):
         raise field_error(path, table, "base_url", problem)
-    fields = valid.model_dump()
-    account = valid.account or valid.key_env or valid.base_url or name
-    fields["rate_limit_words"] = tuple(word.lower() for word in valid.rate_limit_words)
-    fields["drops"] = tuple(valid.drops)
-    return ModelSpec(**{**fields, "name": name, "account": account, "limits_fixed": fixed})
+    values["rate_limit_words"] = tuple(word.lower() for word in values["rate_limit_words"])
+    values["account"] = values["account"] or values["key_env"] or base_url or name
+    return ModelSpec(**values, name=name, limits_fixed=fixed)
 
 
 def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:

@@ -45,10 +45,6 @@ class CoverageList:
             raise ValueError(f"nugget ids must be distinct and not empty: {self.ids!r}")
 
     @property
-    def name(self) -> str:
-        return "coverage"
-
-    @property
     def json_schema(self) -> dict[str, Any]:
         return _coverage_schema(self.ids)
 

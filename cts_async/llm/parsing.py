@@ -7,29 +7,25 @@ thoughts and repairs are searched for only when that fails.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import (
-    Found,
-    find_json,
-    loads_or_none,
-    only_string,
-    strip_thoughts,
-)
-from cts_async.records import UNKNOWN, Answer
+from cts_async.llm.json_text import find_json, loads_or_none, only_string, strip_thoughts
+from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
 T_co = TypeVar("T_co", covariant=True)
 
 MAX_QUESTION_CHARS: Final = 200
 MAX_PHRASE_CHARS: Final = 120
 MAX_LINE_CHARS: Final = 200
+MAX_REASONING_CHARS: Final = 1500
 
 
 class Expect(Protocol[T_co]):
@@ -40,10 +36,6 @@ class Expect(Protocol[T_co]):
     that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: they are left
     in the text that it parses.
     """
-
-    @property
-    def name(self) -> str:
-        """A stable name for journals and step keys, with the parameters that change the form."""
 
     @property
     def json_schema(self) -> dict[str, Any] | None: ...
@@ -128,7 +120,6 @@ class ShortPhrase:
     """
 
     strict: bool = False
-    name: ClassVar[str] = "phrase"
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = (
         f'root ::= "{UNKNOWN}" | phrase\n'
@@ -148,7 +139,6 @@ class ShortPhrase:
 class OneLine:
     """The Rewriter's reply: exactly one non-empty line, without quotes, fence or label around it."""
 
-    name: ClassVar[str] = "line"
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = f"root ::= [^\\x00-\\x20\\x7F<] [^\\x00-\\x1F\\x7F]{{0,{MAX_LINE_CHARS - 1}}}\n"
 
@@ -204,17 +194,22 @@ def _ends_within(inner: str, left: str, right: str) -> bool:
     return left in inner or right in inner
 
 
-# --- The Clarifier's questions ---
+# --- Questions and queries ------------------------------------------------------------------------------
 
 _NUMBERING = re.compile(
     r"\A(?:[Qq]?\d{1,2}\s*[.)、:：．）](?!\d)|[(（]\d{1,2}[)）]|[Qq]uestion\s+\d{1,2}\s*[.:：)]|[-*•](?=\s))\s*"
 )
+# These rules keep a tiny model to the point: an opening letter, no address, a question mark at the end of a question,
+# some 80 tokens of reasoning.
+_ITEM_RULES: Final = {
+    "question": r'question ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{5,90} ("?" | "？") "\""',
+    "query": r'query ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{3,70} "\""',
+}
+_REASONING_RULE: Final = r'reasoning ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\\x00-\x1F\x7F]{20,240} "\""'
 
 
-# An opening letter, no address, and a question mark at the end: this keeps a tiny model to questions.
-QUESTION_RULE: Final = (
-    r'question ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{5,90} ("?" | "？") "\""'
-)
+class _Wrong(Exception):
+    """What is wrong with a reply, as the rest of a sentence that says what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,40 +223,193 @@ class QuestionList:
     k: int
 
     @property
-    def name(self) -> str:
-        return f"questions/{self.k}"
-
-    @property
     def grammar(self) -> str:
-        more = f' (", " question){{{self.k - 1}}}' if self.k > 1 else ""
-        return f'root ::= "[" question{more} "]"\n{QUESTION_RULE}\n'
+        return f'root ::= "[" {_items_rule("question", self.k)} "]"\n{_ITEM_RULES["question"]}\n'
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        item = {"type": "string", "minLength": 1, "maxLength": MAX_QUESTION_CHARS}
-        return {"type": "array", "items": item, "minItems": self.k, "maxItems": self.k}
+        return _texts_schema(self.k)
 
     def parse(self, text: str) -> tuple[str, ...]:
         found = find_json(text)
-        problem, questions = self._read(found)
-        if problem:
-            raise UnusableOutput(problem, text=text)
-        return questions
+        try:
+            items = _list_in(found.value, "questions")
+            if items is None:
+                raise _Wrong("got an object")
+            if found.cut_off:
+                raise _Wrong("but the reply is cut off")
+            return _distinct(_texts_in(items, self.k, "question"))
+        except _Wrong as wrong:
+            wanted = f"a JSON array of exactly {_strings(self.k)}"
+            raise UnusableOutput(f"expected {wanted}, {wrong}", text=text) from None
 
-    def _read(self, found: Found) -> tuple[str, tuple[str, ...]]:
-        wanted = f"expected a JSON array of exactly {self.k} string{'s' * (self.k != 1)}"
-        items = listed(found.value, "questions")
+
+@dataclass(frozen=True, slots=True)
+class Clarified:
+    """A Clarifier's reply at one turn of a conversation: its offers, best first, and its thoughts.
+
+    `types` are the ambiguity types that it names, each once, in its order; empty, like `reasoning`, where its scheme
+    does not ask for them.
+    """
+
+    offered: tuple[str, ...]
+    types: tuple[AmbiguityType, ...] = ()
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A field of the object that a Clarifier replies with."""
+
+    key: str
+    schema: dict[str, Any]
+    grammar: str
+    rule: str
+    """The GBNF rule that `grammar` refers to."""
+    wanted: str
+    """The field's value in the sentence that says what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clarification:
+    """A Clarifier's reply at one turn of AT-CoT: `{"reasoning", "ambiguity_types", "questions" or "queries"}`.
+
+    The parts stand in the order of the paper's equations (SIGIR 2025, section 3.2), the first two only where the
+    scheme asks for them; without both, a bare array is accepted. Exactly `k` non-empty texts. Questions have to be
+    distinct; of queries that are the same the first is kept. Types are understood in any case, number and either
+    language; an unknown one is a problem.
+    """
+
+    k: int
+    what: Literal["questions", "queries"] = "questions"
+    reasoning: bool = False
+    types: bool = False
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return object_schema({part.key: part.schema for part in self._parts()})
+
+    @property
+    def grammar(self) -> str:
+        parts = self._parts()
+        fields = ' ", " '.join(part.grammar for part in parts)
+        return "\n".join([f'root ::= "{{" {fields} "}}"', *(part.rule for part in parts), ""])
+
+    def _parts(self) -> list[_Part]:
+        parts = []
+        if self.reasoning:
+            schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": MAX_REASONING_CHARS}
+            grammar = literal('"reasoning": ') + " reasoning"
+            parts.append(_Part("reasoning", schema, grammar, _REASONING_RULE, "text"))
+        if self.types:
+            types = {"type": "string", "enum": list(AMBIGUITY_TYPES)}
+            schema = {"type": "array", "items": types, "minItems": 1, "maxItems": 3}
+            grammar = f'{json_string(_TYPES_KEY)} ": " types'
+            parts.append(_Part(_TYPES_KEY, schema, grammar, _types_rule(), "[...]"))
+        grammar = f'{json_string(self.what)} ": [" {_items_rule(self._item, self.k)} "]"'
+        wanted = f"[exactly {_strings(self.k)}]"
+        parts.append(_Part(self.what, _texts_schema(self.k), grammar, _ITEM_RULES[self._item], wanted))
+        return parts
+
+    @property
+    def _item(self) -> str:
+        return "question" if self.what == "questions" else "query"
+
+    def parse(self, text: str) -> Clarified:
+        found = find_json(text)
+        try:
+            if found.cut_off:
+                raise _Wrong("but the reply is cut off")
+            return self._read(_unwrapped(found.value))
+        except _Wrong as wrong:
+            wanted = ", ".join(f'"{part.key}": {part.wanted}' for part in self._parts())
+            raise UnusableOutput(f"expected {{{wanted}}}, {wrong}", text=text) from None
+
+    def _read(self, value: dict[str, Any] | list[Any]) -> Clarified:
+        reasoning, types = "", tuple[AmbiguityType, ...]()
+        if isinstance(value, dict):
+            value = {_plain_key(name): part for name, part in value.items()}
+            reasoning, named = _one_line(_pop_any(value, _THOUGHT_KEYS)), _pop_any(value, _TYPE_KEYS)
+            types = _types_in(named) if self.types else ()
+        if self.reasoning and not reasoning:
+            raise _Wrong('but "reasoning" is missing or empty')
+        if self.types and not types:
+            raise _Wrong(f'but "{_TYPES_KEY}" is missing')
+        return Clarified(self._offered(value), types, reasoning if self.reasoning else "")
+
+    def _offered(self, value: dict[str, Any] | list[Any]) -> tuple[str, ...]:
+        items = _list_in(value, self.what)
+        if items is None and isinstance(value, dict) and (only := only_string(value)) is not None:
+            items = [only]
         if items is None:
-            return f"{wanted}, got an object", ()
-        if found.cut_off:
-            return f"{wanted}, but the reply is cut off", ()
-        problem, questions = texts_in(items, self.k)
-        if same := repetition(questions):
-            return f"expected distinct questions, but {same}", ()
-        return (f"{wanted}, {problem}" if problem else ""), questions
+            raise _Wrong(f'but "{self.what}" is missing')
+        texts = _texts_in(items, self.k, self._item)
+        return _distinct(texts) if self.what == "questions" else tuple(_by_folded(texts).values())
 
 
-def listed(value: object, key: str) -> list[Any] | None:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The user's choice, `{"choice": 2}`: one of the texts `offered`, by its number from 1 or in its own words.
+
+    Parses to an index from 0. A bare number or text is understood too. `offered` must not be empty (ValueError).
+    """
+
+    offered: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.offered:
+            raise ValueError("nothing is offered")
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return object_schema({"choice": {"type": "integer", "enum": list(range(1, len(self.offered) + 1))}})
+
+    @property
+    def grammar(self) -> str:
+        numbers = " | ".join(f'"{n}"' for n in range(1, len(self.offered) + 1))
+        opening = literal('{"choice": ')
+        return f'root ::= {opening} number "}}"\nnumber ::= {numbers}\n'
+
+    def parse(self, text: str) -> int:
+        choice = _choice_in(strip_thoughts(text))
+        offered = [folded(offer) for offer in self.offered]
+        if folded(choice) in offered:
+            return offered.index(folded(choice))
+        if number := _NUMBER.match(choice.casefold()):
+            n, rest = int(number[1]) - 1, folded(choice[number.end() :])
+            if 0 <= n < len(offered) and rest in ("", offered[n]):
+                return n
+        wanted = f"the number of a query from 1 to {len(self.offered)}"
+        raise UnusableOutput(f"expected {wanted}, got {choice[:60]!r}", text=text)
+
+
+_NUMBER: Final = re.compile(
+    r"(?!-\d)\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
+)
+_CHOICE_KEYS: Final = ("choice", "chosen", "number", "选择")
+
+
+def _choice_in(text: str) -> str:
+    """The number or text in a reply, taken out of its JSON if there is any."""
+    value = loads_or_none(text)
+    if value is None and ("{" in text or "[" in text):
+        try:
+            value = find_json(text).value
+        except UnusableOutput:  # the brackets belong to an offer
+            return text
+    if isinstance(value, dict):
+        named = {_plain_key(name): part for name, part in value.items()}
+        value = _pop_any(named, _CHOICE_KEYS) if len(named) > 1 else next(iter(named.values()), "")
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return text if value is None else str(value)
+
+
+def _strings(k: int) -> str:
+    return f"{k} string{'s' * (k != 1)}"
+
+
+def _list_in(value: object, key: str) -> list[Any] | None:
     """The array itself, the one under `key`, or the only one in an object; else None."""
     if isinstance(value, dict):
         lists = [part for part in value.values() if isinstance(part, list)]
@@ -269,38 +417,41 @@ def listed(value: object, key: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def texts_in(items: list[Any], k: int, key: str = "question") -> tuple[str, tuple[str, ...]]:
-    """The problem with the items ("" for none), and their `k` texts without leading numbers.
+def _texts_in(items: list[Any], k: int, key: str) -> tuple[str, ...]:
+    """The texts of exactly `k` items, without leading numbers. Raises _Wrong.
 
     An item may be an object that has its text under `key`, or has only one text.
     """
     if len(items) != k:
-        return f"got {len(items)}", ()
+        raise _Wrong(f"got {len(items)}")
     texts: list[str] = []
     for n, item in enumerate(items, 1):
-        text = _text(item, key)
-        if text is None:
-            return f"but item {n} is not a string", ()
+        text = item.get(key, only_string(item)) if isinstance(item, dict) else item
+        if not isinstance(text, str):
+            raise _Wrong(f"but item {n} is not a string")
+        text = _NUMBERING.sub("", " ".join(text.split()), count=1)
         if not folded(text):
-            return f"but item {n} is empty", ()
+            raise _Wrong(f"but item {n} is empty")
         texts.append(text)
-    return "", tuple(texts)
+    return tuple(texts)
 
 
-def _text(item: object, key: str) -> str | None:
-    if isinstance(item, dict):
-        item = item.get(key, only_string(item))
-    return _NUMBERING.sub("", " ".join(item.split()), count=1) if isinstance(item, str) else None
-
-
-def repetition(questions: tuple[str, ...]) -> str:
-    """`items 1 and 3 are the same`; "" where all are distinct."""
-    seen: dict[str, int] = {}
-    for n, question in enumerate(questions, 1):
-        first = seen.setdefault(folded(question), n)
+def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts as they are. Raises _Wrong if two of them are the same."""
+    seen = _by_folded(texts)
+    for n, text in enumerate(texts, 1):
+        first = texts.index(seen[folded(text)]) + 1
         if first != n:
-            return f"items {first} and {n} are the same"
-    return ""
+            raise _Wrong(f"but items {first} and {n} are the same")
+    return texts
+
+
+def _by_folded(texts: tuple[str, ...]) -> dict[str, str]:
+    """The first of the texts that are the same, by their folded form."""
+    first: dict[str, str] = {}
+    for text in texts:
+        first.setdefault(folded(text), text)
+    return first
 
 
 def folded(text: str) -> str:
@@ -309,7 +460,76 @@ def folded(text: str) -> str:
     return "".join(ch for ch in plain if unicodedata.category(ch)[0] not in "PZC")
 
 
-# --- JSON schemas and GBNF, the grammar notation of llama.cpp ---
+def _unwrapped(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """The object in a value that holds nothing else: `[{...}]`, `{"result": {...}}`; any other value as it is."""
+    while len(value) == 1:
+        (inner,) = value.values() if isinstance(value, dict) else value
+        if not isinstance(inner, dict) or len(inner) < 2:
+            break
+        value = inner
+    return value
+
+
+def _plain_key(name: str) -> str:
+    """A key as the forms spell it: `Ambiguity Types` and `ambiguityTypes` are `ambiguity_types`."""
+    return re.sub(r"[\s_-]+|(?<=[a-z])(?=[A-Z])", "_", name.strip()).casefold()
+
+
+def _pop_any(value: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    """Remove the first of `keys` that the object has, and return its value; "" for none."""
+    return next((value.pop(key) for key in keys if key in value), "")
+
+
+def _one_line(value: Any) -> str:
+    """A text, or several, on one line; "" for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    return " ".join(word for text in texts if isinstance(text, str) for word in text.split())
+
+
+# --- Ambiguity types ------------------------------------------------------------------------------------
+
+_TYPES_KEY: Final = "ambiguity_types"
+_TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type", "歧义类型", "类型")
+_THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought", "推理", "理由", "分析")
+_TYPE_NAMES: Final[dict[AmbiguityType, str]] = {
+    "semantic": r"semantic(?:s|al|ally)?|语义",
+    "generalize": r"generali[sz](?:e[sd]?|ing|ations?)|泛化|概括|一般化",
+    "specify": r"specif(?:y|ies|ied|ying|ications?)|speciali[sz](?:e[sd]?|ing|ations?)|具体化?|细化|特化",
+}
+_TYPE_SUFFIX: Final = r"(?:types?|ambiguit(?:y|ies)|性|歧义|类型)*"
+_BETWEEN: Final = re.compile(r"[,，、;；/&+|]|\band\b|和")
+_REMARK: Final = re.compile(r"\s[-–—]\s|[:：(（]")
+
+
+def ambiguity_type(text: str) -> AmbiguityType | None:
+    """The type that `text` names, in any case, number or form, in English or Chinese; None for no type."""
+    named = folded(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
+    fits = (name for name, words in _TYPE_NAMES.items() if re.fullmatch(f"(?:{words}){_TYPE_SUFFIX}", named))
+    return next(fits, None)
+
+
+def _types_in(value: Any) -> tuple[AmbiguityType, ...]:
+    """The types that are named, each once. Raises _Wrong for an unknown one."""
+    items = value if isinstance(value, list) else [value] if value else []
+    found: dict[AmbiguityType, None] = {}
+    for item in items:
+        named = next((item[key] for key in _TYPE_KEYS if key in item), "") if isinstance(item, dict) else item
+        for text in _BETWEEN.split(_REMARK.split(str(named))[0]):
+            type_ = ambiguity_type(text)
+            if type_ is None:
+                allowed = ", ".join(AMBIGUITY_TYPES)
+                raise _Wrong(f'but "{_TYPES_KEY}" has {text.strip()[:40]!r}, which is none of {allowed}')
+            found[type_] = None
+    return tuple(found)
+
+
+def _types_rule() -> str:
+    """The GBNF rule for each non-empty set of types, in the order of the taxonomy."""
+    subsets = [[name for bit, name in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)]
+    return f"types ::= {' | '.join(literal(json.dumps(names)) for names in subsets)}"
+
+
+# --- JSON schemas, and GBNF, the grammar notation of llama.cpp -----------------------------------------
 
 
 def literal(text: str) -> str:
@@ -320,6 +540,15 @@ def literal(text: str) -> str:
 def json_string(text: str) -> str:
     """The GBNF literal of `text` as a JSON string."""
     return literal(orjson.dumps(text).decode())
+
+
+def _items_rule(item: str, k: int) -> str:
+    return f'{item} (", " {item}){{{k - 1}}}' if k > 1 else item
+
+
+def _texts_schema(k: int) -> dict[str, Any]:
+    item = {"type": "string", "minLength": 1, "maxLength": MAX_QUESTION_CHARS}
+    return {"type": "array", "items": item, "minItems": k, "maxItems": k}
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:

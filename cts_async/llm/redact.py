@@ -74,11 +74,11 @@ class Redactor:
             return self.text(text).encode("utf-8", "surrogateescape")
 
     def text(self, text: str) -> str:
-        """`text` with `(key)` in the place of each secret."""
+        """`text` with `(key)` in place of each secret; WITHHELD where one is spelled in another way."""
         if not self._found(text.encode("utf-8", "surrogatepass")):
             return text
         for secret in sorted(self._secrets, key=len, reverse=True):  # one may begin as another does
-            text = _spelled(secret).sub(PLACE, text)
+            text = re.sub(re.escape(secret), PLACE, text, flags=re.IGNORECASE)
         return WITHHELD if self._found(text.encode("utf-8", "surrogatepass")) else text
 
     def _value(self, value: Any) -> Any:
@@ -147,27 +147,6 @@ def _character(found: re.Match[bytes]) -> bytes:
     hexadecimal, decimal = found.group(1), found.group(2) if found.re.groups > 1 else None
     code = int(decimal) if decimal else int(hexadecimal, 16)
     return chr(code).lower().encode() if code < 128 else found[0]
-
-
-def _spelled(secret: str) -> re.Pattern[str]:
-    """Matches `secret` in all the spellings in which `Redactor` finds it, one encoding deep."""
-    space = r"(?:\s|\\[nrt])*" if len(secret) >= FOLDED_CHARS else ""
-    return re.compile(space.join(_alternatives(character) for character in secret), re.IGNORECASE)
-
-
-def _alternatives(character: str) -> str:
-    code = ord(character)
-    if code > 127:
-        return re.escape(character)
-    spellings = [
-        re.escape(character),
-        rf"\\+u00{code:02x}",
-        rf"\\+x{code:02x}",
-        f"%{code:02x}",
-        f"&#x0*{code:x};",
-    ]
-    spellings += [f"&#0*{code};", r"\\/"] if character == "/" else [f"&#0*{code};"]
-    return f"(?:{'|'.join(spellings)})"
 
 
 SECRETS: Final = Redactor()

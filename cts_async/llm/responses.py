@@ -202,36 +202,14 @@ ABORTED: Final = "aborted"
 # OpenAI's words, Anthropic's, Gemini's (which its OpenAI-style address passes on in capitals), and those of DeepSeek,
 # Mistral, Zhipu, vLLM, SGLang and TGI.
 _FINISH_REASONS: Final = {
-    word: meaning
-    for meaning, words in {
-        STOP: ("stop", "end_turn", "stop_sequence", "eos", "eos_token"),
-        LENGTH: (
-            "length",
-            "max_tokens",
-            "max_output_tokens",
-            "model_length",
-            "model_context_window_exceeded",
-        ),
-        REFUSED: (
-            "content_filter",
-            "refusal",
-            "safety",
-            "recitation",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "sensitive",
-        ),
-        ABORTED: (
-            "abort",
-            "aborted",
-            "error",
-            "network_error",
-            "insufficient_system_resource",
-            "pause_turn",
-        ),
-    }.items()
-    for word in words
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
+    **dict.fromkeys(
+        ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), LENGTH
+    ),
+    **dict.fromkeys(("content_filter", "refusal", "safety", "recitation", "blocklist"), REFUSED),
+    **dict.fromkeys(("prohibited_content", "spii", "sensitive"), REFUSED),
+    **dict.fromkeys(("abort", "aborted", "error", "network_error", "pause_turn"), ABORTED),
+    "insufficient_system_resource": ABORTED,
 }
 
 
@@ -249,26 +227,18 @@ def finish_reason(reason: object) -> str:
 _Names = tuple[str, str, str]
 """The headers of one limit, of what remains of it, and of when all of it is available again."""
 
-# OpenAI's names, which Qianfan uses too.
-_REQUESTS: Final[_Names] = (
-    "x-ratelimit-limit-requests",
-    "x-ratelimit-remaining-requests",
-    "x-ratelimit-reset-requests",
+
+def _names(pattern: str) -> _Names:
+    return pattern.format("limit"), pattern.format("remaining"), pattern.format("reset")
+
+
+# OpenAI's names, which Qianfan uses too, and Anthropic's.
+_REQUESTS: Final = _names("x-ratelimit-{}-requests")
+_TOKENS: Final = _names("x-ratelimit-{}-tokens")
+_ANTHROPIC_REQUESTS: Final = _names("anthropic-ratelimit-requests-{}")
+_ANTHROPIC_TOKENS: Final = tuple(
+    _names(f"anthropic-ratelimit-{what}-{{}}") for what in ("tokens", "input-tokens", "output-tokens")
 )
-_TOKENS: Final[_Names] = (
-    "x-ratelimit-limit-tokens",
-    "x-ratelimit-remaining-tokens",
-    "x-ratelimit-reset-tokens",
-)
-
-
-def _anthropic_names(what: str) -> _Names:
-    prefix = f"anthropic-ratelimit-{what}"
-    return f"{prefix}-limit", f"{prefix}-remaining", f"{prefix}-reset"
-
-
-_ANTHROPIC_REQUESTS: Final = _anthropic_names("requests")
-_ANTHROPIC_TOKENS: Final = tuple(map(_anthropic_names, ("tokens", "input-tokens", "output-tokens")))
 
 
 def quotas_in(headers: Mapping[str, str], now: float) -> Quotas | None:
@@ -323,9 +293,8 @@ def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | Non
 
 # --- Waiting times --------------------------------------------------------------------------------------
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smh]))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])")
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m(?!s))?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 _EPOCH_S, _EPOCH_MS = 1e9, 1e11
 """A number above the first is a Unix time, not a duration; above the second in milliseconds, as OpenRouter has it."""
 
@@ -376,9 +345,11 @@ def _http_date(text: str) -> float | None:
 
 def duration_s(text: str) -> float | None:
     """`33s`, `12ms`, `6m0s`, `1h2m3.5s` in seconds; None if it is not a duration."""
-    if not _DURATION.fullmatch(text):
+    found = _DURATION.fullmatch(text) if text else None
+    if found is None:
         return None
-    return math.fsum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+    hours, minutes, seconds, millis = map(float, found.groups("0"))
+    return 3600.0 * hours + 60.0 * minutes + seconds + millis / 1000.0
 
 
 def seconds_until(text: str, now: float) -> float | None:
@@ -393,7 +364,7 @@ def seconds_until(text: str, now: float) -> float | None:
             number /= 1000.0
         return number - now if number > _EPOCH_S else number
     try:
-        return _unix_time(datetime.fromisoformat(text)) - now
+        return _unix_time(datetime.fromisoformat(text.upper())) - now
     except (ValueError, OverflowError):
         return None
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from cts_async.datasets.fields import listed, short
 from cts_async.datasets.io import (
     MAX_FILE_BYTES,
     Row,
+    listed,
     parse_json,
     read_bytes,
     read_tsv,
+    short,
     unreadable,
 )
 from cts_async.errors import InputError, UsageError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -18,16 +18,13 @@ from cts_async.datasets import (
     CandidateLine,
     FailedLine,
     GoldIndex,
-    GoldRecord,
-    open_dataset,
     read_candidates,
 )
 from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.protocol.results import HASHES, LatestLines, answer_digest, first_repetition, mark_of
-from cts_async.protocol.run_files import MANIFEST, RESULTS
-from cts_async.protocol.run_folders import is_conversation
-from cts_async.records import Instance, Nugget
+from cts_async.protocol.results import HASHES, LatestLines, answer_digest, mark_of
+from cts_async.protocol.run_files import RESULTS, is_conversation, reopen_data
+from cts_async.records import Instance
 from cts_async.scorer import lacks_answer
 from cts_async.values import value
 
@@ -43,10 +40,10 @@ class Judging:
     @property
     def digest(self) -> int:
         """64 bits of what a judge is asked, valid in this process only; 0 for a failure or an empty answer."""
-        instance = self.instance
         if self.failure or not self.answer:
             return 0
-        return _digest(instance.fused_query, _digest_of_texts(instance.nuggets), self.answer)
+        texts = tuple([nugget.text for nugget in self.instance.nuggets])
+        return hash((self.instance.fused_query, texts, self.answer)) or 1
 
     @property
     def answer_digest(self) -> str:
@@ -82,14 +79,14 @@ class Answers:
     """One system's answers; every line has been checked.
 
     `stream(wanted)` reads the wanted ones from their file, as often as it is called. `ids` are the hashes of all ids in
-    order (see `results.HASHES`), `digests` at the same positions are `Judging.digest` (0: a failure).
+    order (see `results.HASHES`).
     """
 
     stream: Callable[[Wanted], Iterator[Judging]]
     ids: array[int] = field(repr=False)
     digests: array[int] = field(repr=False)
-    n_nuggets: array[int] = field(repr=False)
-    marks: array[int] = field(repr=False, default_factory=lambda: array("q"))
+    """`Judging.digest` at the positions of the ids."""
+    marks: array[int] = field(repr=False)
     """`Judging.mark` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
     n_unknown: int = 0
     """Answers left out because the gold does not have them."""
@@ -97,9 +94,9 @@ class Answers:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def counted(self) -> Answers:
-        """The same without the arrays that only counting needs: saves 12 bytes an answer."""
-        return replace(self, digests=array(HASHES), n_nuggets=array("I"))
+    def without_digests(self) -> Answers:
+        """The same without what only `Repeats` needs: saves 8 bytes an answer."""
+        return replace(self, digests=array(HASHES))
 
 
 # --- A finished run
@@ -112,32 +109,22 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         raise InputError(run, "not a run directory: run.json not found")
     if is_conversation(run):
         raise UsageError(f"{run}: a run of cts converse has no answers to judge")
-    data = manifest.get("data")
+    data = manifest.get("data") or {}
     command = command_of(manifest)
-    if data is None and command.startswith("cts judge "):
+    if not data and command.startswith("cts judge "):
         raise UsageError(
             f"{run}: holds candidates judged by cts judge, not a run; for another judge repeat that command "
             f"with one more --judge: {command}"
         )
-    if not isinstance(data, dict) or "spec" not in data:
-        raise InputError(run / "run.json", "does not record the data of the run", field="data")
-    gold = Path(data["gold"]) if data.get("gold") else None
     try:
-        dataset = open_dataset(
-            data["spec"], gold, data.get("fields") or {}, skip_bad_gold=bool(data.get("skip_bad_gold"))
-        )
+        dataset = reopen_data(manifest)
+        if (gold := data.get("gold")) and not Path(gold).exists():
+            raise InputError(gold, "not found")
     except InputError as error:
         raise UsageError(
             f"{run}: its data cannot be read: {error}. Paths are relative to the directory where the run was made: "
             "judge it from there"
         ) from None
-    recorded = ((manifest.get("identity") or {}).get("data") or {}).get("sha256")
-    if recorded is None:
-        raise InputError(run / MANIFEST, "does not record the data of the run", field="identity.data.sha256")
-    if dataset.sha256() != recorded:
-        raise UsageError(
-            f"{dataset.path} has changed since {run} was made, so its answers belong to other data"
-        )
     lines = LatestLines(run / RESULTS)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
@@ -152,16 +139,14 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
     if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    answers = _answers(
-        stream, ((j.instance.id, j.digest, len(j.instance.nuggets), j.mark) for j in stream(_any))
-    )
-    if not answers:
+    ids, digests, marks = array(HASHES), array(HASHES), array(HASHES)
+    for judging in stream(lambda id: True):
+        ids.append(hash(judging.instance.id))
+        digests.append(judging.digest)
+        marks.append(judging.mark)
+    if not ids:
         raise UsageError(f"{run}: its data has no nuggets to judge by")
-    return answers
-
-
-def _any(id: str) -> bool:
-    return True
+    return Answers(stream, ids, digests, marks)
 
 
 # --- Candidates
@@ -184,25 +169,30 @@ def answers_of_candidates(
     if there are earlier verdicts.
     """
 
+    def judgings() -> Iterator[tuple[int, Judging | None]]:
+        """Each line's number and answer; None for an answer that the gold does not have."""
+        for line in read_candidates(file, fields):
+            yield line.line, _judging(line, gold, by_id=by_id, empty_is_zero=empty_is_zero)
+
     def stream(wanted: Wanted) -> Iterator[Judging]:
         try:
-            for line, name, record in islice(_joined(file, gold, fields, by_id=by_id), limit):
-                if wanted(name):
-                    yield _judging(line, name, record, by_id=by_id, empty_is_zero=empty_is_zero)
+            for judging in islice((judging for _, judging in judgings() if judging), limit):
+                if wanted(judging.instance.id):
+                    yield judging
         except InputError as error:
             raise RunStopped(f"{error}; the file was changed while it was being judged") from None
 
-    seen = [0]
-    answers = _answers(
-        stream, _rows(_joined(file, gold, fields, seen, by_id=by_id), marked=marked, by_id=by_id), n_read=seen
-    )
-    if repeated := first_repetition(answers.ids):
-        rows = [row for n, row in enumerate(_joined(file, gold, fields, by_id=by_id)) if n in repeated]
-        (earlier, _, _), (line, name, _) = rows
-        raise InputError(
-            line.path, f"{name!r} is also the id of line {earlier.line}", line=line.line, field="id"
-        )
-    if not answers:
+    ids, digests, marks, n_unknown = array(HASHES), array(HASHES), array(HASHES), 0
+    for _, judging in judgings():
+        if judging is None:
+            n_unknown += 1
+            continue
+        ids.append(hash(judging.instance.id))
+        digests.append(judging.digest)
+        if marked:
+            marks.append(judging.mark)
+    _check_distinct(file, ids, judgings)
+    if not ids:
         if not file.stat().st_size:
             raise InputError(file, "is empty; expected a candidate answer on each line")
         raise InputError(
@@ -210,108 +200,49 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
-    return answers if limit is None else _first(answers, limit)
-
-
-Joined = tuple[CandidateLine | FailedLine, str, GoldRecord]
-
-
-def _joined(
-    file: Path, gold: GoldIndex, fields: Mapping[str, str], seen: list[int] | None = None, *, by_id: bool
-) -> Iterator[Joined]:
-    """Every line that joins the gold, with its id and gold record; `seen[0]` counts all lines."""
-    for line in read_candidates(file, fields):
-        if seen is not None:
-            seen[0] += 1
-        id, query = _names(line)
-        try:
-            record = gold.find(id or None, None if by_id and id else query or None)
-        except InputError as clash:
-            problem = f"{clash.problem} (--join id joins by the id, whatever the query)"
-            raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
-        if record is not None:
-            yield line, id or record.id or f"line {line.line}", record
-
-
-def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
-    if isinstance(line, FailedLine):
-        return line.id, line.fused_query
-    return line.candidate.id, line.candidate.fused_query
-
-
-def _query(line: CandidateLine | FailedLine, record: GoldRecord, *, by_id: bool) -> str:
-    """The intent query that the answer is judged by."""
-    own, golds = _names(line)[1], record.fused_query or ""
-    return (golds or own) if by_id else (own or golds)
+    if limit is not None:
+        ids, digests, marks = ids[:limit], digests[:limit], marks[:limit]
+    return Answers(stream, ids, digests, marks, n_unknown)
 
 
 def _judging(
-    line: CandidateLine | FailedLine, name: str, record: GoldRecord, *, by_id: bool, empty_is_zero: bool
-) -> Judging:
-    instance = Instance(name, _query(line, record, by_id=by_id), "", record.nuggets)
-    if isinstance(line, FailedLine):
-        failure = line.failure
-        if not lacks_answer(failure.step, failure.kind):
-            return Judging(instance, "", ReportedFailure(failure.message))
-        return Judging(instance, "", None if empty_is_zero else NoAnswer(failure.message))
-    if not line.candidate.answer and not empty_is_zero:
+    line: CandidateLine | FailedLine, gold: GoldIndex, *, by_id: bool, empty_is_zero: bool
+) -> Judging | None:
+    """The line's answer with the gold's nuggets, or the failure that it reports; None if the gold does not have it."""
+    candidate = line if isinstance(line, FailedLine) else line.candidate
+    id, query = candidate.id, candidate.fused_query
+    try:
+        record = gold.find(id or None, None if by_id and id else query or None)
+    except InputError as clash:
+        problem = f"{clash.problem} (--join id joins by the id, whatever the query)"
+        raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
+    if record is None:
+        return None
+    golds = record.fused_query or ""
+    judged_by = (golds or query) if by_id else (query or golds)
+    instance = Instance(id or record.id or f"line {line.line}", judged_by, "", record.nuggets)
+    if isinstance(line, CandidateLine) and (line.candidate.answer or empty_is_zero):
+        return Judging(instance, line.candidate.answer)
+    if isinstance(line, CandidateLine):
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
-    return Judging(instance, line.candidate.answer)
+    failure = line.failure
+    if not lacks_answer(failure.step, failure.kind):
+        return Judging(instance, "", ReportedFailure(failure.message))
+    return Judging(instance, "", None if empty_is_zero else NoAnswer(failure.message))
 
 
-Row = tuple[str, int, int, int]
-"""Id, digest, number of nuggets and mark of an answer."""
+def _check_distinct(
+    file: Path, ids: array[int], judgings: Callable[[], Iterator[tuple[int, Judging | None]]]
+) -> None:
+    """Raise InputError for an id that an earlier line has, too."""
+    import numpy as np
 
-
-def _rows(joined: Iterator[Joined], *, marked: bool, by_id: bool) -> Iterator[Row]:
-    """The row of each line, without building a `Judging`, which would take most of the time."""
-    texts: dict[int, int] = {}
-    for line, name, record in joined:
-        digest, answer = 0, ""
-        query = _query(line, record, by_id=by_id)
-        if isinstance(line, CandidateLine) and (answer := line.candidate.answer):
-            nuggets = texts.get(id(record))
-            if nuggets is None:
-                nuggets = texts[id(record)] = _digest_of_texts(record.nuggets)
-            digest = _digest(query, nuggets, answer)
-        yield name, digest, len(record.nuggets), mark_of(answer_digest(query, answer)) if marked else 0
-
-
-def _answers(
-    stream: Callable[[Wanted], Iterator[Judging]],
-    rows: Iterable[Row],
-    n_read: list[int] | None = None,
-) -> Answers:
-    ids, digests, n_nuggets, marks = array(HASHES), array(HASHES), array("I"), array("q")
-    for name, digest, n, mark in rows:
-        ids.append(hash(name))
-        digests.append(digest)
-        n_nuggets.append(n)
-        if mark:
-            marks.append(mark)
-    return Answers(stream, ids, digests, n_nuggets, marks, n_read[0] - len(ids) if n_read else 0)
-
-
-def _first(answers: Answers, limit: int) -> Answers:
-    return replace(
-        answers,
-        ids=answers.ids[:limit],
-        digests=answers.digests[:limit],
-        n_nuggets=answers.n_nuggets[:limit],
-        marks=answers.marks[:limit],
-    )
-
-
-# --- Repeated questions
-
-
-def _digest(query: str, texts: int, answer: str) -> int:
-    # 0 is reserved for answers without a question.
-    return hash((query, texts, answer)) or 1
-
-
-def _digest_of_texts(nuggets: tuple[Nugget, ...]) -> int:
-    return hash(tuple([nugget.text for nugget in nuggets]))
+    ordered = np.sort(np.asarray(ids))
+    repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+    earlier: dict[str, int] = {}
+    for line, judging in judgings() if repeated else ():
+        if judging and hash(id := judging.instance.id) in repeated and earlier.setdefault(id, line) != line:
+            raise InputError(file, f"{id!r} is also the id of line {earlier[id]}", line=line, field="id")
 
 
 class Repeats:
@@ -323,10 +254,8 @@ class Repeats:
     def __init__(self, systems: Sequence[Answers]) -> None:
         import numpy as np
 
-        digests = np.sort(_column(systems, "digests", np.int64))
-        first, end = np.searchsorted(digests, [0, 1])
-        if first < end:  # failures
-            digests = np.delete(digests, slice(first, end))
+        digests = np.concatenate([np.asarray(one.digests) for one in systems])
+        digests = np.sort(digests[digests != 0])
         again = digests[1:] == digests[:-1]
         self.n_asked = len(digests)
         """Answers to be judged, without failures."""
@@ -341,26 +270,3 @@ class Repeats:
         wanted = judging.digest
         row = bisect_left(repeated, wanted)
         return bool(row < len(repeated) and repeated[row] == wanted)
-
-
-def calls_to_judge(systems: Sequence[Answers], repeats: Repeats, per_call: int) -> tuple[int, int]:
-    """Calls of one judge for every answer on its own, and for every distinct question."""
-    import numpy as np
-
-    n_nuggets = _column(systems, "n_nuggets", np.uint32)
-    if n_nuggets.max(initial=0) <= per_call:
-        return repeats.n_asked, repeats.n_asked - repeats.n_repeated
-    digests = _column(systems, "digests", np.int64)
-    asked = digests != 0
-    calls = -(-n_nuggets[asked].astype(np.int64) // per_call)
-    _, first = np.unique(digests[asked], return_index=True)
-    return int(calls.sum()), int(calls[first].sum())
-
-
-def _column(systems: Sequence[Answers], name: str, kind: Any) -> Any:
-    import numpy as np
-
-    columns = [np.frombuffer(getattr(one, name), kind) for one in systems if len(one)]
-    if len(columns) == 1:
-        return columns[0]
-    return np.concatenate(columns) if columns else np.empty(0, kind)

@@ -22,8 +22,7 @@ from yarl import URL
 from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.safe_files import replace_file
-from cts_async.search.backends.base import EngineSpec, ReaderSpec
-from cts_async.search.catalog import SearchCatalogue, load_search
+from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 
 __all__ = ["Concern", "Trust", "concerns", "is_trusted", "remember", "sent_keys", "trust_in"]
 

@@ -29,8 +29,7 @@ from typing import Final, Literal
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy
-from cts_async.llm.parsing import OneLine, ShortPhrase
-from cts_async.llm.scheme_forms import Choice, Clarification, Clarified
+from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, ShortPhrase
 from cts_async.protocol.roles import Answerer, Role, rewrite
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import (

@@ -1,54 +1,476 @@
 """Forecasts of what a run or judging will take: calls, tokens, dollars, and time under each account's limits.
 
-A run's forecast uses `estimates`, and `past_usage` where the run has some already. That of judging renders prompts over
-an even sample of the real answers; existing verdicts are subtracted, and repeated questions count once.
+Prompts are rendered over a sample of the real instances or answers. Only a run can show how long replies are and how
+many turns a search takes: here they are constants, which `Forecast.assumptions` lists, until a run of the same plan has
+measured them (`observe`). Work that is done already is subtracted. Nothing is started or written.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import input_tokens
+from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.protocol.answers import Judging
-from cts_async.protocol.estimates import (
-    AROUND,
-    FEWEST_STEPS,
-    PER_NUGGET,
-    SENDING_S,
-    TOKENS_PER_S,
-    Effort,
-    Work,
-    assumptions_of,
-    effort_of,
-    estimate,
-    total_of,
-    turns_of,
-    visited,
+from cts_async.protocol.conversation import (
+    QUERIES_OFFERED,
+    conversation_text,
+    numbered,
+    offering_of,
+    prompt_of,
 )
-from cts_async.protocol.judge import nuggets_by_call
-from cts_async.protocol.judge_plan import JudgePlan, Target
-from cts_async.protocol.past_usage import Observed, Seen, pooled
+from cts_async.protocol.judge import JUDGING, nuggets_by_call
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.prompts import FIELDS, PromptSet
 from cts_async.protocol.resources import enough_in_flight
-from cts_async.protocol.results import HASHES, LatestLines, judged_mark
-from cts_async.protocol.run_files import PER_ITEM, judgments_path
+from cts_async.protocol.results import failed, read_results
+from cts_async.protocol.roles import qa_pairs
+from cts_async.protocol.run_files import RESULTS, STEPS
 from cts_async.protocol.systems import System
+from cts_async.protocol.views import Conversation, Exchange, RewriterView
+from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
-from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""
+SENDING_S, TOKENS_PER_S = 1.0, 50.0
+"""Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
+FEWEST_STEPS = 3
+"""Observed steps of a kind from which their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
 """Kinds of steps whose length depends on scheme and mode."""
+
+QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
+REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
+"""Tokens of a reply: a question, an answer, a rewritten query; a scheme's reasoning, a reformulated query on offer, the
+number of the chosen one."""
+TURN, FINAL, PER_NUGGET = 250.0, 500.0, 12.0
+"""Tokens of a reply: a turn of the agent (thought and tool call), its answer; the label of a nugget."""
+AROUND = 10.0
+"""Tokens of the JSON syntax around a list."""
+PAGE, EVIDENCE = 4000.0, 350.0
+"""Tokens of a page that a model reads for a goal, and of its reply."""
+LINK_CHARS, VISIT_CHARS = 80, 300
+"""Characters of syntax around a result's snippet, and around a page's evidence."""
+FEWEST_TURNS = 4
+"""The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown and `cost_usd` is a lower bound."""
+
+    calls: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    cost_usd: float = 0.0
+    priced: bool = True
+
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd,
+            self.priced and other.priced,
+        )
+
+    def times(self, n: float) -> Effort:
+        """This effort, `n` times."""
+        tokens = self.input_tokens * n, self.output_tokens * n
+        return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced)
+
+    @property
+    def tokens(self) -> float:
+        return self.input_tokens + self.output_tokens
+
+    def as_json(self) -> dict[str, Any]:
+        """Rounded calls and tokens; `cost_usd` is None if any price is unknown."""
+        return {
+            "calls": round(self.calls),
+            "input_tokens": round(self.input_tokens),
+            "output_tokens": round(self.output_tokens),
+            "cost_usd": round(self.cost_usd, 6) if self.priced else None,
+            "known_cost_usd": round(self.cost_usd, 6),
+        }
+
+
+def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
+    """The effort of so many calls and tokens of one model."""
+    prices = prices_of(spec)
+    if prices is None:
+        return Effort(calls, input_tokens, output_tokens, priced=False)
+    cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
+    return Effort(calls, input_tokens, output_tokens, cost / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The steps of one kind that a model does for a system."""
+
+    system: str
+    kind: str
+    model: str
+    steps: float
+    """Number of steps, over all instances that are left."""
+    each: Effort
+    """The effort of one step."""
+    latency_s: float
+    in_a_row: float
+    """How many of them are sequential within one instance."""
+    observed: int = 0
+    """Observed steps behind these numbers; 0: estimated."""
+
+    @property
+    def effort(self) -> Effort:
+        return self.each.times(self.steps)
+
+
+def total_of(work: Iterable[Work]) -> Effort:
+    """The sum of all efforts."""
+    return sum((one.effort for one in work), Effort())
+
+
+# --- What a run has used so far, from its files, which may not exist yet or may be growing
+
+
+@dataclass(slots=True)
+class Seen:
+    """Sums over the steps of one kind with one model. Tokens and calls include those of failed attempts."""
+
+    steps: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    latency_s: float = 0.0
+
+    def add(self, other: Seen) -> None:
+        self.steps += other.steps
+        self.calls += other.calls
+        self.input_tokens += other.input_tokens
+        self.output_tokens += other.output_tokens
+        self.latency_s += other.latency_s
+
+
+Usages = dict[tuple[str, str], Seen]
+"""Usage by kind of step and model id."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """The usage of one system's run; empty without a run."""
+
+    seen: Usages = field(default_factory=dict)
+    searches: int = 0
+    turns: int = 0
+    """Model calls of all these searches."""
+    done: set[str] = field(default_factory=set)
+    """Instances that need no more work."""
+    begun: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Finished steps of unfinished instances, by kind and model id."""
+    forecast: Mapping[str, Any] | None = None
+    """The forecast that the manifest records."""
+    wall_s: float = 0.0
+
+
+def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> Observed:
+    """Read the run in `directory`; of the judging steps only those of `judges` count."""
+    observed = Observed()
+    manifest = read_manifest(directory)
+    if manifest is None:
+        return observed
+    observed.forecast = manifest.get("forecast")
+    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
+    turns: dict[str, int | None] = {}
+    for line in read_results(directory / RESULTS):
+        turns[line["id"]] = None if failed(line) else line["search"]["model_calls"]
+    finished = [n for n in turns.values() if n is not None]
+    observed.searches, observed.turns = len(finished), sum(finished)
+    observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
+    judging = {f"{JUDGING}{judge}" for judge in judges}
+    for record in read_jsonl(directory / STEPS):
+        step = str(record.get("step"))
+        if "model" in record and (step in judging or not step.startswith(JUDGING)):
+            _observe_step(observed, step.split("/", 1)[0], record)
+    return observed
+
+
+def _observe_step(observed: Observed, kind: str, record: Mapping[str, Any]) -> None:
+    key = kind, str(record["model"])
+    usage, ok = record.get("usage") or {}, bool(record.get("ok"))
+    observed.seen.setdefault(key, Seen()).add(
+        Seen(
+            steps=ok,
+            calls=int(record.get("attempts", 1)),
+            input_tokens=int(usage.get("input", 0)),
+            output_tokens=int(usage.get("output", 0)),
+            latency_s=float(record.get("latency_s", 0.0)),
+        )
+    )
+    if ok and record.get("instance") not in observed.done:
+        observed.begun[key] += 1
+
+
+def pooled(runs: Iterable[Observed]) -> Usages:
+    """The usage of several systems together: steps of one kind with one model count as the same work."""
+    together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
+    for run in runs:
+        for key, seen in run.seen.items():
+            together[key].add(seen)
+    return {key: seen for key, seen in together.items() if seen.steps}
+
+
+def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
+    """The effort of the runs so far."""
+    by_model = {spec.model: spec for spec in plan.specs.values()}
+    efforts = [
+        effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
+        for run in runs
+        for (_, model), seen in run.seen.items()
+        if model in by_model
+    ]
+    return sum(efforts, Effort())
+
+
+# --- Estimates of one instance's steps: prompts rendered over a sample, and assumed replies
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimates:
+    """Estimates for one plan; `turns` are the model calls of a search."""
+
+    plan: Plan
+    sample: list[Instance]
+    turns: float
+
+    def of(self, system: System) -> Iterator[Work]:
+        """All steps of a system, per instance, averaged over the sample."""
+        players = self.plan.players(system)
+        if system.kind == "clarify":
+            yield from self._before_search(system, players)
+        yield self._search(system, players["agent"])
+        if "visit" in players:
+            yield self._visits(system, players["visit"])
+        for role, name in players.items():
+            if role.startswith("judge "):
+                yield self._judging(system, name)
+
+    def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[Work]:
+        """Clarifying and answering; prompts within a conversation are averaged over its turns."""
+        k, at_once, select = system.k, system.mode == "at-once", system.mode == "select"
+        turns = 1 if at_once else k
+        offered = k if at_once else QUERIES_OFFERED if select else 1
+        reply = AROUND + offered * (OFFER if select else QUESTION)
+        reply += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
+        # Kind of step, prompt, tokens of its reply, steps, how many of them in a row, turns before them.
+        rows = [("clarify", prompt_of(system.scheme, system.mode), reply, turns, turns, range(turns))]
+        if at_once:
+            rows += [
+                ("answer", "answer", ANSWER, k, 1, range(1)),
+                ("rewrite", "rewrite", REWRITE, 1, 1, range(1)),
+            ]
+        elif select:
+            rows += [("select", "select_query", CHOICE, k, k, range(turns))]
+        else:
+            rows += [
+                ("answer", "respond", ANSWER, k, k, range(turns)),
+                ("reformulate", "reformulate", REWRITE, 1, 1, range(k, k + 1)),
+            ]
+        for kind, prompt, reply, steps, in_a_row, histories in rows:
+            if kind == "answer" and self.plan.config.answers is not None:
+                continue  # people's answers take no calls
+            model = players["clarifier" if kind == "clarify" else "support"]
+            inputs = [
+                self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
+                for instance in self.sample
+                for history in histories
+            ]
+            yield self._work(system, kind, model, inputs, reply, steps, in_a_row)
+
+    def _search(self, system: System, model: str) -> Work:
+        """The agent's calls: each one reads all earlier turns and tool results again."""
+        plan, turns = self.plan, self.turns
+        turn, final = _agent_tokens(plan)
+        inputs = []
+        for instance in self.sample:
+            query = instance.blurred_query if system.kind == "orig" else instance.fused_query
+            prompt = plan.prompts.agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
+            per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
+            inputs.append(opening + per_turn * (turns - 1) / 2)
+        output = (turn * (turns - 1) + final) / turns
+        return self._work(system, "search", model, inputs, output, turns, turns)
+
+    def _visits(self, system: System, model: str) -> Work:
+        """Pages that a model reads: one for every second tool call."""
+        page = min(PAGE, page_tokens(self.plan.specs[model]))
+        inputs = []
+        for instance in self.sample:
+            query = instance.blurred_query
+            inputs.append(
+                self._prompt_tokens(model, "visit", instance, {"goal": query, "page": _filler(page, query)})
+            )
+        visits = (self.turns - 1) / 2
+        return self._work(system, "visit", model, inputs, EVIDENCE, visits, visits)
+
+    def _judging(self, system: System, judge: str) -> Work:
+        final = _agent_tokens(self.plan)[1]
+        answers = [(instance, _filler(final, instance.fused_query)) for instance in self.sample]
+        inputs, reply = judge_tokens(self.plan.prompts, self.plan.specs[judge], answers)
+        return self._work(system, "judge", judge, inputs, reply, len(inputs) / max(1, len(answers)), 1.0)
+
+    def _prompt_tokens(
+        self, model: str, prompt: str, instance: Instance, values: Mapping[str, object]
+    ) -> float:
+        """Tokens of a prompt; one with the intent is written in its language, any other in the language of q."""
+        names = FIELDS[prompt]
+        language = language_of(instance.fused_query if "clear_query" in names else instance.blurred_query)
+        rendered = self.plan.prompts.get(prompt, language, self.plan.specs[model].prompt_size)
+        return input_tokens(rendered.render(**{name: values[name] for name in names}))
+
+    def _work(
+        self,
+        system: System,
+        kind: str,
+        model: str,
+        inputs: Sequence[float],
+        output: float,
+        steps: float,
+        in_a_row: float,
+    ) -> Work:
+        """Steps with `inputs`, the tokens of their prompts over a sample, and replies of `output` tokens."""
+        return Work(
+            system.label, kind, model, steps, *step_of(self.plan.specs[model], inputs, output), in_a_row
+        )
+
+
+def step_of(spec: ModelSpec, inputs: Sequence[float], output: float) -> tuple[Effort, float]:
+    """The effort and the latency of one step."""
+    each = effort_of(spec, 1.0, fmean(inputs) if inputs else 0.0, output)
+    return each, SENDING_S + output / TOKENS_PER_S
+
+
+def _fields(system: System, instance: Instance, offered: int, turns: int) -> dict[str, object]:
+    """Everything that prompts before the search may contain, with a conversation of so many turns."""
+    query, intent, language = (
+        instance.blurred_query,
+        instance.fused_query,
+        language_of(instance.blurred_query),
+    )
+    question, answer, offer = _filler(QUESTION, query), _filler(ANSWER, query), _filler(OFFER, query)
+    select = system.mode == "select"
+    exchange = Exchange((offer,) * QUERIES_OFFERED, offer) if select else Exchange((question,), answer)
+    conversation = Conversation(query, (exchange,) * turns)
+    return {
+        "blurred_query": query,
+        "k": offered,
+        "clear_query": intent,
+        "clarification_question": _filler(QUESTION, intent),
+        "qa_pairs": qa_pairs(RewriterView(query, ((question, answer),) * system.k), language),
+        "conversation": conversation_text(conversation, offering_of(system.mode), language),
+        "offered_queries": numbered((offer,) * QUERIES_OFFERED),
+    }
+
+
+def _filler(tokens: float, like: str) -> str:
+    """A text of about so many tokens in the language of `like`."""
+    letter = "字" if language_of(like) == "zh" else "x"
+    return letter * round(tokens / _per_char(like))
+
+
+def _per_char(like: str) -> float:
+    """Tokens per character in the language of `like`."""
+    return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
+
+
+def _agent_tokens(plan: Plan) -> tuple[float, float]:
+    """Tokens of a turn and of the answer; those of a grammar-constrained model are bounded by its settings."""
+    if plan.specs[plan.roles.agent].structured != "llama":
+        return TURN, FINAL
+    think, answer = plan.settings.think_chars * FIRST_PER_BYTE, plan.settings.answer_chars * FIRST_PER_BYTE
+    return think + AROUND * 2, think + answer + AROUND
+
+
+def _tool_chars(plan: Plan) -> float:
+    """Characters of a tool result: half of the calls search one query, the others visit one page."""
+    settings = plan.settings
+    found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
+    return (found + settings.page_chars + VISIT_CHARS) / 2
+
+
+def judge_tokens(
+    prompts: PromptSet, spec: ModelSpec, answers: Iterable[tuple[Instance, str]]
+) -> tuple[list[float], float]:
+    """Tokens of the prompt of each call that judging some answers takes, and of a reply."""
+    inputs: list[float] = []
+    n_nuggets = 0
+    for instance, answer in answers:
+        query, n_nuggets = instance.fused_query, n_nuggets + len(instance.nuggets)
+        prompt = prompts.get("judge", language_of(query), spec.prompt_size)
+        inputs += [
+            input_tokens(prompt.render(query=query, nuggets=text, candidate_answer=answer))
+            for text in nuggets_by_call(instance.nuggets, spec.judge_nuggets)
+        ]
+    return inputs, n_nuggets / max(1, len(inputs)) * PER_NUGGET + AROUND
+
+
+def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterator[str]:
+    """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
+    yield (
+        f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "
+        f"and {PER_MESSAGE:g} a message"
+    )
+    turn, final = _agent_tokens(plan)
+    schemes = f", {REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
+    yield (
+        f"replies in tokens: {QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
+        f"{schemes * any(system.converses for system in plan.systems)}, "
+        f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
+    )
+    yield (
+        f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
+        f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
+    )
+    if plan.roles.visit:
+        yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
+    yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
+    measured = {(one.kind, one.model): one.observed for one in work if one.observed}
+    if measured:
+        steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
+        yield f"seen in this run, in place of the above: {steps}"
+    if plan.people is not None:
+        yield f"answers: people's, from {plan.dataset.name}; no calls"
+
+
+# --- The forecast of a run
+
+
+@dataclass(frozen=True, slots=True)
+class LaneForecast:
+    """One provider account: its effort, and the time under each of its limits."""
+
+    name: str
+    models: tuple[str, ...]
+    effort: Effort
+    under: Mapping[str, float]
+    """Seconds by limit: "requests/min", "tokens/min", "concurrency"; only existing limits."""
+
+    @property
+    def binding(self) -> str:
+        return max(self.under, key=lambda limit: self.under[limit])
+
+    @property
+    def time_s(self) -> float:
+        return self.under[self.binding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,44 +517,32 @@ class Forecast:
 def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forecast:
     """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
     runs = runs or {}
-    sample, left = _read(plan, {system: run.done for system, run in runs.items()})
-    turns = turns_of(plan, runs.values())
-    work = [
-        _informed(plan, work, left[system], seen, runs.get(system))
-        for system in plan.systems
-        for seen in [_shown(system, runs)]
-        for work in estimate(plan, system, sample, turns)
-        if plan.people is None or work.kind != "answer"
-    ]
+    sample, left = _sample(plan, {system: run.done for system, run in runs.items()})
+    turns = _turns_of(plan, runs.values())
+    estimates = _Estimates(plan, sample, turns)
+    work = []
+    for system in plan.systems:
+        seen = _measured(system, runs)
+        work += [_informed(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)]
+    names = {name for system in plan.systems for name in plan.players(system).values()}
+    players = [spec for name, spec in plan.specs.items() if name in names]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
-    width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in _players(plan))
+    width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
+    tools = plan.search.opened
+    each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
+    tool_work = [
+        Work("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0) for spec in tools
+    ]
     return Forecast(
         work=tuple(work),
-        lanes=(*model_lanes(_players(plan), work), *tool_lanes(plan, sum(left.values()) * visited(turns))),
+        lanes=(*lanes_of(players, work), *lanes_of(tools, tool_work)),
         left={system.label: n for system, n in left.items()},
         chain_s=max(walks.values(), default=0.0),
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
-        unpriced=tuple(spec.name for spec in _players(plan) if prices_of(spec) is None),
-        assumptions=(*assumptions_of(plan, len(sample), turns, work), *_people_assumption(plan)),
+        unpriced=tuple(spec.name for spec in players if prices_of(spec) is None),
+        assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
     )
-
-
-def _people_assumption(plan: Plan) -> Iterable[str]:
-    if plan.people is not None:
-        yield f"answers: people's, from {plan.dataset.name}; no calls"
-
-
-def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
-    """The effort of the runs so far."""
-    by_model = {spec.model: spec for spec in plan.specs.values()}
-    efforts = [
-        effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
-        for run in runs
-        for (_, model), seen in run.seen.items()
-        if model in by_model
-    ]
-    return sum(efforts, Effort())
 
 
 def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
@@ -144,13 +554,7 @@ def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
     return {"instances": plan.n_instances, **effort, "time_s": round(planned.time_s, 1)}
 
 
-def _players(plan: Plan) -> list[ModelSpec]:
-    """The models that play a role, in the plan's order."""
-    names = {name for system in plan.systems for name in plan.players(system).values()}
-    return [spec for name, spec in plan.specs.items() if name in names]
-
-
-def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], dict[System, int]]:
+def _sample(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], dict[System, int]]:
     """An even sample of the instances, and the number of unfinished ones by system."""
     every = max(1, ceil(plan.n_instances / SAMPLE))
     sample: list[Instance] = []
@@ -163,34 +567,39 @@ def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], 
     return sample, left
 
 
-def _shown(system: System, runs: Mapping[System, Observed]) -> dict[tuple[str, str], Seen]:
+def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
+    """Model calls of a search: as observed, else as assumed from the number allowed."""
+    runs = list(runs)
+    searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
+    allowed = plan.settings.max_turns
+    return (
+        turns / searches if searches >= FEWEST_STEPS else max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
+    )
+
+
+def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
     """Past usage that applies to a system: kinds that depend on scheme and mode only from runs with the same."""
     own = [run for of, run in runs.items() if (of.scheme, of.mode) == (system.scheme, system.mode)]
     shared = {key: seen for key, seen in pooled(runs.values()).items() if key[0] not in BY_SCHEME}
     return shared | {key: seen for key, seen in pooled(own).items() if key[0] in BY_SCHEME}
 
 
-def _informed(
-    plan: Plan, work: Work, left: int, seen: Mapping[tuple[str, str], Seen], run: Observed | None
-) -> Work:
+def _informed(plan: Plan, work: Work, left: int, measured: Usages, run: Observed | None) -> Work:
     """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
     key = work.kind, spec.model
     steps = work.steps * left
     if run is not None:
         steps = max(0.0, steps - run.begun[key])
-    shown = seen.get(key)
-    if shown is None or shown.steps < FEWEST_STEPS:
+    seen = measured.get(key)
+    if seen is None or seen.steps < FEWEST_STEPS:
         return replace(work, steps=steps)
-    n = shown.steps
-    has_usage = shown.input_tokens > 0  # some servers report none
-    input, output = (
-        (shown.input_tokens / n, shown.output_tokens / n)
-        if has_usage
-        else (work.each.input_tokens, work.each.output_tokens)
-    )
-    each = effort_of(spec, shown.calls / n, input, output)
-    return replace(work, steps=steps, each=each, latency_s=shown.latency_s / n, observed=n)
+    n = seen.steps
+    tokens = seen.input_tokens / n, seen.output_tokens / n
+    if not seen.input_tokens:  # some servers report no usage
+        tokens = work.each.input_tokens, work.each.output_tokens
+    each = effort_of(spec, seen.calls / n, *tokens)
+    return replace(work, steps=steps, each=each, latency_s=seen.latency_s / n, observed=n)
 
 
 def _walk_s(work: Iterable[Work], system: System) -> float:
@@ -200,179 +609,20 @@ def _walk_s(work: Iterable[Work], system: System) -> float:
     return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
 
 
-# --- Time under each account's limits
-
-
-@dataclass(frozen=True, slots=True)
-class LaneForecast:
-    """One provider account: its effort, and the time under each of its limits."""
-
-    name: str
-    models: tuple[str, ...]
-    effort: Effort
-    under: Mapping[str, float]
-    """Seconds by limit: "requests/min", "tokens/min", "concurrency"; only existing limits."""
-
-    @property
-    def binding(self) -> str:
-        return max(self.under, key=lambda limit: self.under[limit])
-
-    @property
-    def time_s(self) -> float:
-        return self.under[self.binding]
-
-
-def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterable[LaneForecast]:
-    """The forecast of each account of the models."""
-    work = list(work)
-    accounts: dict[str, list[ModelSpec]] = {}
-    for spec in players:
+def lanes_of(
+    specs: Sequence[ModelSpec] | Sequence[EngineSpec | ReaderSpec], work: Sequence[Work]
+) -> Iterator[LaneForecast]:
+    """The forecast of each account of models or tools; its limits are those of its first one."""
+    accounts: dict[str, list[ModelSpec | EngineSpec | ReaderSpec]] = {}
+    for spec in specs:
         accounts.setdefault(spec.account, []).append(spec)
-    for specs in accounts.values():
-        names = tuple(spec.name for spec in specs)
+    for first, *others in accounts.values():
+        names = tuple(spec.name for spec in (first, *others))
         own = [one for one in work if one.model in names]
-        yield LaneForecast(names[0], names, total_of(own), under_limits(specs[0], own))
-
-
-def tool_lanes(plan: Plan, calls: float) -> Iterable[LaneForecast]:
-    """The forecast of the accounts of search engine and page reader; their prices are unknown."""
-    accounts: dict[str, list[EngineSpec | ReaderSpec]] = {}
-    for spec in plan.search.opened:
-        accounts.setdefault(spec.account, []).append(spec)
-    for specs in accounts.values():
-        total = calls * len(specs)
-        under = {"concurrency": total * SENDING_S / specs[0].max_concurrency}
-        if specs[0].requests_per_min:
-            under["requests/min"] = total / specs[0].requests_per_min * 60
-        names = tuple(spec.name for spec in specs)
-        yield LaneForecast(names[0], names, Effort(total, priced=False), under)
-
-
-def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
-    """Seconds under each limit of an account; the limits are those of its first model."""
-    effort = total_of(work)
-    busy_s = sum(one.effort.calls * one.latency_s for one in work)
-    under = {"concurrency": busy_s / spec.max_concurrency}
-    if spec.requests_per_min:
-        under["requests/min"] = effort.calls / spec.requests_per_min * 60
-    if spec.tokens_per_min:
-        under["tokens/min"] = effort.tokens / spec.tokens_per_min * 60
-    return under
-
-
-# --- Judging
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeForecast:
-    """The work that one judge has left."""
-
-    judge: str
-    n_left: int
-    """Answers without a verdict of this judge."""
-    n_questions: int
-    """Distinct questions among them that it has not answered for another answer."""
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class JudgingForecast:
-    """The forecast of all model judges, and of their accounts."""
-
-    judges: tuple[JudgeForecast, ...]
-    lanes: tuple[LaneForecast, ...]
-
-    @property
-    def total(self) -> Effort:
-        return sum((one.work.effort for one in self.judges), Effort())
-
-    @property
-    def time_s(self) -> float:
-        """Accounts work concurrently: the slowest counts."""
-        return max((lane.time_s for lane in self.lanes), default=0.0)
-
-
-def forecast_judging(plan: JudgePlan) -> JudgingForecast:
-    """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
-    judges = tuple(_of_judge(plan, name, spec) for name, spec in plan.specs.items())
-    accounts: dict[str, list[JudgeForecast]] = {}
-    for one in judges:
-        accounts.setdefault(plan.specs[one.judge].account, []).append(one)
-    lanes = tuple(_lane(plan.specs[own[0].judge], own) for own in accounts.values())
-    return JudgingForecast(judges, lanes)
-
-
-def _of_judge(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
-    every = max(1, ceil(plan.n_answers / SAMPLE))
-    found = _Left()
-    for target in plan.targets:
-        wanted = _wanted(plan, judge, target)
-        for judging in target.answers.stream(_all):
-            if judging.failure is None:
-                found.take(judging, left=wanted(judging), sampled_every=every)
-    n_questions, calls = found.questions(spec.judge_nuggets)
-    prompts = [tokens for judging in found.sample for tokens in _prompts(plan, spec, judging)]
-    nuggets = sum(len(judging.instance.nuggets) for judging in found.sample)
-    output = nuggets / max(1, len(prompts)) * PER_NUGGET + AROUND
-    each = effort_of(spec, 1.0, fmean(prompts) if prompts else 0.0, output)
-    work = Work("", "judge", judge, calls, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
-    return JudgeForecast(judge, len(found.left), n_questions, work)
-
-
-class _Left:
-    """Digests of answers with and without a verdict, and a sample of the latter."""
-
-    def __init__(self) -> None:
-        self.left, self.done, self.n_nuggets = array(HASHES), array(HASHES), array("I")
-        self.sample: list[Judging] = []
-
-    def take(self, judging: Judging, *, left: bool, sampled_every: int) -> None:
-        if not left:
-            self.done.append(judging.digest)
-            return
-        if len(self.left) % sampled_every == 0:
-            self.sample.append(judging)
-        self.left.append(judging.digest)
-        self.n_nuggets.append(len(judging.instance.nuggets))
-
-    def questions(self, per_call: int) -> tuple[int, int]:
-        """Distinct questions without a verdict, and the calls that they take."""
-        import numpy as np
-
-        digests, first = np.unique(np.array(self.left, np.int64), return_index=True)
-        new = first[~np.isin(digests, np.array(self.done, np.int64))]
-        n_nuggets = np.array(self.n_nuggets, np.int64)[new]
-        return len(new), int((-(-n_nuggets // per_call)).sum())
-
-
-def _all(id: str) -> bool:
-    return True
-
-
-def _wanted(plan: JudgePlan, judge: str, target: Target) -> Callable[[Judging], bool]:
-    """Whether an answer still has to be judged, by the rules of `rejudge`."""
-    further = target.scoring != judge
-    path = judgments_path(target.directory, judge) if further else target.directory / PER_ITEM
-    return partial(_needs, LatestLines(path, judged_mark), again=further or plan.config.retry_failed)
-
-
-def _needs(lines: LatestLines, judging: Judging, *, again: bool) -> bool:
-    known = lines.failed(judging.instance.id)
-    return known is None or (known and again) or lines.outdated(judging.instance.id, judging.mark)
-
-
-def _prompts(plan: JudgePlan, spec: ModelSpec, judging: Judging) -> list[float]:
-    """Tokens of each call that judging an answer takes."""
-    instance = judging.instance
-    prompt = plan.prompts.get("judge", language_of(instance.fused_query), spec.prompt_size)
-    texts = nuggets_by_call(instance.nuggets, spec.judge_nuggets)
-    return [
-        input_tokens(prompt.render(query=instance.fused_query, nuggets=text, candidate_answer=judging.answer))
-        for text in texts
-    ]
-
-
-def _lane(spec: ModelSpec, own: list[JudgeForecast]) -> LaneForecast:
-    work = [one.work for one in own]
-    effort = sum((one.effort for one in work), Effort())
-    return LaneForecast(spec.name, tuple(one.judge for one in own), effort, under_limits(spec, work))
+        effort = total_of(own)
+        under = {"concurrency": sum(one.effort.calls * one.latency_s for one in own) / first.max_concurrency}
+        if first.requests_per_min:
+            under["requests/min"] = effort.calls / first.requests_per_min * 60
+        if isinstance(first, ModelSpec) and first.tokens_per_min:
+            under["tokens/min"] = effort.tokens / first.tokens_per_min * 60
+        yield LaneForecast(first.name, names, effort, under)

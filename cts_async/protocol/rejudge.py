@@ -1,48 +1,358 @@
 """`cts judge`: judges answers that exist already, of finished runs or of candidate files, by several judges at once.
 
-The answers are never changed: a judge adds `judgments/<judge>.jsonl` to a run, and candidates are judged into
-directories of their own (see `judge_plan`). Each judge has its own stream of jobs, so that a slow or unreachable one
-holds up no other, and each distinct question is asked once.
+The answers are never changed. A finished run keeps its results and gets `judgments/JUDGE.jsonl`. One file of candidates
+is judged into OUT itself, as the release's eval_gold.py does; several into a directory each, OUT/NAME/, with one journal
+for all of them in OUT:
+
+    OUT/run.json  steps.jsonl  prompts/       what determines the verdicts, every call, the prompts as used
+    OUT/NAME/per_item.jsonl  summary.json     the first judge's verdicts
+    OUT/NAME/judgments/JUDGE.jsonl            every further judge's
+
+Each judge has its own stream of jobs, so that a slow or unreachable one holds up no other, and each distinct question is
+asked once.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
+from pathlib import Path
 from typing import Any, Final
 
+from cts_async.config import JudgeConfig
+from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job
-from cts_async.errors import StepError, write_error
-from cts_async.protocol.answers import Judging, Wanted
-from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.judge_plan import SYSTEMS, JudgePlan, Target, width_of
+from cts_async.errors import StepError, UsageError, write_error
+from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
+from cts_async.protocol.forecast import (
+    SAMPLE,
+    Effort,
+    LaneForecast,
+    Work,
+    judge_tokens,
+    lanes_of,
+    step_of,
+    total_of,
+)
+from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
+from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.resources import Resources, instances_in_flight, open_budget
-from cts_async.protocol.results import LatestLines, Line, failure_line, judged
+from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_mark
 from cts_async.protocol.run import Jobs, execute
 from cts_async.protocol.run_files import (
     FURTHER,
+    JUDGMENTS,
     PER_ITEM,
+    PROMPTS,
+    RESULTS,
     STEPS,
     Also,
     RunFiles,
     RunRecord,
+    judgments_path,
     open_finished_run,
     open_run_files,
     recorded_session,
     with_judges,
 )
+from cts_async.protocol.systems import (
+    PAPER_SUPPORT,
+    check_prices,
+    manifest_prices,
+    resolve_all,
+    with_stand_ins,
+)
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment
+from cts_async.records import Judgment, is_one_line
 from cts_async.values import value
 
+SYSTEMS: Final = "systems"
+"""The manifest's field that marks an OUT of several candidate files: their names, in order."""
+_PLAIN_NAMES: Final = ("results", "per_item")
+"""Files of ours that are called by their directory's name."""
+_RESERVED: Final = (JUDGMENTS, PROMPTS)
 _FILES_EACH: Final = 4
 """Files that one target keeps open."""
+
+
+# --- The plan: checked before anything starts
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One system's answers, and the directory of the verdicts on them.
+
+    `scoring` is the judge whose verdicts are the results themselves; None for a finished run, which has its own.
+    """
+
+    name: str
+    directory: Path
+    answers: Answers
+    scoring: str | None = None
+    identity: Mapping[str, Any] | None = None
+    shared_journal: bool = False
+
+    def job_id(self, id: str) -> str:
+        """The answer's id in the journal."""
+        return f"{self.name}/{id}" if self.shared_journal else id
+
+    def journal(self, out: Path) -> Path:
+        return (out if self.shared_journal else self.directory) / STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """What is judged, by whom, and into which directories."""
+
+    config: JudgeConfig
+    out: Path
+    """The only target's directory, or the parent of all targets' directories."""
+    specs: Mapping[str, ModelSpec]
+    judges: tuple[str, ...]
+    targets: tuple[Target, ...]
+    repeats: Repeats
+    identity: Mapping[str, Any] | None
+    """None for finished runs, which keep their own."""
+    prompts: PromptSet
+    notes: tuple[str, ...] = ()
+    """Remarks on how the gold was read, for the user."""
+
+    @property
+    def embedded(self) -> bool:
+        return any(spec.embedded for spec in self.specs.values())
+
+    @property
+    def n_answers(self) -> int:
+        return sum(len(target.answers) for target in self.targets)
+
+    @property
+    def prompt_names(self) -> list[str]:
+        return _judge_prompts(self.prompts)
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """What determines each model judge's verdicts, by its name."""
+        prompts = {name: self.prompts.sha256[name] for name in self.prompt_names}
+        return {name: {"model": spec.identity, "prompts": prompts} for name, spec in self.specs.items()}
+
+    @property
+    def journals(self) -> list[Path]:
+        """The journals that record the calls."""
+        return list(dict.fromkeys(target.journal(self.out) for target in self.targets))
+
+    def directories(self) -> Sequence[Path]:
+        """The targets' directories."""
+        return [target.directory for target in self.targets]
+
+    def manifest_notes(self) -> dict[str, Any]:
+        """What the manifest records beside the identity."""
+        return {
+            "command": self.config.command,
+            "n_expected": self.n_answers,
+            "embedded": self.embedded,
+            "prices": manifest_prices(self.specs.values()),
+        }
+
+    def group(self, judge: str) -> str:
+        """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
+        one = len(self.targets) == 1 or self.identity is not None
+        name = self.out.name if one else f"{len(self.targets)} runs"
+        return name if len(self.judges) == 1 else f"{name}, {judge}"
+
+
+def width_of(judge: str, judges: Collection[str], usual: int) -> int:
+    """Answers that one of `judges` works on at once; beside others the lexical one needs only one worker."""
+    return 1 if judge == LEXICAL and len(judges) > 1 else usual
+
+
+def plan_judging(
+    config: JudgeConfig,
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
+) -> JudgePlan:
+    """Check everything. Raises UsageError; starts and writes nothing.
+
+    `keyless` and `keys_elsewhere` as in `plan.make_plan`.
+    """
+    _check_options(config)
+    judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
+    if keyless or keys_elsewhere:
+        environ = with_stand_ins(judges, catalogue, environ, keys_only=not keyless)
+    specs = {
+        name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
+        for name, spec in resolve_all(
+            {name: ["judge"] for name in judges},
+            catalogue,
+            environ,
+            options="--judge NAME",
+            keyless="--judge lexical",
+        ).items()
+    }
+    if config.budget.max_usd is not None:
+        check_prices(specs.values())
+    prompts = load_prompts()
+    notes: tuple[str, ...] = ()
+    if config.runs:
+        out, identity = config.runs[0], None
+        distinct = {run.resolve(): run for run in config.runs}
+        targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
+    else:
+        assert config.out
+        out = config.out
+        targets, identity, notes = _targets_of_candidates(config, judges[0], specs, prompts)
+        if config.lexical and LEXICAL not in judges:
+            judges = (*judges, LEXICAL)
+    return JudgePlan(
+        config=config,
+        out=out,
+        specs=specs,
+        judges=judges,
+        targets=tuple(replace(target, answers=target.answers.without_digests()) for target in targets),
+        repeats=Repeats([target.answers for target in targets]),
+        identity=identity,
+        prompts=prompts,
+        notes=notes,
+    )
+
+
+def _check_options(config: JudgeConfig) -> None:
+    """Require either runs, or candidates with their gold and output directory."""
+    of_candidates = {"--gold G": config.gold, "--candidates C": config.candidates, "--out DIR": config.out}
+    given = [option for option, value in of_candidates.items() if value]
+    if config.runs:
+        given += ["--skip-bad-gold"] * config.skip_bad_gold + ["--join"] * (config.join == "id")
+        given += ["--empty-answers"] * (config.empty_answers != "fail")
+    if config.runs and given:
+        raise UsageError(
+            f"{', '.join(given)} cannot be combined with RUN arguments: a run has its own gold and directory"
+        )
+    if not config.runs and len(given) < len(of_candidates):
+        raise UsageError(
+            "nothing to judge: name runs (cts judge runs/NAME), or use --gold G --candidates C --out DIR"
+        )
+
+
+def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
+    """Refuses the judge that scored the run: its labels are in the results already."""
+    scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
+    if scoring in judges:
+        raise UsageError(
+            f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge"
+        )
+    return Target(run.name, run, answers_of_run(run, limit))
+
+
+def _targets_of_candidates(
+    config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
+) -> tuple[list[Target], dict[str, Any], tuple[str, ...]]:
+    """A target for each file, what determines all verdicts, and remarks on how the gold was read."""
+    assert config.gold
+    assert config.out
+    given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
+    files = candidate_files(given)
+    for file in (config.gold, *files):
+        check_read_again(file)
+    for name in names_of(files):
+        if not is_one_line(name):
+            raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
+    apart = several(config.out, len(files))
+    begun = config.out.exists()
+    gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
+    by_id = config.join == "id"
+    common = {
+        "gold_sha256": sha256_of(config.gold),
+        "judges": [scoring],
+        **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
+        "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
+        **_split(scoring, specs, gold),
+        **({"join": config.join} if by_id else {}),
+        **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
+    }
+    targets = [
+        Target(
+            name,
+            config.out / name if apart else config.out,
+            answers_of_candidates(
+                file,
+                gold,
+                config.fields,
+                config.limit,
+                marked=begun,
+                by_id=by_id,
+                empty_is_zero=config.empty_answers == "zero",
+            ),
+            scoring,
+            {"system": name, "candidates": str(file), **common},
+            apart,
+        )
+        for name, file in zip(names_of(files), files, strict=True)
+    ]
+    return targets, common, gold.notes
+
+
+def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
+    """The judge's nuggets per call, if any answer needs more than one call."""
+    most = max((len(record.nuggets) for record in gold.records()), default=0)
+    if judge not in specs or most <= specs[judge].judge_nuggets:
+        return {}
+    return {"nuggets_per_call": specs[judge].judge_nuggets}
+
+
+def _judge_prompts(prompts: PromptSet) -> list[str]:
+    return [name for name in prompts.sha256 if name.startswith("judge.")]
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """A distinct short name for each file: its stem, preceded by as many of its folders as that takes."""
+    parts = [_parts(file) for file in files]
+    taken = [1] * len(files)
+    while True:
+        names = ["-".join(own[-n:]) for own, n in zip(parts, taken, strict=True)]
+        counts = Counter(name.casefold() for name in names)
+        clashes = [i for i, name in enumerate(names) if counts[name.casefold()] > 1 or name in _RESERVED]
+        if not clashes:
+            return names
+        for i in clashes:
+            if taken[i] == len(parts[i]):
+                raise UsageError(f"--candidates: no directory can be named after {files[i]}; rename the file")
+            taken[i] += 1
+
+
+def _parts(file: Path) -> list[str]:
+    whole = [part for part in file.absolute().parts if part not in ("/", ".", "..")]
+    return whole[:-1] if file.stem in _PLAIN_NAMES and len(whole) > 1 else [*whole[:-1], file.stem]
+
+
+def several(out: Path, n_files: int) -> bool:
+    """Whether OUT has a directory for each file: as it was begun, else if there are several files.
+
+    UsageError for several files into an OUT that holds the verdicts on one.
+    """
+    manifest = read_manifest(out)
+    if manifest is None:
+        return n_files > 1
+    if SYSTEMS in manifest:
+        return True
+    if n_files > 1:
+        of = manifest.get("identity", {}).get("candidates", "one file")
+        raise UsageError(f"{out} holds the verdicts on {of} alone: use another --out for several files")
+    return False
+
+
+# --- Judging
 
 
 @value
@@ -145,14 +455,41 @@ def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
 def verdicts_left(
     plan: JudgePlan, judge: str, files: Sequence[RunFiles], events: Events
 ) -> Iterator[Verdict]:
-    """The verdicts that one judge still has to make, target after target."""
+    """The verdicts that one judge still has to make, target after target; emits what was found."""
+    group = plan.group(judge)
     for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
-        if target.scoring == judge:
-            left = _scoring_left(plan, judge, target, run, events)
-        else:
-            left = _further_left(plan, judge, target, run, events)
-        for judging in left:
-            yield Verdict(judge, n, judging, target.scoring == judge)
+        answers, scoring = target.answers, target.scoring == judge
+        again = plan.config.retry_failed or not scoring
+        done = run.finished if scoring else run.judged(judge)
+        n_missing, n_outdated = done.compared(answers.ids, answers.marks, but_failures=again)
+        if n_outdated:
+            text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
+            events.emit(Notice(f"{target.name}: {text}"))
+        n_failed = 0 if again else done.n_failed
+        found = min(len(done) - done.n_failed + n_failed - n_outdated, len(answers))
+        events.emit(JobsFound(group, found, min(n_failed, found)))
+        if not n_missing and not n_outdated:
+            continue  # saves reading the answers again
+        lacking = partial(_lacks, done, again=again)
+        for judging in answers.stream((lambda id: True) if n_outdated else lacking):
+            if n_outdated and not _needs_verdict(done, judging, again=again):
+                continue
+            if judging.failure and not scoring:  # recorded in the results only
+                events.emit(JobsFound(group, 1, 0))
+            else:
+                yield Verdict(judge, n, judging, scoring)
+
+
+def _lacks(done: LatestLines, id: str, *, again: bool) -> bool:
+    """Whether an answer has no verdict, or only a failure that is to be tried `again`."""
+    failed = done.failed(id)
+    return failed is None or (failed and again)
+
+
+def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
+    """`_lacks`, or whether the verdict is about another answer, which had the same id."""
+    id = judging.instance.id
+    return _lacks(done, id, again=again) or done.outdated(id, judging.mark)
 
 
 def line_of(verdict: Verdict, ended: Judgment | StepError) -> Line:
@@ -212,59 +549,63 @@ def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
             )
 
 
-def _scoring_left(
-    plan: JudgePlan, judge: str, target: Target, files: RunFiles, events: Events
-) -> Iterator[Judging]:
-    """The answers left for the judge whose verdicts are the results."""
-    again = plan.config.retry_failed
-    done = files.finished
-    n_outdated = _outdated(judge, target, done, events, but_failures=again)
-    n_left_failed = 0 if again else done.n_failed
-    _found(plan, judge, target, len(done) - done.n_failed + n_left_failed - n_outdated, events, n_left_failed)
-    if not n_outdated and done.have_all(target.answers.ids, but_failures=again):
-        return  # saves reading the answers again
-    yield from _left(target, done, partial(files.needs_work, retry_failed=again), n_outdated)
+# --- What it will take
 
 
-def _further_left(
-    plan: JudgePlan, judge: str, target: Target, files: RunFiles, events: Events
-) -> Iterator[Judging]:
-    """The answers left for a further judge; failures of answers are recorded in the results only."""
-    done = files.judged(judge)
-    n_outdated = _outdated(judge, target, done, events, but_failures=True)
-    _found(plan, judge, target, len(done) - done.n_failed - n_outdated, events)
-    if not n_outdated and done.have_all(target.answers.ids, but_failures=True):
-        return
-    for judging in _left(target, done, done.lacks, n_outdated):
-        if judging.failure:
-            _found(plan, judge, target, 1, events)
-        else:
-            yield judging
+@dataclass(frozen=True, slots=True)
+class JudgeForecast:
+    """The work that one judge has left."""
+
+    judge: str
+    n_left: int
+    """Answers without a verdict of this judge."""
+    n_questions: int
+    """Distinct questions among them that it has not answered for another answer."""
+    work: Work
 
 
-def _outdated(judge: str, target: Target, done: LatestLines, events: Events, *, but_failures: bool) -> int:
-    """Number of verdicts on answers that have been replaced under their ids since; emits a notice if there are any."""
-    n = done.n_outdated(target.answers.ids, target.answers.marks, but_failures=but_failures)
-    if n:
-        changed = "1 answer has" if n == 1 else f"{n} answers have"
-        judged_again = "and is" if n == 1 else "and are"
-        it = "it" if n == 1 else "them"
-        events.emit(
-            Notice(f"{target.name}: {changed} changed since {judge} judged {it}, {judged_again} judged again")
-        )
-    return n
+@dataclass(frozen=True, slots=True)
+class JudgingForecast:
+    """The forecast of all model judges, and of their accounts."""
+
+    judges: tuple[JudgeForecast, ...]
+    lanes: tuple[LaneForecast, ...]
+
+    @property
+    def total(self) -> Effort:
+        return total_of(one.work for one in self.judges)
+
+    @property
+    def time_s(self) -> float:
+        """Accounts work concurrently: the slowest counts."""
+        return max((lane.time_s for lane in self.lanes), default=0.0)
 
 
-def _left(target: Target, done: LatestLines, lacks: Wanted, n_outdated: int) -> Iterator[Judging]:
-    """The answers without a valid verdict; all answers have to be read if some verdicts are outdated."""
-    if not n_outdated:
-        yield from target.answers.stream(lacks)
-        return
-    for judging in target.answers.stream(lambda id: True):
-        if lacks(judging.instance.id) or done.outdated(judging.instance.id, judging.mark):
-            yield judging
+def forecast_judging(plan: JudgePlan) -> JudgingForecast:
+    """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
+    judges = tuple(_judge_forecast(plan, name, spec) for name, spec in plan.specs.items())
+    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [one.work for one in judges])))
 
 
-def _found(plan: JudgePlan, judge: str, target: Target, n: int, events: Events, n_failed: int = 0) -> None:
-    found = min(n, len(target.answers))
-    events.emit(JobsFound(plan.group(judge), found, min(n_failed, found)))
+def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
+    every = max(1, ceil(plan.n_answers / SAMPLE))
+    n_left, done, n_nuggets, sample = 0, set[int](), dict[int, int](), list[Judging]()
+    for target in plan.targets:
+        scoring = target.scoring == judge
+        path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
+        verdicts, again = LatestLines(path, judged_mark), plan.config.retry_failed or not scoring
+        for judging in target.answers.stream(lambda id: True):
+            if judging.failure:
+                continue
+            if not _needs_verdict(verdicts, judging, again=again):
+                done.add(judging.digest)
+                continue
+            if n_left % every == 0:
+                sample.append(judging)
+            n_left += 1
+            n_nuggets[judging.digest] = len(judging.instance.nuggets) if judging.answer else 0
+    questions = [n for digest, n in n_nuggets.items() if digest not in done]
+    calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
+    inputs, reply = judge_tokens(plan.prompts, spec, [(one.instance, one.answer) for one in sample])
+    work = Work("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
+    return JudgeForecast(judge, n_left, len(questions), work)

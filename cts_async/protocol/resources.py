@@ -29,6 +29,7 @@ from cts_async.llm.client import Client
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Model, ServedModels, prices_of
+from cts_async.llm.proxies import proxy_for
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
 from cts_async.protocol.prompts import PromptSet
@@ -37,10 +38,11 @@ from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
 from cts_async.protocol.visit import PageVisitor
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import EngineSpec, PageReader, ReaderSpec, SearchEngine
+from cts_async.search.backends.base import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
-from cts_async.search.catalog import open_engine, open_reader
+from cts_async.search.backends.services import open_engine, open_reader
+from cts_async.search.catalog import EngineSpec, ReaderSpec
 from cts_async.search.replay import Recorded
 from cts_async.search.tools import Tools
 
@@ -187,7 +189,7 @@ async def _open_tools(
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         for spec in search.opened:
             # An unusable proxy is an error now, not at the first call.
-            connector.proxies.of(URL(spec.url))
+            proxy_for(URL(spec.url), resources.environ)
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None:

@@ -274,7 +274,7 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
     """
     import numpy as np
 
-    ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
+    ids = np.asarray(hashes)
     ordered = np.sort(ids)
     if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: skips the slower, larger argsort
         return np.arange(len(ids))
@@ -283,22 +283,6 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
     last = order[np.append(changes, True)]
     first = order[np.insert(changes, 0, True)]
     return cast("Array", last[np.argsort(first)])
-
-
-def first_repetition(hashes: array[int]) -> tuple[int, int] | None:
-    """The first row whose id occurs earlier, as (earlier row, row); None if all ids are distinct."""
-    import numpy as np
-
-    ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
-    ordered = np.sort(ids)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(repeated):
-        return None
-    first: dict[int, int] = {}
-    for row in np.flatnonzero(np.isin(ids, repeated)).tolist():
-        if first.setdefault(hashes[row], row) != row:
-            return first[hashes[row]], row
-    return None
 
 
 Mark: TypeAlias = Callable[[Mapping[str, Any]], int]
@@ -314,84 +298,60 @@ class LatestLines:
     """The lines that count in a results file, as of construction; 25 bytes per id."""
 
     def __init__(self, path: Path, mark: Mark = unmarked) -> None:
+        import numpy as np
+
         self._path = path
         hashes, offsets, failures, marks = array(HASHES), array("q"), array("b"), array("q")
         for offset, line in placed_records(path):
             if isinstance(id := line.get("id"), str):
                 hashes.append(hash(id))
                 offsets.append(offset)
-                failures.append(line.get("error") is not None)
+                failures.append(failed(line))
                 marks.append(mark(line))
-        columns = _sorted_by_id(hashes, offsets, failures, marks)
-        self._hashes, self._offsets, self._failures, self._marks = columns
-        self.n_failed = sum(self._failures)
+        ids, rows = np.asarray(hashes), latest_rows(hashes)
+        rows = rows[np.argsort(ids[rows])]
+        self._ids, self._offsets, self._failures, self._marks = (
+            np.asarray(column)[rows] for column in (hashes, offsets, failures, marks)
+        )
+        self.n_failed = int(self._failures.sum())
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self._ids)
 
     def failed(self, id: str) -> bool | None:
         """Whether the id's line is a failure; None without a line."""
         row = self._row(id)
         return None if row is None else bool(self._failures[row])
 
-    def lacks(self, id: str) -> bool:
-        """Whether the id has no line, or only a failure."""
-        return self.failed(id) is not False
-
-    def have_all(self, hashes: array[int], *, but_failures: bool) -> bool:
-        """Whether every id of `hashes` has a line; with `but_failures`, one that is not a failure."""
-        import numpy as np
-
-        if len(self._hashes) < len(hashes) or not hashes:
-            return not hashes
-        known, failures = np.asarray(self._hashes), np.asarray(self._failures)
-        wanted = np.frombuffer(hashes, np.int64)
-        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        if not (known[rows] == wanted).all():
-            return False
-        return not (but_failures and failures[rows].any())
-
     def outdated(self, id: str, mark: int) -> bool:
         """Whether the id's line is about something else than `mark`."""
         row = self._row(id)
         return row is not None and self._marks[row] not in (0, mark)
 
-    def n_outdated(self, hashes: array[int], marks: array[int], *, but_failures: bool) -> int:
-        """Number of ids whose line is about something else; 0 without marks. `but_failures` ignores failures."""
+    def compared(self, hashes: array[int], marks: array[int], *, but_failures: bool) -> tuple[int, int]:
+        """Number of ids without a line, and of ids whose line is about something else; 0 without marks.
+
+        With `but_failures`, failures do not count as lines.
+        """
         import numpy as np
 
-        if not len(self._hashes) or not marks:
-            return 0
-        known, recorded = np.asarray(self._hashes), np.asarray(self._marks)
-        wanted = np.frombuffer(hashes, np.int64)
-        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        other = (
-            (known[rows] == wanted)
-            & (recorded[rows] != 0)
-            & (recorded[rows] != np.frombuffer(marks, np.int64))
-        )
+        if not len(self._ids):
+            return len(hashes), 0
+        wanted = np.asarray(hashes)
+        rows = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
+        found = self._ids[rows] == wanted
         if but_failures:
-            other &= np.asarray(self._failures)[rows] == 0
-        return int(other.sum())
+            found &= self._failures[rows] == 0
+        recorded = self._marks[rows]
+        outdated = found & (recorded != 0) & (recorded != np.asarray(marks)) if marks else found[:0]
+        return int((~found).sum()), int(outdated.sum())
 
-    def line(self, id: str) -> dict[str, Any] | None:
+    def line(self, id: str) -> Line | None:
         """The id's line, read from the file; None without one."""
         row = self._row(id)
-        return None if row is None else record_at(self._path, self._offsets[row])
+        return None if row is None else record_at(self._path, int(self._offsets[row]))
 
     def _row(self, id: str) -> int | None:
         wanted = hash(id)
-        row = bisect_left(self._hashes, wanted)
-        return row if row < len(self._hashes) and self._hashes[row] == wanted else None
-
-
-def _sorted_by_id(hashes: array[int], *columns: array[int]) -> list[memoryview]:
-    """The rows that count, sorted by hash: the hashes, then each column."""
-    if not hashes:
-        return [memoryview(column) for column in (hashes, *columns)]
-    import numpy as np
-
-    rows = latest_rows(hashes)
-    ids = np.frombuffer(hashes, np.int64)
-    rows = np.argsort(ids) if len(rows) == len(ids) else rows[np.argsort(ids[rows])]
-    return [np.frombuffer(column, column.typecode)[rows].data for column in (hashes, *columns)]
+        row = bisect_left(self._ids.data, wanted)
+        return row if row < len(self._ids) and self._ids[row] == wanted else None

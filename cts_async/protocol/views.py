@@ -8,9 +8,8 @@ queries that were offered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
 
@@ -109,6 +108,19 @@ class JudgeView:
     query: str
     nuggets: tuple[Nugget, ...]
     candidate_answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedSource:
+    """A source with its id; `text` is all that the search found there, in order, `uses` how often it was used."""
+
+    id: str
+    url: str
+    title: str
+    text: str
+    uses: int = field(default=1, compare=False)
+    last: int = field(default=0, compare=False)
+    """The last turn that found it, from 0."""
 
 
 @dataclass(frozen=True, slots=True)

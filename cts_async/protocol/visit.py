@@ -38,7 +38,6 @@ class EvidenceForm:
 
     quotes: tuple[str, ...] = ()
     title: str = ""
-    name: ClassVar[str] = "evidence"
     json_schema: ClassVar[dict[str, Any] | None] = {
         "type": "object",
         "properties": {part: {"type": "string"} for part in ("rational", "evidence", "summary")},

@@ -1,29 +1,40 @@
-"""Comparison of runs: leaderboards, tests, judges and supporting models, as data and as JSON."""
+"""`cts compare`: runs side by side, as data, as JSON, as the paper's tables, and in a few sentences."""
 
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from cts_async.analysis.agreement import Robustness, robustness
-from cts_async.analysis.board import Board, Entrant, make_board
-from cts_async.analysis.compare import Pair, Standing, compare_pairs, leaderboard
-from cts_async.analysis.runs import FinishedRun, first_of, read_run
-from cts_async.analysis.selection import check_same_data, find_runs, reader
+from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
+from cts_async.analysis.compare import Pair, Robustness, Standing, compare_pairs, leaderboard, robustness
+from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
 from cts_async.analysis.stability import Stability, stability
+from cts_async.analysis.stats import ALPHA, EXACT, MANY, POWER
 from cts_async.errors import UsageError
+from cts_async.protocol.run_files import is_conversation
+from cts_async.report.tables import (
+    SHORT_MARK,
+    SHORT_NOTE,
+    Column,
+    DataTable,
+    Rank,
+    Row,
+    Show,
+    number,
+    text,
+    with_interval,
+)
 
-ORIG = "orig"
-_EQUAL = 1e-9
-"""Means that differ by less are equal but for the order of their sums."""
-NO_ANSWERS = (
+NO_ANSWERS: Final = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
     "resume it, with --retry-failed to retry what failed"
 )
+MOST_PAIRS: Final = 36
+"""Pairs that are shown without --pairs: those of nine systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +74,28 @@ def compare_runs(
     Without a `baseline` the differences are to orig, if present, and the family of tests is all pairs.
     """
     notes: list[str] = []
-    paths = find_runs(words, notes.append)
-    if len(paths) < 2:
-        alone = f"one run alone ({paths[0]}): name at least two, or the folder that they are in"
+    every = find_runs(words)
+    found = [one for one in every if not is_conversation(one.path)]
+    if not found:
+        raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
+    check_same_data(one.path for one in found)
+    board = make_board(read_runs(found, notes.append))
+    if len(board.entrants) < 2:
+        alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
         raise UsageError(". ".join([alone, *notes]))
-    board = read_board(paths)
     reference = ""
     if baseline is None and not _called(board, ORIG):
         notes.append(f"No differences: {_no_orig(board)}.")
     else:
         reference = baseline_of(board, baseline)
-    found = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
-    return replace(found, notes=(*notes, *found.notes))
-
-
-def read_board(paths: Sequence[Path]) -> Board:
-    """Read the runs onto a board. Raises UsageError for runs that cannot be paired."""
-    check_same_data(paths)
-    return make_board(reader(path)() for path in paths)
+    compared = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+    return replace(compared, notes=(*notes, *compared.notes))
 
 
 def compare_board(
     board: Board, judges: Sequence[str], baseline: str, *, against_baseline: bool = False, seed: int = 0
 ) -> RunsCompared:
     """Compare the systems of a board, one or more; a `baseline` of "" is none. Raises UsageError."""
-    chosen = _chosen(board, judges)
-    return RunsCompared(
-        board=board,
-        baseline=baseline,
-        against_baseline=against_baseline,
-        judged=tuple(
-            Judged(
-                judge,
-                leaderboard(board, judge, baseline, seed=seed),
-                compare_pairs(board, judge, baseline if against_baseline else None, seed=seed),
-            )
-            for judge in chosen
-        ),
-        robustness=robustness(board, chosen),
-        stabilities=tuple(_stabilities(board)),
-        notes=tuple(_notes(board, chosen[0])),
-        seed=seed,
-    )
-
-
-def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
     if not board.judges and not any(entrant.n_done for entrant in board.entrants):
         raise UsageError(NO_ANSWERS)
     if not board.judges:
@@ -117,7 +105,25 @@ def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
     for judge in judges:
         if judge not in board.judges:
             raise UsageError(f"no run here was judged by {judge!r}; there are {', '.join(board.judges)}")
-    return tuple(dict.fromkeys(judges)) or board.judges
+    chosen = tuple(dict.fromkeys(judges)) or board.judges
+    tested = baseline if against_baseline else None
+    return RunsCompared(
+        board=board,
+        baseline=baseline,
+        against_baseline=against_baseline,
+        judged=tuple(
+            Judged(
+                judge,
+                leaderboard(board, judge, baseline, seed=seed),
+                compare_pairs(board, judge, tested, seed=seed),
+            )
+            for judge in chosen
+        ),
+        robustness=robustness(board, chosen),
+        stabilities=tuple(_stabilities(board)),
+        notes=(*board.remarks, *_notes(board, chosen[0])),
+        seed=seed,
+    )
 
 
 def baseline_of(board: Board, wanted: str | None = None) -> str:
@@ -149,78 +155,45 @@ def _no_orig(board: Board) -> str:
 
 def _stabilities(board: Board) -> Iterator[Stability]:
     """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
-    groups: dict[tuple[str, int], list[Entrant]] = {}
+    groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for entrant in board.entrants:
-        if entrant.clarifier and entrant.support:
-            groups.setdefault((entrant.clarifier, entrant.k), []).append(entrant)
-    for group in groups.values():
-        if len({entrant.support for entrant in group}) > 1:
-            runs: dict[str, FinishedRun] = {
-                e.label: read_run(e.directory, without=("answer",)) for e in group
-            }
-            for one, other in combinations(group, 2):
-                if one.support != other.support:
-                    names = _with_support(one), _with_support(other)
-                    yield stability(runs[one.label], runs[other.label], names)
-
-
-def _with_support(entrant: Entrant) -> str:
-    """Name the Clarifier and its supporting model as the paper does: `GPT-ERNIE`."""
-    return f"{entrant.clarifier}-{entrant.support} k{entrant.k}"
-
-
-def _other_instances(board: Board, judge: str) -> Iterator[str]:
-    """Warn if systems have different instances, and name those that means order otherwise than pairs."""
-    import numpy as np
-
-    scores = board.scores[judge]
-    n_scored = (~np.isnan(scores)).sum(axis=0)
-    scored = np.flatnonzero(n_scored)
-    if len({*n_scored[scored].tolist()}) < 2:
-        return
-    counts = ", ".join(f"{board.systems[i]} {n_scored[i]}" for i in scored)
-    yield (
-        f"n differs between systems under {judge} ({counts}): their means are over different instances. Compare "
-        "systems by paired differences, or by means over the instances that all of them have."
-    )
-    turned = []
-    for i, j in combinations(scored, 2):
-        pairs = scores[:, i] - scores[:, j]
-        if np.isnan(pairs).all():
+        if entrant.clarifier and entrant.players.get("support"):
+            groups[entrant.clarifier, entrant.k].append(entrant)
+    for (clarifier, k), group in groups.items():
+        if len({entrant.players["support"] for entrant in group}) < 2:
             continue
-        apart, paired = np.nanmean(scores[:, i]) - np.nanmean(scores[:, j]), np.nanmean(pairs)
-        if min(abs(apart), abs(paired)) > _EQUAL and apart * paired < 0:
-            above, below = (i, j) if apart > 0 else (j, i)
-            turned.append(f"{board.systems[above]} is above {board.systems[below]}")
-    if turned:
-        yield f"By their means, but not on the instances that both have: {first_of(turned)}."
+        runs = [read_run(entrant.directory, without=("answer",)) for entrant in group]
+        for one, other in combinations(runs, 2):
+            supports = one.players["support"], other.players["support"]
+            if supports[0] != supports[1]:  # named as in the paper: GPT-ERNIE
+                yield stability(
+                    one, other, (f"{clarifier}-{supports[0]} k{k}", f"{clarifier}-{supports[1]} k{k}")
+                )
 
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """Yield facts that a reader has to know before relying on the numbers."""
-    yield from board.remarks
-    yield from _other_instances(board, judge)
+    import numpy as np
+
+    n_scored = dict(zip(board.systems, (~np.isnan(board.scores[judge])).sum(axis=0).tolist(), strict=True))
+    if len({n for n in n_scored.values() if n}) > 1:
+        counts = ", ".join(f"{system} {n}" for system, n in n_scored.items() if n)
+        yield (
+            f"n differs between systems under {judge} ({counts}): their means are over different instances. Compare "
+            "systems by paired differences, or by means over the instances that all of them have."
+        )
     for entrant in board.entrants:
-        where = entrant.directory
-        to_judge = shlex.join(["cts", "judge", str(where), "--judge", judge])
+        label, where = entrant.label, entrant.directory
         if entrant.n_missing:
-            done = entrant.n_expected - entrant.n_missing
-            yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
-        if not entrant.n_done:  # nothing to judge
-            if entrant.n_failed:
-                yield (
-                    f"Nothing but failures, so left out: {entrant.label}, {entrant.n_failed} of {entrant.n_expected} "
-                    f"instances (the run's command with --retry-failed tries them again; {where})."
-                )
-            continue
-        if not entrant.judges:
-            yield f"Not judged, so left out: {entrant.label} ({to_judge})."
-        elif judge not in entrant.judges:
-            yield f"Not judged by {judge}: {entrant.label} ({to_judge})."
-    agents: dict[str, list[str]] = {}
+            yield f"Unfinished: {label} has {entrant.progress} ({where})."
+        if entrant.n_failed and not entrant.n_done:
+            yield f"Nothing but failures, so left out: {label} (the run's command with --retry-failed; {where})."
+        elif entrant.n_done and judge not in entrant.judges:
+            yield f"Not judged by {judge}: {label} ({shlex.join(['cts', 'judge', str(where), '--judge', judge])})."
+    agents: dict[str, list[str]] = defaultdict(list)
     for entrant in board.entrants:
-        if entrant.agent:
-            agents.setdefault(entrant.agent, []).append(entrant.label)
+        if agent := entrant.players.get("agent"):
+            agents[agent].append(entrant.label)
     if len(agents) > 1:
         listed = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
         yield f"The agents differ, so differences are not due to the Clarifiers alone. {listed}."
@@ -242,13 +215,13 @@ def comparison_json(found: RunsCompared) -> dict[str, Any]:
     }
 
 
-def _system_json(entrant: Entrant) -> dict[str, Any]:
+def _system_json(entrant: FinishedRun) -> dict[str, Any]:
     return {
         "system": entrant.label,
         "directory": str(entrant.directory),
         "clarifier": entrant.clarifier or None,
         "k": entrant.k,
-        "support": entrant.support or None,
+        "support": entrant.players.get("support") or None,
         "judges": list(entrant.judges),
         "n_expected": entrant.n_expected,
         "n_done": entrant.n_done,
@@ -278,3 +251,269 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
         },
         "pairs": [asdict(pair) for pair in judged.pairs],
     }
+
+
+# The paper's tables
+
+
+def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
+    """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
+    for judged in found.judged[:1] if main_only else found.judged:
+        yield from judged_tables(judged, found, all_pairs=all_pairs)
+    yield from judges_tables(found)
+
+
+def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
+    """Yield leaderboard, intervals and tests under one judge."""
+    yield _leaderboard_table(judged, found.baseline)
+    if any(standing.delta for standing in judged.standings):
+        yield _interval_table(judged, found.baseline)
+    if judged.pairs:
+        yield _pairs_table(judged, found, all_pairs=all_pairs)
+
+
+def judges_tables(found: RunsCompared) -> Iterator[DataTable]:
+    """Yield tables of the robustness to the judge and to the supporting model."""
+    if found.robustness:
+        yield _judges_table(found.robustness)
+        yield _agreement_table(found.robustness)
+    if found.stabilities:
+        yield _stability_table(found.stabilities)
+
+
+def _leaderboard_table(judged: Judged, baseline: str) -> DataTable:
+    """The leaderboard (paper, tables 2 and 6)."""
+    rows = [
+        {
+            "system": one.system,
+            "k": one.k,
+            "delta": one.delta.mean if one.delta else None,
+            **asdict(one.scores),
+            "n_common": one.n_common,
+            "common_mean": one.common_mean,
+        }
+        for one in judged.standings
+    ]
+    others = []
+    if any(row["n_common"] < row["n_scored"] for row in rows):
+        others.append(Column("common", number("common_mean", ".3f"), rank=_competing("common_mean")))
+    if any(row["n_failed"] for row in rows):
+        others.append(
+            Column("failed=0", number("mean_failed_as_0", ".3f"), rank=_competing("mean_failed_as_0"))
+        )
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("k", lambda row: str(row["k"] or "-")),
+        Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        *others,
+        *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".3f")) for name in ("min", "max")),
+        Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
+        Column("failed", text("n_failed")),
+    )
+    to = f"; Δ is the mean paired difference to {baseline}" if baseline else ""
+    remark = (
+        f"common: the mean over the {rows[0]['n_common']} instances that all systems have; failed=0: the mean with each "
+        "failed instance counted as 0."
+        if others
+        else ""
+    )
+    caption = f"judge {judged.judge}{to}"
+    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=_said(remark))
+
+
+def _competing(name: str) -> Rank:
+    """Rank systems by a column, but not reference points."""
+    return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
+
+
+def _mean(row: Row) -> str:
+    return f"{row['mean']:.3f}" + ("" if row["delta"] is None else f" ({row['delta']:+.3f})")
+
+
+def _interval_table(judged: Judged, baseline: str) -> DataTable:
+    """Intervals of the differences (paper, table 3)."""
+    rows = [
+        {"system": one.system, **asdict(one.delta), "too_short": one.delta.too_short}
+        for one in judged.standings
+        if one.delta
+    ]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("pairs", text("n")),
+        Column("mean Δ", number("mean", "+.3f")),
+        Column("95 % CI", _interval),
+    )
+    remark = SHORT_NOTE if any(row["too_short"] for row in rows) else ""
+    caption = f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both"
+    title = f"Mean improvement over {baseline}"
+    return DataTable("intervals", title, caption, columns, rows, remarks=_said(remark))
+
+
+def _interval(row: Row) -> str:
+    if row["low"] is None:
+        return "-"
+    return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
+
+
+def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> DataTable:
+    """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
+    tests, baseline, shown = len(judged.pairs), found.baseline, judged.pairs
+    if tests > MOST_PAIRS and not all_pairs and not found.against_baseline:
+        with_baseline = tuple(pair for pair in judged.pairs if baseline in (pair.system, pair.other))
+        shown = with_baseline or judged.pairs[:MOST_PAIRS]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("minus", text("other"), numeric=False),
+        Column("n", text("n")),
+        Column("Δ", number("difference", "+.3f")),
+        Column("p", _probability("p")),
+        Column("p Holm", _probability("p_holm")),
+        Column("detects", number("detectable", ".3f")),
+        Column("n needed", number("n_needed", ",")),
+    )
+    family = f"{tests} tests against {baseline}" if found.against_baseline else f"all {tests} pairs"
+    hopeless = sum(tests * pair.p_floor > ALPHA for pair in judged.pairs)
+    significant = sum(pair.p_holm <= ALPHA for pair in judged.pairs)
+    remarks = _said(
+        f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
+        f"detects: the true difference that n instances show in {POWER:.0%} of cases at α = {ALPHA}; n needed: "
+        "how many would show this one.",
+        f"Too few instances differ in {hopeless} of {tests} tests for any p to reach {ALPHA} after Holm's correction."
+        if hopeless
+        else "",
+        f"Shown are {len(shown)} of {tests} pairs, of which {significant} differ at {ALPHA}; --pairs shows them all."
+        if len(shown) < tests
+        else "",
+    )
+    caption = f"judge {judged.judge}; Holm over {family}"
+    rows = [asdict(pair) for pair in shown]
+    return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=remarks)
+
+
+def _judges_table(found: Robustness) -> DataTable:
+    """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
+    shared = [i for i, mean in enumerate(found.judges[0].common_means) if mean is not None]
+    judges = {one.judge: one.means for one in found.judges}
+    if any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared):
+        judges |= {f"{one.judge} (n={found.n_common})": one.common_means for one in found.judges}
+    rows = [
+        {"system": system, **{name: means[i] for name, means in judges.items()}}
+        for i, system in enumerate(found.systems)
+    ]
+    scores = (Column(name, number(name, ".2f"), rank=_competing(name)) for name in judges)
+    columns = (Column("system", text("system"), numeric=False), *scores)
+    remarks: tuple[str, ...] = ()
+    if len(shared) > 1:
+        verdict = "order the systems alike" if found.same_order else "order the systems differently"
+        remarks = (
+            *(f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges),
+            f"All judges {verdict}, by the means over the {found.n_common} instances that {len(shared)} of "
+            f"{len(found.systems)} systems have from every judge.",
+        )
+    caption = "mean restore_score_100 by judge"
+    return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=remarks)
+
+
+def _agreement_table(found: Robustness) -> DataTable:
+    """Agreement of the judges' labels, nugget by nugget."""
+    taus = {(order.judge, order.other): order.tau for order in found.orders}
+    rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
+    columns = (
+        Column("judge", text("judge"), numeric=False),
+        Column("other", text("other"), numeric=False),
+        Column("nuggets", number("n_nuggets", ",")),
+        Column("same", number("exact", ".3f")),
+        Column("kappa", number("kappa", ".3f")),
+        Column("quadratic", number("kappa_quadratic", ".3f")),
+        Column("r", number("score_r", ".3f")),
+        Column("tau", number("tau", ".3f")),
+    )
+    alphas = ("-" if a is None else f"{a:.3f}" for a in (found.alpha_nominal, found.alpha_ordinal))
+    shares = (
+        f"Labels of {judge.judge}: "
+        + ", ".join(f"{judge.shares[label]:.1%} {label}" for label in reversed(LABELS))
+        for judge in found.judges
+        if judge.shares
+    )
+    remarks = ("Krippendorff's alpha of all judges: {} nominal, {} ordinal.".format(*alphas), *shares)
+    caption = "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings"
+    return DataTable("agreement", "Agreement of judges", caption, columns, rows, remarks=remarks)
+
+
+def _stability_table(found: Sequence[Stability]) -> DataTable:
+    """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
+    columns = (
+        Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
+        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
+        Column("UA agree", number("ua_agreement", ".3f")),
+        Column("rewrite sim.", number("rewrite_similarity", ".3f")),
+        Column("unknown preserv.", number("unknown_preservation", ".3f")),
+        Column("new year", number("unsupported_years", ".3f")),
+        Column("new region", number("unsupported_regions", ".3f")),
+    )
+    caption = (
+        "User Answerer (on questions asked in the same words) and Rewriter: do they answer and rewrite alike?"
+    )
+    return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
+
+
+def _said(*remarks: str) -> tuple[str, ...]:
+    return tuple(filter(None, remarks))
+
+
+def _probability(key: str) -> Show:
+    """Show p with four decimals, or as `<.0001`."""
+    return lambda row: "<.0001" if row[key] < 0.00005 else f"{row[key]:.4f}".removeprefix("0")
+
+
+# The headline of a report
+
+
+def headline(found: RunsCompared) -> Iterator[str]:
+    """Summarise a comparison in sentences: the best system, differences to the baseline, agreement of judges, failures.
+
+    Nothing for runs of the embedded model, whose scores mean nothing.
+    """
+    if found.embedded:
+        return
+    judged, baseline = found.judged[0], found.baseline
+    rivals = [
+        entrant.label
+        for entrant in found.board.entrants
+        if entrant.label != baseline and entrant.system not in REFERENCES
+    ]
+    if standings := [one for one in judged.standings if one.system in rivals]:
+        yield _best(standings, judged.judge, baseline)
+    tests = {*((one, baseline) for one in rivals), *((baseline, one) for one in rivals)}
+    tested = [pair for pair in judged.pairs if (pair.system, pair.other) in tests]
+    if tested:
+        differ = [pair for pair in tested if pair.p_holm <= ALPHA]
+        better = sum((pair.difference > 0) == (pair.other == baseline) for pair in differ)
+        yield (
+            f"Better than {baseline} at p ≤ {ALPHA} after Holm's correction of {len(judged.pairs)} tests: "
+            f"{better} of {len(tested)}; worse: {len(differ) - better}."
+        )
+    if found.robustness and found.robustness.same_order is not None:
+        alike = "alike" if found.robustness.same_order else "differently"
+        yield f"The {len(found.robustness.judges)} judges order the systems {alike}."
+    if n_failed := sum(one.scores.n_failed for one in judged.standings):
+        of = sum(one.scores.n_expected for one in judged.standings)
+        yield f"{n_failed:,} of {of:,} instances failed: they have no score, and are in no mean."
+
+
+def _best(rivals: Sequence[Standing], judge: str, baseline: str) -> str:
+    """Name the best system, or all whose printed means are equal to its mean."""
+    common = rivals[0].n_common
+    differ = common > 0 and any(one.scores.n_scored > common for one in rivals)
+    means = {one.system: (one.common_mean if differ else one.scores.mean) or 0.0 for one in rivals}
+    best = max(rivals, key=lambda one: means[one.system])
+    mean = f"{means[best.system]:.2f}"
+    equal = [system for system, own in means.items() if f"{own:.2f}" == mean]
+    over = f" over the {common:,} instances that all systems have" if differ else ""
+    delta = ""
+    if best.delta and len(equal) == 1:
+        of = best.delta
+        interval = with_interval(of.mean, of.low, of.high, "+.2f", short=of.too_short)
+        delta = f", {interval} over {baseline}"
+    return f"The best by judge {judge}: {', '.join(equal)} with a mean of {mean}{over}{delta}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,18 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.datasets.fields import short
-from cts_async.datasets.inspect import Contents, Fact, Span, counted
-from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, earlier_line
+from cts_async.datasets.inspect import Contents, spread
+from cts_async.datasets.io import unreadable
 from cts_async.datasets.registry import Kind
-from cts_async.errors import InputError
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.text import plain
 from cts_async.search.backends.base import Page
-from cts_async.search.backends.index import parse_document
+from cts_async.search.backends.corpus import read_documents
 from cts_async.search.rankers import Ranked
 
-# Kinds of datasets, contents and items. All text is untrusted and printed without control characters.
+# --- Kinds of datasets, contents and items. All text is untrusted and printed without control characters.
 
 _LABELS: Final = {"blurred_query": "q", "fused_query": "q*"}
 """Printed names of fields, if not their own."""
@@ -47,9 +46,14 @@ def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
 def print_contents(console: Console, title: str, paths: Sequence[Path], contents: Contents) -> None:
     """Print the contents of a dataset, one fact per line."""
     lines = [("file", str(path)) for path in paths]
-    lines += [("holds" if not number else "", fact.text) for number, fact in enumerate(contents.facts)]
+    lines += fact_lines(contents)
     lines += [("note", note) for note in contents.notes]
     _print(console, title, lines)
+
+
+def fact_lines(contents: Contents) -> list[Line]:
+    """Return the name and the value of each fact: `("nuggets", "total 12, min 2, mean 3.0, max 4")`."""
+    return [(name.replace("_", " "), _shown(value)) for name, value in contents.facts.items()]
 
 
 def print_item(console: Console, item: Mapping[str, Any], *, whole: bool = False) -> None:
@@ -92,56 +96,42 @@ def _print(console: Console, title: str, lines: Iterable[Line]) -> None:
     console.print()
 
 
-# Contents of a corpus: its documents are parsed as for searching, in bounded memory and without an index.
+def corpus_contents(path: Path) -> Contents:
+    """Count the documents, without an index. Raises InputError with the line for an invalid document."""
+    lengths = array("q")
+    empty = 0
+    try:
+        with path.open("rb") as stream:
+            for _, _, page in read_documents(stream, path):
+                lengths.append(len(page.text))
+                empty += not page.text.strip()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return Contents({"documents": len(lengths), "text_chars": spread(lengths), "empty": empty})
 
 
-def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Contents:
-    """Count the documents. Raises InputError with the line for an invalid document, and for a repeated id or url."""
-    seen: dict[str, dict[str, int]] = {"id": {}, "url": {}}
-    length, empty = Span(), 0
-    for line in byte_lines(path, max_line_bytes=max_line_bytes):
-        if not line.raw.strip():
-            continue
-        page = parse_document(line.raw, path, line.number)
-        for field, value in (("id", page.id), ("url", page.url)):
-            if (earlier := earlier_line(seen[field], value, line.number)) is not None:
-                problem = f"{short(value)} is already on line {earlier}"
-                raise InputError(path, problem, line=line.number, field=field)
-        length.add(len(page.text))
-        empty += not page.text.strip()
-    if not length.n:
-        raise InputError(path, "contains no document")
-    facts = (
-        Fact("documents", length.n, counted(length.n, "document")),
-        Fact("text_chars", length.as_json(), f"characters of text: {length}"),
-        Fact("empty", empty, f"{empty:,} without text"),
-    )
-    return Contents(facts)
+# --- Tables of a corpus
 
-
-# Tables of a corpus
+_COLUMNS: Final = {
+    "rank": Column("rank", number("rank", "d")),
+    "score": Column("score", number("score", ".4f")),
+    "chars": Column("chars", number("chars", ",")),
+    **{name: Column(name, text(name), numeric=False) for name in ("fact", "id", "title", "url")},
+    "value": Column("value", lambda row: _shown(row["value"]), numeric=False),
+}
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:
     """A row for each fact."""
     rows = [{"fact": name, "value": value} for name, value in facts.items()]
-    columns = (
-        Column("fact", text("fact"), numeric=False),
-        Column("value", lambda row: _shown(row["value"]), numeric=False),
-    )
-    return DataTable("facts", title, "documents to search, one a line", columns, rows)
+    return _table("facts", title, "documents to search, one a line", rows, "fact value")
 
 
 def documents_table(pages: Iterable[Page]) -> DataTable:
     """The first documents of the file."""
     rows = [{"id": page.id, "title": page.title, "url": page.url, "chars": len(page.text)} for page in pages]
-    columns = (
-        Column("id", text("id"), numeric=False),
-        Column("chars", number("chars", ",")),
-        Column("title", text("title"), numeric=False),
-        Column("url", text("url"), numeric=False),
-    )
-    return DataTable("documents", "The first documents", "in the order of the file", columns, rows)
+    caption = "in the order of the file"
+    return _table("documents", "The first documents", caption, rows, "id chars title url")
 
 
 def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
@@ -150,22 +140,26 @@ def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
         {"rank": rank, "id": one.id, "score": one.score, "title": page.title, "url": page.url}
         for rank, (one, page) in enumerate(found, 1)
     ]
-    columns = (
-        Column("rank", number("rank", "d")),
-        Column("score", number("score", ".4f")),
-        Column("id", text("id"), numeric=False),
-        Column("title", text("title"), numeric=False),
-        Column("url", text("url"), numeric=False),
-    )
     caption = "scores are comparable within one query only"
-    return DataTable("found", f"Ranked by {ranker}", caption, columns, rows)
+    return _table("found", f"Ranked by {ranker}", caption, rows, "rank score id title url")
+
+
+def _table(name: str, title: str, caption: str, rows: list[dict[str, Any]], columns: str) -> DataTable:
+    return DataTable(name, title, caption, tuple(_COLUMNS[column] for column in columns.split()), rows)
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.2f}"
+        case int():
+            return f"{value:,}"
+        case dict():
+            return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
+        case list():
+            return ", ".join(map(_shown, value))
+    return str(value)

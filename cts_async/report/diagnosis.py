@@ -5,18 +5,18 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.text import Text
 
-from cts_async.analysis.board import Board, Entrant
+from cts_async.analysis.board import Board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
-from cts_async.analysis.runs import read_run
-from cts_async.analysis.selection import NOT_ASKED, RunSet, read_run_set
+from cts_async.analysis.runs import FOR_QUESTIONS, RunSet, read_run, read_run_set
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
@@ -79,8 +79,6 @@ def _notes(report: DiagnosisReport) -> list[str]:
 
 # From run directories, or files of questions and answers, to a diagnosis
 
-_TYPE: Mapping[str, QuestionType] = {kind: kind for kind in QUESTION_TYPES}
-
 
 def diagnose_named(
     paths: Sequence[str],
@@ -95,30 +93,34 @@ def diagnose_named(
     labels = own_labels(types_file) if types_file else None
     read: Reader = labels or read_question
     files = sorted(file for path in paths for file in question_files(path))
-    if files and len(files) >= len(paths):
-        if orig or judge:
-            raise UsageError("files of questions have no scores: leave out --orig and --judge")
+    if files and len(files) < len(paths):
+        raise UsageError("name either run directories or files of questions, not both")
+    if files and (orig or judge):
+        raise UsageError("files of questions have no scores: leave out --orig and --judge")
+    if files:
         systems = [read_file(file, read, fields) for file in files]
         notes = ["files of questions and answers: there are no scores, and so no gains"]
         report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
-    elif files:
-        raise UsageError("name either run directories or files of questions, not both")
     else:
         report = _of_runs(read_run_set(paths, orig), read, judge, seed)
-    if labels is None:
-        return report
-    return DiagnosisReport(report.diagnosis, report.judge, report.orig, [*report.notes, labels.note])
+    return replace(report, notes=[*report.notes, labels.note]) if labels else report
 
 
 def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> DiagnosisReport:
-    chosen, notes = _judge(found, judge)
-    systems = [interactions_of(run, read, chosen) for run in found.runs]
-    scores = found.orig.scores(chosen) if found.orig and chosen else {}
-    if found.orig and chosen and not scores:
-        notes.append(f"no gains: {found.orig.directory} was not judged by {chosen}")
-    diagnosis = diagnose(systems, scores, seed=seed)
+    """Diagnose runs by the scores of `judge`, by default the first run's scoring judge."""
+    judges = list(dict.fromkeys(one for run in found.runs for one in run.judges))
+    if judge is not None and judge not in judges:
+        there = ", ".join(judges) or "none"
+        raise UsageError(f"--judge {judge}: these runs were not judged by it; their judges are: {there}")
+    judge = judge or next(iter(judges), None)
+    without = [run for run in found.runs if judge and judge not in run.judges]
+    notes = [f"{run.directory}: not judged by {judge}, without scores here" for run in without]
+    systems = [interactions_of(run, read, judge) for run in found.runs]
+    scores = found.orig.scores(judge) if found.orig and judge else {}
+    if found.orig and judge and not scores:
+        notes.append(f"no gains: {found.orig.directory} was not judged by {judge}")
     orig = found.orig.directory if found.orig and scores else None
-    return DiagnosisReport(diagnosis, chosen, orig, [*found.notes, *notes])
+    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, [*found.notes, *notes])
 
 
 def diagnose_board(
@@ -128,45 +130,26 @@ def diagnose_board(
 
     Gains are over the system `baseline`, "" for none.
     """
-    asked = [_read_interactions(entrant, judge) for entrant in board.entrants if entrant.clarifier]
-    notes = [found for found in asked if isinstance(found, str)]
-    systems = [found for found in asked if isinstance(found, Interactions) and (found.rows or found.n_failed)]
+    systems, notes = list[Interactions](), list[str]()
+    for entrant in board.entrants:
+        if not entrant.clarifier or not (entrant.n_done or entrant.n_failed):
+            continue
+        if entrant.unanswered:
+            notes.append(f"{entrant.label}: {entrant.unanswered}, left out")
+            continue
+        run = read_run(entrant.directory, without=FOR_QUESTIONS)
+        systems.append(interactions_of(replace(run, label=entrant.label), read_question, judge))
     if not systems:
         return None
-    scores, orig = _scores_of(board, baseline, judge)
+    scores: dict[str, float] = {}
+    if baseline and judge:
+        column = board.scores[judge][:, board.place(baseline)].tolist()
+        scores = {id: score for id, score in zip(board.ids, column, strict=True) if not isnan(score)}
     if not scores:
         notes.append("no gains: there is no scored run of orig over the same data here")
+    orig = board.entrants[board.place(baseline)].directory if scores else None
     systems.sort(key=lambda system: system.k)
-    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
-
-
-def _read_interactions(entrant: Entrant, judge: str | None) -> Interactions | str:
-    """Read the questions and answers of a run, or return why it has no answers."""
-    run = read_run(entrant.directory, without=NOT_ASKED)
-    if run.unanswered:
-        return f"{entrant.label}: {run.unanswered}, left out"
-    return replace(interactions_of(run, read_question, judge), label=entrant.label)
-
-
-def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, float], Path | None]:
-    """Return a system's scores by instance, and its directory."""
-    if not label or judge is None:
-        return {}, None
-    place = board.place(label)
-    column = board.scores[judge][:, place].tolist()
-    scores = {id: score for id, score in zip(board.ids, column, strict=True) if score == score}  # NaN is none
-    return scores, board.entrants[place].directory
-
-
-def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:
-    """Choose the judge whose scores are read, by default the first run's scoring judge; return it with notes."""
-    judges = list(dict.fromkeys(judge for run in found.runs for judge in run.judges))
-    if asked is not None and asked not in judges:
-        there = ", ".join(judges) or "none"
-        raise UsageError(f"--judge {asked}: these runs were not judged by it; their judges are: {there}")
-    chosen = asked or next(iter(judges), None)
-    without = [run for run in found.runs if chosen and chosen not in run.judges]
-    return chosen, [f"{run.directory}: not judged by {chosen}, without scores here" for run in without]
+    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, notes)
 
 
 # --- Files of questions and answers
@@ -207,4 +190,4 @@ def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
 def own_labels(path: Path) -> OwnLabels:
     """Read a researcher's labels. Raises InputError."""
     found = read_type_labels(path, QUESTION_TYPES)
-    return OwnLabels({question: [_TYPE[kind] for kind in kinds] for question, kinds in found.items()})
+    return OwnLabels(cast("Mapping[str, Sequence[QuestionType]]", found))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -11,65 +11,55 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.protocol.estimates import PER_NUGGET, SENDING_S, TOKENS_PER_S, Effort, Work
-from cts_async.protocol.forecast import Forecast, JudgingForecast, actual
-from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.past_usage import Observed
+from cts_async.protocol.forecast import (
+    PER_NUGGET,
+    SENDING_S,
+    TOKENS_PER_S,
+    Effort,
+    Forecast,
+    Observed,
+    Work,
+    actual,
+    total_of,
+)
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
 from cts_async.report.tables import NAME_WIDTH, print_whole
 from cts_async.report.text import duration
 
+Row = tuple[str, ...]
 Runs = Mapping[System, Observed]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedAndActual:
-    """Planned and actual effort of a finished run."""
-
-    planned: Effort
-    planned_s: float
-    actual: Effort
-    actual_s: float
-
-    def line(self) -> str:
-        """Format both in one line."""
-        return (
-            f"Planned: {_effort_text(self.planned)}, {duration(self.planned_s)}. "
-            f"Took: {_effort_text(self.actual)}, {duration(self.actual_s)}."
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "planned": {**self.planned.as_json(), "time_s": round(self.planned_s, 1)},
-            "actual": {**self.actual.as_json(), "time_s": round(self.actual_s, 1)},
-        }
+Timed = tuple[Effort, float]
+"""An effort and its seconds."""
 
 
-def compare(plan: Plan, runs: Runs) -> PlannedAndActual | None:
-    """Compare planned and actual effort of a finished campaign; None before the end, or without a stored forecast."""
+def compare(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
+    """Planned and actual effort of finished runs; None before the end, or without a stored forecast."""
     notes = [run.forecast for run in runs.values() if run.forecast]
     if len(notes) < len(plan.systems) or any(
         len(run.done) != (run.forecast or {}).get("instances") for run in runs.values()
     ):
         return None
     planned = sum((_stored_effort(note) for note in notes), Effort())
-    return PlannedAndActual(
-        planned,
-        max(float(note["time_s"]) for note in notes),
-        actual(plan, runs.values()),
-        max(run.wall_s for run in runs.values()),
-    )
+    planned_s = max(float(note["time_s"]) for note in notes)
+    return (planned, planned_s), (actual(plan, runs.values()), max(run.wall_s for run in runs.values()))
+
+
+def comparison_line(plan: Plan, runs: Runs) -> str | None:
+    """`compare` in one line."""
+    compared = compare(plan, runs)
+    if compared is None:
+        return None
+    planned, took = (f"{_effort_text(effort)}, {duration(seconds)}" for effort, seconds in compared)
+    return f"Planned: {planned}. Took: {took}."
 
 
 def _stored_effort(note: Mapping[str, Any]) -> Effort:
-    return Effort(
-        note["calls"],
-        note["input_tokens"],
-        note["output_tokens"],
-        note["known_cost_usd"],
-        note["cost_usd"] is not None,
-    )
+    known = note["cost_usd"] is not None
+    return Effort(note["calls"], note["input_tokens"], note["output_tokens"], note["known_cost_usd"], known)
 
 
 # --- As JSON
@@ -77,20 +67,16 @@ def _stored_effort(note: Mapping[str, Any]) -> Effort:
 
 def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     """Return the content of the tables, and the steps of every system."""
-    comparison = compare(plan, runs)
+    names = ("planned", "actual")
+    compared = compare(plan, runs) or (None, None)
     return {
         "instances": plan.n_instances,
-        "total": {
-            **forecast.total.as_json(),
-            "time_s": round(forecast.time_s, 1),
-            "bound_by": forecast.binding,
-        },
+        "total": {**_timed_json(forecast.total, forecast.time_s), "bound_by": forecast.binding},
         "accounts": [
             {
                 "account": lane.name,
                 "models": list(lane.models),
-                **lane.effort.as_json(),
-                "time_s": round(lane.time_s, 1),
+                **_timed_json(lane.effort, lane.time_s),
                 "bound_by": lane.binding,
                 "time_s_by_limit": {limit: round(time_s, 1) for limit, time_s in lane.under.items()},
             }
@@ -117,8 +103,12 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         "models_without_price": list(forecast.unpriced),
         "assumptions": list(forecast.assumptions),
         "spent": actual(plan, runs.values()).as_json(),
-        **(comparison.as_json() if comparison else {"planned": None, "actual": None}),
+        **{name: timed and _timed_json(*timed) for name, timed in zip(names, compared, strict=True)},
     }
+
+
+def _timed_json(effort: Effort, seconds: float) -> dict[str, Any]:
+    return {**effort.as_json(), "time_s": round(seconds, 1)}
 
 
 # --- On a terminal
@@ -126,20 +116,20 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
 
 def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs) -> None:
     """Print accounts, systems, kinds of steps, totals and assumptions."""
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     spent = actual(plan, runs.values())
-    if not any(forecast.left.values()):
-        say(f"Nothing is left to do: {_effort_text(spent)} so far.")
-    else:
-        for table in (_accounts(forecast), _systems(forecast), _steps(forecast.work)):
-            print_whole(console, table)
-        say(
-            f"In all {_effort_text(forecast.total)}; at least {duration(forecast.time_s)}, bound by {forecast.binding}."
-            + (f" Spent before: {_effort_text(spent)}." if spent.calls else "")
+    if any(forecast.left.values()):
+        _print_table(
+            console, ("account", "calls", "tokens in", "out", "cost", "time", "bound by"), _accounts(forecast)
         )
+        _print_table(
+            console, ("system", "instances", "calls", "tokens in", "out", "cost"), _systems(forecast)
+        )
+        _print_table(
+            console, ("step", "by", "calls", "in/call", "out/call", "s/call", "from"), _steps(forecast.work)
+        )
+        time = f"at least {duration(forecast.time_s)}, bound by {forecast.binding}"
+        say(f"In all {_effort_text(forecast.total)}; {time}. Spent before: {_effort_text(spent)}.")
         if forecast.unpriced:
             say(
                 f"The price of {', '.join(forecast.unpriced)} is unknown (?): give input_usd_per_mtok and "
@@ -147,11 +137,11 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
             )
         for warning in budget_warnings(plan, forecast.total, spent):
             say(warning)
-        say("Assumed:")
-        for assumption in forecast.assumptions:
-            say(f"- {assumption}")
-    if comparison := compare(plan, runs):
-        say(comparison.line())
+        say("\n- ".join(("Assumed:", *forecast.assumptions)))
+    else:
+        say(f"Nothing is left to do: {_effort_text(spent)} so far.")
+    if line := comparison_line(plan, runs):
+        say(line)
 
 
 def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
@@ -169,45 +159,46 @@ def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
     ]
 
 
-def _accounts(forecast: Forecast) -> Table:
-    table = _table("account", "calls", "tokens in", "out", "cost", "time", "bound by")
+def _accounts(forecast: Forecast) -> Iterator[Row]:
     for lane in forecast.lanes:
         name = lane.name if len(lane.models) == 1 else f"{lane.name} (+{len(lane.models) - 1})"
-        table.add_row(Text(name), *_cells(lane.effort), duration(lane.time_s), lane.binding)
-    return table
+        yield (name, *_cells(lane.effort), duration(lane.time_s), lane.binding)
 
 
-def _systems(forecast: Forecast) -> Table:
-    table = _table("system", "instances", "calls", "tokens in", "out", "cost")
+def _systems(forecast: Forecast) -> Iterator[Row]:
     for label, left in forecast.left.items():
-        table.add_row(Text(label), str(left), *_cells(forecast.of(label)))
-    return table
+        yield (label, str(left), *_cells(forecast.of(label)))
 
 
-def _steps(work: Iterable[Work]) -> Table:
+def _steps(work: Iterable[Work]) -> Iterator[Row]:
     """A row for each kind of step and model, with the effort of one call."""
-    table = _table("step", "by", "calls", "in/call", "out/call", "s/call", "from")
     rows: dict[tuple[str, str], list[Work]] = {}
     for one in work:
         rows.setdefault((one.kind, one.model), []).append(one)
     for (kind, model), same in rows.items():
-        effort = sum((one.effort for one in same), Effort())
+        effort = total_of(same)
         calls = max(effort.calls, 1e-9)
-        origin = f"{same[0].observed} seen" if same[0].observed else "assumed"
         each = count(effort.input_tokens / calls), count(effort.output_tokens / calls)
-        table.add_row(kind, Text(model), count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
-    return table
+        origin = f"{same[0].observed} seen" if same[0].observed else "assumed"
+        yield (kind, model, count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
 
 
-def _table(*headings: str) -> Table:
+def _judges(forecast: JudgingForecast) -> Iterator[Row]:
+    for one in forecast.judges:
+        yield (one.judge, f"{one.n_left:,}", f"{one.n_questions:,}", *_cells(one.work.effort))
+
+
+def _print_table(console: Console, headings: Sequence[str], rows: Iterable[Row]) -> None:
+    """Print a table whose first column and some others are text, and all others numbers."""
     table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
     for i, heading in enumerate(headings):
-        text = i == 0 or heading in ("by", "bound by", "from")
-        if text:
+        if i == 0 or heading in ("by", "bound by", "from"):
             table.add_column(heading, overflow="fold", min_width=NAME_WIDTH)
         else:
             table.add_column(heading, justify="right", no_wrap=True)
-    return table
+    for row in rows:
+        table.add_row(*map(Text, row))
+    print_whole(console, table)
 
 
 def _cells(effort: Effort) -> tuple[str, str, str, str]:
@@ -236,9 +227,7 @@ def money(effort: Effort) -> str:
     return known if effort.priced else f"{known}+?" if value else "?"
 
 
-# Forecast of judging
-
-HEADINGS = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
+# --- The forecast of judging
 
 
 def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[str, Any]:
@@ -246,7 +235,7 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
     return {
         "systems": [{"system": one.name, "answers": len(one.answers)} for one in plan.targets],
         "answers": plan.n_answers,
-        "total": {**forecast.total.as_json(), "time_s": round(forecast.time_s, 1)},
+        "total": _timed_json(forecast.total, forecast.time_s),
         "judges": [
             {
                 "judge": one.judge,
@@ -270,35 +259,17 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
 
 def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingForecast) -> None:
     """Print each judge, the total and the assumptions."""
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    systems = len(plan.targets)
-    say(f"{plan.n_answers:,} answers of {systems} {'system' if systems == 1 else 'systems'}.")
-    if not forecast.judges:
-        say("The lexical judge makes no calls and costs nothing.")
-        return
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    say(f"{plan.n_answers:,} answers of {', '.join(target.name for target in plan.targets)}.")
     if not forecast.total.calls:
-        say("All of them are judged: nothing is left to do.")
+        say("Nothing is left to do that takes calls.")
         return
-    print_whole(console, _judging_table(forecast))
+    _print_table(
+        console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), _judges(forecast)
+    )
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(
         f"Assumed: {PER_NUGGET:g} tokens a nugget judged, no hidden reasoning; a call takes {SENDING_S:g} s and its "
         f"reply at {TOKENS_PER_S:g} tokens a second; none fails. Prompts are rendered over a sample of the answers."
     )
-
-
-def _judging_table(forecast: JudgingForecast) -> Table:
-    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
-    table.add_column(HEADINGS[0], overflow="fold", min_width=NAME_WIDTH)
-    for heading in HEADINGS[1:]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in forecast.judges:
-        effort = one.work.effort
-        tokens = count(effort.input_tokens), count(effort.output_tokens)
-        left = f"{one.n_left:,}", f"{one.n_questions:,}"
-        table.add_row(Text(one.judge), *left, count(effort.calls), *tokens, money(effort))
-    return table

@@ -1,29 +1,64 @@
-"""Everything a report shows, collected from the runs that a user names."""
+"""Everything a report shows, collected from the runs that a user names: analyses, tables, and opened instances."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
-from cts_async.analysis.runs import data_of
-from cts_async.analysis.selection import ORIG, check_same_data, find_all, orig_beside
+from cts_async.analysis.runs import (
+    ORIG,
+    FinishedRun,
+    Found,
+    check_same_data,
+    find_runs,
+    orig_beside,
+    read_runs,
+)
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import sessions_of
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, results_of
-from cts_async.protocol.run_folders import is_conversation, is_gold_build, reopen_data
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    RESULTS,
+    is_conversation,
+    is_gold_build,
+    manifest_of,
+    reopen_data,
+    results_of,
+)
 from cts_async.records import Nugget
-from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
-from cts_async.report.conversations import TalkReport, evaluate_held
+from cts_async.report.comparison import (
+    NO_ANSWERS,
+    RunsCompared,
+    baseline_of,
+    compare_board,
+    judged_tables,
+    judges_tables,
+)
+from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
 from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
-from cts_async.report.summary import RunSummary, Spent, spent_by_system, summarise_run
+from cts_async.report.results import SMOKE_TEST
+from cts_async.report.statistics import diagnosis_tables
+from cts_async.report.summary import (
+    MOST,
+    TOOLS,
+    RunSummary,
+    Spent,
+    ranked,
+    spent_by_system,
+    summarise_run,
+)
+from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns
 
 _USUAL: Final = EvaluationConfig()
 
@@ -50,8 +85,23 @@ class Gathered:
     @property
     def embedded(self) -> bool:
         """True if the embedded model played a role: scores are a smoke test."""
-        runs = (*self.summaries, *self.talks)
-        return any(one.manifest.get("embedded") for one in runs)
+        return any(run.manifest.get("embedded") for _, run in all_runs(self))
+
+
+NamedRuns = Sequence[tuple[str, RunSummary]]
+"""Runs, each with its distinct name."""
+
+
+def named_runs(gathered: Gathered) -> NamedRuns:
+    """Return the summaries, each with its system's name on the board."""
+    entrants = gathered.board.entrants if gathered.board else ()
+    labels = {entrant.directory: entrant.label for entrant in entrants}
+    return [(labels.get(run.directory, run.label), run) for run in gathered.summaries]
+
+
+def all_runs(gathered: Gathered) -> NamedRuns:
+    """Return the summaries of runs and of conversations, each with its name."""
+    return [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
 
 
 def gather(
@@ -66,87 +116,332 @@ def gather(
 
     Raises UsageError and InputError if there are none, or none that belong together.
     """
-    damaged: list[str] = []
-    found = find_all(words, damaged.append)
-    if is_gold_build(found[0]):  # find_all leaves gold out if there is anything else
-        raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
-    talks = [path for path in found if is_conversation(path)]
-    runs = [path for path in found if path not in talks]
-    check_same_data(talks)
-    runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)
-    board = read_board(runs) if runs else None
-    reference, compared, more = _compared(board, judges, baseline, seed)
-    judge = compared.judged[0].judge if compared else None
-    diagnosis = diagnose_board(board, reference, judge, seed=seed) if board else None
-    order = [entrant.directory for entrant in board.entrants] if board else []
+    notes: list[str] = []
+    found = find_runs(words)
+    if is_gold_build(found[0].path):  # find_runs leaves gold out if there is anything else
+        raise UsageError(f"{found[0].path}: gold that cts gold built; name the runs that are scored by it")
+    named = tuple(one.path for one in found)
+    runs = [path for path in named if not is_conversation(path)]
+    check_same_data(path for path in named if path not in runs)
+    if not baseline and (orig := _orig_beside(runs)):
+        notes.append(f"Gains are over {orig}, which lies beside what was named.")
+        found.append(Found(orig, named=False))
+        runs.append(orig)
+    check_same_data(runs)
+    talks: list[Path] = []
+    board = make_board(_without_talks(read_runs(found, notes.append), talks))
+    reference, compared, diagnosis = "", None, None
+    if board.entrants:
+        reference, compared = _compared(board, judges, baseline, seed, notes)
+        judge = compared.judged[0].judge if compared else None
+        diagnosis = diagnose_board(board, reference, judge, seed=seed)
     held = tuple(_summaries(talks))
     return Gathered(
         words=tuple(words),
-        named=tuple(found),
-        summaries=tuple(_summaries(order)),
-        board=board,
+        named=named,
+        summaries=tuple(_summaries([entrant.directory for entrant in board.entrants])),
+        board=board if board.entrants else None,
         compared=compared,
         diagnosis=diagnosis,
         talks=held,
         talked=evaluate_held(held, evaluation) if held else None,
-        notes=(*damaged, *beside, *more),
+        notes=tuple(notes),
     )
 
 
-def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Add the run of orig beside the runs if none was named, since gains need one; return notes about it."""
-    identities = {path: _part(path, "identity") for path in runs}
-    if any(identity.get("system") == ORIG for identity in identities.values()):
-        return [*runs], []
-    asked = [path for path in runs if _part(path, "players").get("clarifier")]
-    found = [near for path in asked for near in orig_beside(path, data_of(identities[path]))]
-    beside = list({path.resolve(): path for path in found}.values())
-    if len(beside) != 1:
-        return [*runs], []
-    return [*runs, *beside], [f"Gains are over {beside[0]}, which lies beside what was named."]
+def _orig_beside(runs: Sequence[Path]) -> Path | None:
+    """Return the run of orig beside the runs if none was named, since gains need one."""
+    manifests = {path: manifest_of(path) for path in runs}
+    if any(manifest.get("identity", {}).get("system") == ORIG for manifest in manifests.values()):
+        return None
+    asked = [path for path, manifest in manifests.items() if manifest.get("players", {}).get("clarifier")]
+    beside = orig_beside(asked)
+    return beside[0] if len(beside) == 1 else None
+
+
+def _without_talks(runs: Iterable[FinishedRun], talks: list[Path]) -> Iterator[FinishedRun]:
+    """Yield the runs with scores; add the directories of the others, conversations only, to `talks`."""
+    for run in runs:
+        if run.talk:
+            talks.append(run.directory)
+        else:
+            yield run
 
 
 def _compared(
-    board: Board | None, judges: Sequence[str], wanted: str | None, seed: int
-) -> tuple[str, RunsCompared | None, list[str]]:
-    """Return the baseline ("" for none), the comparison, and notes."""
-    if board is None:
-        return "", None, []
+    board: Board, judges: Sequence[str], wanted: str | None, seed: int, notes: list[str]
+) -> tuple[str, RunsCompared | None]:
+    """Return the baseline ("" for none) and the comparison; add notes."""
     if not board.judges and not judges:
-        unjudged = "No scores, since none of these runs is judged: cts judge RUN --judge NAME judges one."
         answered = any(entrant.n_done for entrant in board.entrants)
-        return "", None, [unjudged if answered else f"No scores: {NO_ANSWERS}."]
+        why = "since none of these runs is judged: cts judge RUN --judge NAME judges one"
+        notes.append(f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}.")
+        return "", None
+    baseline = ""
     try:
-        baseline, notes = baseline_of(board, wanted), list[str]()
+        baseline = baseline_of(board, wanted)
     except UsageError as error:
         if wanted is not None:
             raise
-        baseline, notes = "", [f"No differences: {error}."]
+        notes.append(f"No differences: {error}.")
     compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
-    return baseline, compared, [*notes, *compared.notes]
+    notes += compared.notes
+    return baseline, compared
 
 
 def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
     """Summarise each directory that has a manifest; a journal that several share is read once."""
     journals: dict[Path, Mapping[str, Spent]] = {}
     for directory in directories:
-        if not (directory / MANIFEST).is_file():
-            continue
-        shared = (read_manifest(directory) or {}).get("journal")
-        if shared:
+        if (directory / MANIFEST).is_file():
+            shared = manifest_of(directory).get("journal")
             journal = (directory / str(shared)).resolve()
-            if journal not in journals:
+            if shared and journal not in journals:
                 journals[journal] = spent_by_system(journal)
-            yield summarise_run(directory, journals[journal])
-        else:
-            yield summarise_run(directory)
+            yield summarise_run(directory, journals[journal] if shared else None)
 
 
-def _part(path: Path, name: str) -> Mapping[str, Any]:
-    """Return a part of a run's manifest, {} if it is missing."""
-    manifest = read_manifest(path) if path.is_dir() else None
-    found = (manifest or {}).get(name)
-    return found if isinstance(found, dict) else {}
+# Tables of whole runs: who played, cost, failures, tools
+
+MOST_KINDS: Final = 200
+"""Kinds of failures that are listed, the most frequent first."""
+_MESSAGE_CHARS: Final = 200
+_ROLES: Final = ("clarifier", "support", "agent")
+
+
+def runs_table(runs: NamedRuns) -> DataTable:
+    """The runs: when, over which data, by whom, and how far they got."""
+    rows = [_run_row(name, run) for name, run in runs]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
+        *text_columns("data", *_ROLES, "judges"),
+        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
+        Column("failed", text("failed")),
+        Column("missing", text("missing")),
+    )
+    caption = "done: instances with an outcome; missing: no line yet, the run is not over"
+    return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
+
+
+def _run_row(name: str, run: RunSummary) -> Row:
+    manifest = run.manifest
+    sessions = sessions_of(manifest) or [{}]
+    n_failed = len(run.failures)
+    return {
+        "system": name + (" (smoke test)" if manifest.get("embedded") else ""),
+        "directory": str(run.directory),
+        "began": sessions[0].get("start"),
+        "ended": sessions[-1].get("end"),
+        "data": (manifest.get("identity", {}).get("data") or {}).get("name"),
+        **{role: manifest.get("players", {}).get(role) for role in _ROLES},
+        "judges": ", ".join(scores.judge for scores in run.judges) or None,
+        "done": run.n_done,
+        "failed": n_failed,
+        "missing": run.n_expected - run.n_done - n_failed,
+        "expected": run.n_expected,
+    }
+
+
+def effort_table(runs: NamedRuns) -> DataTable:
+    """Cost of the runs, with the mean of their scoring judge."""
+    rows = [_effort_row(name, run) for name, run in runs]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("mean", number("mean", ".2f")),
+        Column("calls", number("calls", ",")),
+        Column("failed attempts", number("failed_attempts", ",")),
+        Column("tokens in", number("input_tokens", ",")),
+        Column("tokens out", number("output_tokens", ",")),
+        Column("USD", number("cost_usd", ",.2f")),
+        Column("USD/instance", number("usd_per_instance", ".4f")),
+        Column("hours", number("hours", ".2f")),
+    )
+    caption = "mean: of the scoring judge. USD: - where a model has no price. hours: all sessions together"
+    return DataTable("effort", "Cost and time", caption, columns, rows)
+
+
+def _effort_row(name: str, run: RunSummary) -> Row:
+    spent = run.spent
+    cost = spent.cost_usd(run.manifest.get("prices") or {})
+    finished = run.n_done + len(run.failures)
+    return {
+        "system": name,
+        "mean": run.judges[0].summary.mean if run.judges else None,
+        "calls": spent.calls,
+        "failed_attempts": spent.failed_attempts,
+        "input_tokens": sum(used["input"] for used in spent.tokens.values()),
+        "output_tokens": sum(used["output"] for used in spent.tokens.values()),
+        "cost_usd": cost,
+        "usd_per_instance": cost / finished if cost is not None and finished else None,
+        "hours": run.wall_s / 3600,
+    }
+
+
+def failures_table(runs: NamedRuns) -> DataTable:
+    """Failures by step and kind, the most frequent first, each with one example."""
+    counted = [row for name, run in runs for row in _failures_of(name, run)]
+    rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
+    columns = (
+        *text_columns("system", "step", "kind"),
+        Column("n", text("n")),
+        Column("for example", text("example"), numeric=False),
+    )
+    caption = f"counted apart and never as a score; every one stands in {RESULTS}"
+    return DataTable("failures", "Failures by kind", caption, columns, rows)
+
+
+def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
+    counts, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for line in run.failures:
+        error = line["error"]
+        step = str(error.get("step") or "").partition("/")[0]
+        cause = step, str(error.get("kind") or "failed")
+        counts[cause] += 1
+        example = f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS]
+        examples[cause] = min(example, examples.get(cause, example))
+    for (step, kind), n in ranked(counts):
+        yield {"system": name, "step": step, "kind": kind, "n": n, "example": examples[step, kind]}
+
+
+def health_table(runs: NamedRuns) -> DataTable:
+    """The share of searches and visits that worked; no rows if nothing was searched."""
+    rows = [
+        {
+            "system": name,
+            "tool": word,
+            "asked": run.tools.asked.get(tool, 0),
+            "failed": run.tools.n_failed(tool),
+            "worked": run.tools.share(tool),
+        }
+        for name, run in runs
+        for tool, word in TOOLS.items()
+        if run.tools.asked.get(tool)
+    ]
+    columns = (
+        *text_columns("system", "tool"),
+        Column("asked", number("asked", ",")),
+        Column("failed", number("failed", ",")),
+        Column("worked", number("worked", ".1%")),
+    )
+    caption = "queries searched and pages visited by the agent, and those that a tool could not bring"
+    return DataTable("tool_health", "Searches and visits", caption, columns, rows)
+
+
+def causes_table(runs: NamedRuns) -> DataTable:
+    """The most frequent causes of failed searches and visits of each run."""
+    rows = [
+        {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
+        for name, run in runs
+        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
+    ]
+    columns = (*text_columns("system", "tool", "host", "reason"), Column("n", number("n", ",")))
+    caption = f"at most {MOST} causes a run"
+    return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
+
+
+def served_table(runs: NamedRuns) -> DataTable:
+    """The models that answered, as servers named them, if that is not only the requested one."""
+    rows = [
+        {"system": name, "asked": asked, "served": served, "replies": n}
+        for name, run in runs
+        for asked, by in sorted(run.spent.served.items())
+        if set(by) != {asked}
+        for served, n in ranked(by)
+    ]
+    columns = (*text_columns("system", "asked", "served"), Column("replies", number("replies", ",")))
+    caption = "as servers call what answered"
+    return DataTable("served_models", "Models that answered", caption, columns, rows)
+
+
+def _day(key: str) -> Callable[[Row], str]:
+    """Show a time without seconds and zone: "2026-11-21 10:00"."""
+    return lambda row: str(row[key])[:16].replace("T", " ") if row[key] else "-"
+
+
+# All tables, in groups
+
+Group: TypeAlias = Literal["runs", "scores", "judges", "questions", "effort", "failures", "conversations"]
+
+_SCORED: Final = frozenset({"scores", "judges", "questions", "effort", "conversations"})
+_UNUSUAL: Final = re.compile(r"[^\w.-]+")
+_NAME_CHARS: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A table and the group that it is shown in."""
+
+    group: Group
+    table: DataTable
+
+
+def all_tables(gathered: Gathered) -> tuple[Grouped, ...]:
+    """Return the tables that have rows, with distinct names that are valid for files and anchors.
+
+    A table of scores made with the embedded model says so in a remark and in every row.
+    """
+    found, taken = list[Grouped](), set[str]()
+    for group, tables in _by_group(gathered):
+        for table in tables:
+            if table.rows:
+                if group in _SCORED and gathered.embedded:
+                    table = _marked(table, gathered)
+                found.append(Grouped(group, replace(table, name=_free(table.name, taken))))
+    return tuple(found)
+
+
+def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]:
+    runs, every, compared = named_runs(gathered), all_runs(gathered), gathered.compared
+    yield "runs", [runs_table(every)]
+    if compared:
+        yield "scores", judged_tables(compared.judged[0], compared, all_pairs=True)
+        yield "judges", judges_tables(compared)
+        for judged in compared.judged[1:]:
+            tables = judged_tables(judged, compared, all_pairs=True)
+            yield "judges", (_of_judge(table, judged.judge) for table in tables)
+    if gathered.diagnosis:
+        yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
+    yield "effort", [effort_table(runs), health_table(runs), causes_table(runs), served_table(every)]
+    yield "failures", [failures_table(every)]
+    if gathered.talks:
+        yield "conversations", [conversations_table(gathered.talks)]
+    if gathered.talked:
+        yield "conversations", gathered.talked.tables
+
+
+def _of_judge(table: DataTable, judge: str) -> DataTable:
+    return replace(table, name=f"{table.name}_{judge}", title=f"{table.title}, judge {judge}")
+
+
+def _marked(table: DataTable, gathered: Gathered) -> DataTable:
+    played = {name: bool(run.manifest.get("embedded")) for name, run in all_runs(gathered)}
+    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in table.rows]
+    return replace(table, rows=rows, remarks=(*table.remarks, smoke_test(gathered)))
+
+
+def _is_smoke(row: Row, played: Mapping[str, bool]) -> bool:
+    """True if the embedded model played for a system that the row names, or if the row names none."""
+    named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
+    return any(named) or not named
+
+
+def smoke_test(gathered: Gathered) -> str:
+    """Explain which systems' scores are a smoke test."""
+    runs = all_runs(gathered)
+    played = [name for name, run in runs if run.manifest.get("embedded")]
+    whose = "" if len(played) == len(runs) else f" It played for {', '.join(played)}."
+    return SMOKE_TEST + whose
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Make `name` valid for files on any system, and distinct by a number."""
+    usual = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
+    free, n = usual, 2
+    while free.casefold() in taken:
+        free, n = f"{usual}_{n}", n + 1
+    taken.add(free.casefold())
+    return free
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run

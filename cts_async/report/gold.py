@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -13,109 +14,76 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.engine.run_dir import write_json
-from cts_async.protocol.gold.files import not_as_built
+from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
 from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.text import plain
 
-# Summary of a gold build, computed from its run directory alone
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A nugget that its cited sources do not support, or that another source supports better."""
-
-    intent: str
-    nugget: str
-    recall: float
-    grounded: bool
-    missing_terms: tuple[str, ...]
-    missing_numbers: tuple[str, ...]
-    better_source: str | None
-    better_recall: float | None
+MOST_SUSPECTS = 10
+MOST_TERMS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class GoldSummary:
-    """Counts over the intents that have gold; failures are counted apart. Means of nothing are None."""
+    """A build: its run, and `values`, the content of summary.json and `--json`."""
 
     run: RunSummary
-    per_intent: tuple[int, ...]
-    """Number of nuggets of each intent, in the order of the results."""
-    weights: Mapping[int, int]
-    """Number of nuggets with weight 3, 2, 1."""
-    n_cited: int
-    """Citations of sources, over all nuggets."""
-    recall_sum: float
-    suspects: tuple[Suspect, ...]
-    """Ungrounded ones first, by recall; then the others by how much better another source is."""
-    n_repaired: int
-    n_limited: int
-    """Intents whose evidence was cut to fit the budget."""
-
-    @property
-    def n_nuggets(self) -> int:
-        return sum(self.per_intent)
-
-    @property
-    def n_grounded(self) -> int:
-        return self.n_nuggets - sum(not suspect.grounded for suspect in self.suspects)
-
-    @property
-    def n_better_elsewhere(self) -> int:
-        return sum(suspect.better_source is not None for suspect in self.suspects)
+    values: Mapping[str, Any]
 
 
 def summarise_gold(directory: Path) -> GoldSummary:
     """Summarise a build. Raises InputError if the directory is not one, or for a malformed line."""
-    parts: dict[str, _Part | None] = {}
+    found: dict[str, Line | None] = {}
     for line in read_results(directory / RESULTS):
-        try:
-            parts[line["id"]] = None if failed(line) else _part(line)
-        except (KeyError, TypeError):
-            raise not_as_built(directory / RESULTS, line["id"]) from None
-    done = [part for part in parts.values() if part]
-    suspects = sorted((suspect for part in done for suspect in part.suspects), key=_most_suspect_first)
-    weights = Counter(weight for part in done for weight in part.weights)
-    return GoldSummary(
-        run=summarise_run(directory),
-        per_intent=tuple(len(part.weights) for part in done),
-        weights={weight: weights[weight] for weight in (3, 2, 1)},
-        n_cited=sum(part.n_cited for part in done),
-        recall_sum=sum(part.recall_sum for part in done),
-        suspects=tuple(suspects),
-        n_repaired=sum(part.repaired for part in done),
-        n_limited=sum(part.limited for part in done),
-    )
+        # Answers and sources are long: only the rest is held.
+        parts = ("id", "gold", "grounding", "evidence", "repairs")
+        found[line["id"]] = None if failed(line) else {name: line.get(name) for name in parts}
+    run = summarise_run(directory)
+    try:
+        return GoldSummary(run, _values(run, [line for line in found.values() if line]))
+    except (KeyError, TypeError):
+        problem = "has a damaged line: move this file away, and the same command makes it again"
+        raise InputError(directory / RESULTS, problem) from None
 
 
-def gold_summary_json(summary: GoldSummary) -> dict[str, Any]:
-    """Return the content of `summary.json` and `--json`."""
-    run, n = summary.run, summary.n_nuggets
-    per_intent = summary.per_intent
+def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
+    """Write `summary.json` and return its content."""
+    write_json(summary.run.directory / SUMMARY, summary.values)
+    return dict(summary.values)
+
+
+def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
+    """Counts over the intents that have gold; failures are counted apart. Means of nothing are None."""
+    nuggets = [nugget for line in lines for nugget in line["gold"]["nuggets"]]
+    per_intent = [len(line["gold"]["nuggets"]) for line in lines]
+    suspects = sorted((suspect for line in lines for suspect in _suspects(line)), key=_most_suspect_first)
+    n_grounded = len(nuggets) - sum(not suspect["grounded"] for suspect in suspects)
+    weights = Counter(nugget["weight"] for nugget in nuggets)
     return {
         "n_expected": run.n_expected,
-        "n_done": len(per_intent),
+        "n_done": len(lines),
         "n_failed": len(run.failures),
-        "nuggets": n,
+        "nuggets": len(nuggets),
         "nuggets_per_intent": {
-            "mean": _share(n, len(per_intent)),
+            "mean": _mean(per_intent),
             "min": min(per_intent, default=None),
             "max": max(per_intent, default=None),
         },
-        "weights": {str(weight): count for weight, count in summary.weights.items()},
-        "sources_per_nugget": _share(summary.n_cited, n),
+        "weights": {str(weight): weights[weight] for weight in (3, 2, 1)},
+        "sources_per_nugget": _mean([len(nugget["source_ids"]) for nugget in nuggets]),
         "grounding": {
-            "mean": _share(summary.recall_sum, n),
-            "grounded": summary.n_grounded,
-            "grounded_share": _share(summary.n_grounded, n),
-            "better_elsewhere": summary.n_better_elsewhere,
+            "mean": _mean([one["recall"] for line in lines for one in line["grounding"]["nuggets"]]),
+            "grounded": n_grounded,
+            "grounded_share": round(n_grounded / len(nuggets), 4) if nuggets else None,
+            "better_elsewhere": sum(suspect["better_source"] is not None for suspect in suspects),
         },
-        "repaired": summary.n_repaired,
-        "evidence_limited": summary.n_limited,
-        "suspicious": [asdict(suspect) for suspect in summary.suspects],
+        "repaired": sum(bool(line["repairs"]) for line in lines),
+        "evidence_limited": sum(
+            bool(line["evidence"]["dropped"] or line["evidence"]["cut"]) for line in lines
+        ),
+        "suspicious": suspects,
         "calls": run.spent.calls,
         "failed_attempts": run.spent.failed_attempts,
         "tokens": {model: dict(used) for model, used in run.spent.tokens.items()},
@@ -125,71 +93,32 @@ def gold_summary_json(summary: GoldSummary) -> dict[str, Any]:
     }
 
 
-def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
-    """Write `summary.json` and return its content."""
-    value = gold_summary_json(summary)
-    write_json(summary.run.directory / SUMMARY, value)
-    return value
+def _suspects(line: Line) -> Iterator[dict[str, Any]]:
+    """The nuggets that their cited sources do not support, or that another source supports better."""
+    grounding = line["grounding"]
+    for one in grounding["nuggets"]:
+        grounded = one["id"] not in grounding["ungrounded"]
+        if not grounded or "better_source" in one:
+            yield {
+                "intent": line["id"],
+                "nugget": one["id"],
+                "recall": one["recall"],
+                "grounded": grounded,
+                "missing_terms": one.get("missing_terms", []),
+                "missing_numbers": one.get("missing_numbers", []),
+                "better_source": one.get("better_source"),
+                "better_recall": one.get("better_recall"),
+            }
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The counts of one intent's line."""
-
-    weights: tuple[int, ...]
-    n_cited: int
-    recall_sum: float
-    suspects: tuple[Suspect, ...]
-    repaired: bool
-    limited: bool
+def _most_suspect_first(suspect: Mapping[str, Any]) -> tuple[bool, float]:
+    """Ungrounded ones first, by recall; then the others by how much better another source is."""
+    better = (suspect["better_recall"] or 0.0) - suspect["recall"]
+    return suspect["grounded"], -better if suspect["grounded"] else suspect["recall"]
 
 
-def _part(line: Line) -> _Part:
-    nuggets, grounding = line["gold"]["nuggets"], line["grounding"]
-    return _Part(
-        weights=tuple(nugget["weight"] for nugget in nuggets),
-        n_cited=sum(len(nugget["source_ids"]) for nugget in nuggets),
-        recall_sum=sum(checked["recall"] for checked in grounding["nuggets"]),
-        suspects=tuple(_suspects(line["id"], grounding["nuggets"], grounding["ungrounded"])),
-        repaired=bool(line["repairs"]),
-        limited=bool(line["evidence"]["dropped"] or line["evidence"]["cut"]),
-    )
-
-
-def _suspects(intent: str, checked: Sequence[Line], ungrounded: Sequence[str]) -> list[Suspect]:
-    return [
-        Suspect(
-            intent=intent,
-            nugget=one["id"],
-            recall=one["recall"],
-            grounded=one["id"] not in ungrounded,
-            missing_terms=tuple(one.get("missing_terms", ())),
-            missing_numbers=tuple(one.get("missing_numbers", ())),
-            better_source=one.get("better_source"),
-            better_recall=one.get("better_recall"),
-        )
-        for one in checked
-        if one["id"] in ungrounded or "better_source" in one
-    ]
-
-
-def _most_suspect_first(suspect: Suspect) -> tuple[bool, float]:
-    better = (suspect.better_recall or 0.0) - suspect.recall
-    return suspect.grounded, -better if suspect.grounded else suspect.recall
-
-
-def _share(part: float, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None
-
-
-# The build on a terminal
-
-MOST_SUSPECTS = 10
-MOST_TERMS = 6
-SMOKE_TEST = (
-    "Smoke test: a role was played by the small embedded model. This gold shows that everything works; "
-    "it is no reference to score anybody by."
-)
+def _mean(numbers: list[float] | list[int]) -> float | None:
+    return round(fmean(numbers), 4) if numbers else None
 
 
 def print_gold(console: Console, summary: GoldSummary) -> None:
@@ -199,59 +128,46 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
     )
     table.add_column("", no_wrap=True)
     table.add_column("", overflow="fold")
-    for row in _rows(summary):
+    for row in _rows(summary.values):
         table.add_row(*row)
     console.print(table)
-    _print_suspects(console, summary)
+    suspects = summary.values["suspicious"]
+    for suspect in suspects[:MOST_SUSPECTS]:
+        style = "dim" if suspect["grounded"] else "yellow"
+        console.print(_suspect_line(suspect), style=style, markup=False, highlight=False, soft_wrap=True)
+    if len(suspects) > MOST_SUSPECTS:
+        more = len(suspects) - MOST_SUSPECTS
+        console.print(f"... and {more} more, each with its `grounding` in the gold file", markup=False)
     print_failures(console, [summary.run])
 
 
-def _rows(summary: GoldSummary) -> Iterator[tuple[str, str]]:
-    run, n, per_intent = summary.run, summary.n_nuggets, summary.per_intent
-    yield "intents done", f"{len(per_intent)}/{run.n_expected}"
-    yield "intents failed", str(len(run.failures))
-    if per_intent:
-        spread = f"mean {n / len(per_intent):.2f}, min {min(per_intent)}, max {max(per_intent)}"
+def _rows(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    n, per_intent, grounding = values["nuggets"], values["nuggets_per_intent"], values["grounding"]
+    yield "intents done", f"{values['n_done']}/{values['n_expected']}"
+    yield "intents failed", str(values["n_failed"])
+    if n:
+        spread = f"mean {per_intent['mean']:.2f}, min {per_intent['min']}, max {per_intent['max']}"
         yield "nuggets per intent", f"{spread} ({n} in all)"
-        weights = (f"{weight}: {count} ({count / n:.0%})" for weight, count in summary.weights.items())
+        weights = (f"{weight}: {count} ({count / n:.0%})" for weight, count in values["weights"].items())
         yield "nuggets by weight", ", ".join(weights)
-        yield "sources per nugget", f"{summary.n_cited / n:.2f}"
-        yield "grounding, mean recall", f"{summary.recall_sum / n:.3f}"
-        n_weak = n - summary.n_grounded
-        yield "grounded", f"{summary.n_grounded}/{n} ({summary.n_grounded / n:.1%}), {n_weak} below"
-        yield "better in another source", str(summary.n_better_elsewhere)
-        yield "evidence cut or dropped", f"{summary.n_limited} intents"
-        yield "replies repaired", f"{summary.n_repaired} intents"
-    yield "calls", str(run.spent.calls)
+        yield "sources per nugget", f"{values['sources_per_nugget']:.2f}"
+        yield "grounding, mean recall", f"{grounding['mean']:.3f}"
+        grounded = grounding["grounded"]
+        yield "grounded", f"{grounded}/{n} ({grounded / n:.1%}), {n - grounded} below"
+        yield "better in another source", str(grounding["better_elsewhere"])
+        yield "evidence cut or dropped", f"{values['evidence_limited']} intents"
+        yield "replies repaired", f"{values['repaired']} intents"
+    yield "calls", str(values["calls"])
 
 
-def _print_suspects(console: Console, summary: GoldSummary) -> None:
-    suspects = summary.suspects
-    for suspect in suspects[:MOST_SUSPECTS]:
-        console.print(
-            _suspect_line(suspect),
-            style="dim" if suspect.grounded else "yellow",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
-    if len(suspects) > MOST_SUSPECTS:
-        console.print(
-            f"... and {len(suspects) - MOST_SUSPECTS} more, each with its `grounding` in the gold file",
-            markup=False,
-            highlight=False,
-        )
-
-
-def _suspect_line(suspect: Suspect) -> str:
+def _suspect_line(suspect: Mapping[str, Any]) -> str:
     """`suspicious: q1 N2, recall 0.33, missing 1997, museum; better in S4 (0.90)`"""
-    missing = (*suspect.missing_numbers, *suspect.missing_terms)
-    parts = [f"{'look at' if suspect.grounded else 'suspicious'}: {suspect.intent} {suspect.nugget}"]
-    parts.append(f"recall {suspect.recall:.2f}")
+    missing = [*suspect["missing_numbers"], *suspect["missing_terms"]]
+    text = f"{'look at' if suspect['grounded'] else 'suspicious'}: {suspect['intent']} {suspect['nugget']}"
+    text += f", recall {suspect['recall']:.2f}"
     if missing:
         more = f" and {len(missing) - MOST_TERMS} more" if len(missing) > MOST_TERMS else ""
-        parts.append(f"missing {' '.join(missing[:MOST_TERMS])}{more}")
-    text = ", ".join(parts)
-    if suspect.better_source is not None and suspect.better_recall is not None:
-        text += f"; better in {suspect.better_source} ({suspect.better_recall:.2f})"
+        text += f", missing {' '.join(missing[:MOST_TERMS])}{more}"
+    if suspect["better_source"] is not None:
+        text += f"; better in {suspect['better_source']} ({suspect['better_recall']:.2f})"
     return plain(text)

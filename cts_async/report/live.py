@@ -200,10 +200,24 @@ def process_exists(pid: int) -> bool:
     return True
 
 
+def compact(value: float) -> str:
+    """In full below 10,000, else `short`."""
+    return f"{value:,.0f}" if value < 9_999.5 else short(value)
+
+
+def short(value: float) -> str:
+    """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            digits = 1 if value < 9.95 * size else 0
+            return f"{value / size:.{digits}f}{unit}"
+    return f"{value:.0f}"
+
+
 def has_shape(value: Any, shape: Any) -> bool:
     """Whether a JSON value has the fields of a TypedDict, and their types: other versions write other files.
 
-    `shape` may also be a list, dict, union or plain type. Additional fields are allowed.
+    `shape` may also be a list, union or plain type. Additional fields are allowed.
     """
     if is_typeddict(shape):
         hints = get_type_hints(shape)
@@ -213,8 +227,6 @@ def has_shape(value: Any, shape: Any) -> bool:
         )
     if get_origin(shape) is list:
         return isinstance(value, list) and all(has_shape(one, get_args(shape)[0]) for one in value)
-    if get_origin(shape) is dict:
-        return isinstance(value, dict) and all(has_shape(one, get_args(shape)[1]) for one in value.values())
     if get_origin(shape) is UnionType:
         return any(has_shape(value, one) for one in get_args(shape))
     if shape in (int, float):

@@ -1,43 +1,189 @@
-"""The live screen: a bar for each system, a line for each provider and worker, and totals.
+"""Progress for people: the screen of a running command, plain lines where there is no terminal, and messages.
 
-It fits any terminal: with too little room workers are folded into one line first, then what is finished or idle.
-Colours only repeat what words and shapes say. All text is of unknown origin.
+The screen has a bar for each system, a line for each provider and worker, and totals. It fits any terminal: with too
+little room what is finished or idle shares a line. Colours only repeat what words and shapes say. All text is of
+unknown origin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from cts_async.report.live import Lane, LiveFile, LivePart
-from cts_async.report.live_words import duration, efforts, labels, mean_of, number, state_of
+from cts_async.engine.budget import amount
+from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
+from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
 from cts_async.report.live_workers import worker_section
-from cts_async.report.text import plain
-from cts_async.report.workers import workers_of
+from cts_async.report.text import duration, plain
+from cts_async.report.workers import worker_count, worker_lines, workers_of
 
 T = TypeVar("T")
 
+SMOKE_TEST: Final = "smoke test"
+WIDEST: Final = 50.0
+"""Wider halves of an interval are not shown: with two or three scores it may exceed the scale, 0 to 100."""
+MAX_MEANS: Final = 6
+"""A plain line shows no means if there are more."""
 WIDE: Final = 100
 """A terminal of so many columns has room for longer names and bars."""
-MIN_BAR, USUAL_BAR, MAX_BAR = 6, 16, 30
-"""Columns of a bar: at least, below WIDE, and from WIDE on."""
-OUTLOOK: Final = 20
-"""Columns for the last cell, which is cut at the terminal's edge if it is longer."""
-MIN_OUTLOOK: Final = 12
-"""It needs at least so many: `1:06:40 left`."""
-BAR_COLUMNS_DROPPED: Final = (2, 4, 3)
-"""Columns that a narrow terminal drops, first to last. Failures are in the totals, too; a cut mean would mislead."""
+BAR_COLUMNS_DROPPED: Final = (3, 5, 4, 1)
+"""Columns of bars that a narrow terminal drops, first to last: failures, time left, mean, the bar itself."""
+LANE_COLUMNS: Final = ("provider", "in flight", "waiting", "calls/min", "tokens/min", "429s", "")
+LANE_COLUMNS_DROPPED: Final = (2, 4, 5, 3)
 MIN_BARS: Final = 2
-LANE_COLUMNS: Final = {"in flight": 9, "waiting": 7, "calls/min": 11, "tokens/min": 11, "429s": 5}
-LANE_COLUMNS_DROPPED: Final = ("waiting", "tokens/min", "429s", "calls/min")
-PAUSED: Final = 13
-"""Columns needed after the table while a provider is paused: `  waiting 12 s`."""
 _ASCII: Final = str.maketrans({"━": "#", "─": "-", "±": "~", "…": "."})
+
+
+# --- Words
+
+
+def notable(event: Event) -> str | None:
+    """A message for an event that a person should see at once; None for any other."""
+    match event:
+        case CircuitChanged():
+            state = "outage, waiting" if event.open else "back"
+            return f"{event.lane}: {state} ({_unnamed(event.lane, event.reason)})"
+        case LanePaused() if event.seconds >= 1:
+            return f"{event.lane}: rate limited (429), pausing {event.seconds:.0f} s"
+        case LimitLearned():
+            return f"{event.lane}: the server reports a limit of {event.per_min:,.0f} {event.what} per minute"
+        case Notice():
+            return event.text
+        case Stopping():
+            return f"stopping: {event.reason}"
+        case _:
+            return None
+
+
+def line_of(live: LiveFile) -> str:
+    """The state of a process in one plain line."""
+    parts = live["parts"]
+    named = labels([part["name"] for part in parts])
+    means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
+    if len(parts) == 1 and means:
+        means = [f"mean {mean_of(parts[0])}"]
+    return _progress(live) + (f"; {', '.join(means)}" if 0 < len(means) <= MAX_MEANS else "")
+
+
+def _progress(live: LiveFile) -> str:
+    left = live["n_done"] < live["n_expected"]
+    pieces = [
+        f"{live['n_done']}/{live['n_expected']} instances",
+        *efforts(live),
+        worker_count(live) if workers_of(live) else "",
+        _left(live["eta_s"]) if left else "",
+        next((part["note"] for part in live["parts"] if part["note"]), "") if left else "",
+    ]
+    return ", ".join(filter(None, pieces))
+
+
+def lines_of(live: LiveFile) -> Iterator[str]:
+    """The state of a process in a plain line for each system, provider and worker."""
+    yield f"process {live['pid']}, running for {duration(live['time'] - live['started'])}: {_progress(live)}"
+    if live["note"].startswith("stopping"):
+        yield live["note"]
+    for part in live["parts"]:
+        pieces = [
+            f"{part['n_done']}/{part['n_expected']}",
+            _failed(part),
+            f"mean {mean_of(part)}" if part["mean"] is not None else "",
+            _left(part["eta_s"] or None),
+            part["note"],
+        ]
+        yield f"{part['name']}: {', '.join(filter(None, pieces))}"
+    for lane in live["lanes"]:
+        pieces = [
+            f"{lane['in_flight']} in flight",
+            f"{lane['waiting']} waiting",
+            _in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]),
+            _in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]),
+            f"429s {lane['answers_429']}" if lane["answers_429"] else "",
+            state_of(lane),
+        ]
+        yield f"{lane['name']}: {', '.join(filter(None, pieces))}"
+    yield from worker_lines(live)
+
+
+def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
+    return f"{compact(amount)} {what}/min" + ("" if allowed is None else f" of {compact(allowed)}")
+
+
+def _left(seconds: float | None) -> str:
+    return "" if seconds is None else f"{duration(seconds)} left"
+
+
+def _failed(part: LivePart) -> str:
+    return f"{part['n_failed']} failed" if part["n_failed"] else ""
+
+
+def efforts(live: LiveFile) -> list[str]:
+    """Calls, failures, tokens and costs so far."""
+    calls, replayed, retries = live["calls"], live["replayed"], live["retries"]
+    pieces = [
+        f"{calls:,} {'call' if calls == 1 else 'calls'}",
+        f"{replayed:,} replayed" if replayed else "",
+        f"{retries:,} {'retry' if retries == 1 else 'retries'}" if retries else "",
+        f"{live['n_failed']} failed" if live["n_failed"] else "",
+        f"{short(live['tokens'])} tokens",
+    ]
+    return [*filter(None, pieces), *_spent(live)]
+
+
+def _spent(live: LiveFile) -> Iterator[str]:
+    """`$0.52 of $2.00` for each limit of the budget; the dollars of this process if they are not limited."""
+    if live["max_usd"] is None and live["spent_usd"]:
+        yield amount("usd", round(live["spent_usd"], 4))
+    lines = (
+        ("usd", round(live["spent_usd"], 4), live["max_usd"], ""),
+        ("tokens", live["spent_tokens"], live["max_tokens"], " tokens"),
+        ("calls", live["spent_calls"], live["max_calls"], " calls"),
+    )
+    for line, value, limit, unit in lines:
+        if limit is not None:
+            yield f"{amount(line, value)} of {amount(line, limit)}{unit}"
+
+
+def mean_of(part: LivePart) -> str:
+    """`54.2 ± 3.1`: the mean and half of its 95 % interval (see WIDEST); "" without a score."""
+    if part["mean"] is None:
+        return ""
+    half = None if part["mean_high"] is None else part["mean_high"] - part["mean"]
+    about = "" if half is None or half > WIDEST else f" ± {half:.1f}"
+    return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
+
+
+def state_of(lane: Lane) -> str:
+    """Why no requests are sent to a provider; "" if they are."""
+    if lane["open_s"] is not None:
+        probe = f"next probe in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "probing"
+        return f"outage, {probe}: {_unnamed(lane['name'], lane['reason'])}"
+    if lane["reason"]:
+        return f"gone: {_unnamed(lane['name'], lane['reason'])}"
+    return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
+
+
+def _unnamed(name: str, reason: str) -> str:
+    """A reason without the provider's name, which is shown already."""
+    return reason.removeprefix(f"{name}: ")
+
+
+def labels(names: Sequence[str]) -> dict[str, str]:
+    """Short names by name: without the common first words, and without settings (`+support-gpt`) if all are equal."""
+    if len(names) < 2:
+        return {name: name for name in names}
+    alike = len({name.partition("+")[2] for name in names}) == 1
+    words = [(name.partition("+")[0] if alike else name).split("-") for name in names]
+    shared, shortest = 0, min(map(len, words))
+    while shared < shortest - 1 and len({one[shared] for one in words}) == 1:
+        shared += 1
+    return {name: "-".join(one[shared:]) for name, one in zip(names, words, strict=True)}
+
+
+# --- The screen
 
 
 class LiveScreen:
@@ -53,43 +199,42 @@ class LiveScreen:
         """At most `height` lines of at most `width` columns."""
         each = (height - bool(self._foot)) // max(1, len(self._lives))
         found = [line for live in self._lives for line in _process(live, width, each)]
-        found = [*found, *_foot(self._foot, height - len(found))][:height]
-        for line in found:
+        room = max(0, height - len(found))
+        foot, rest = list(self._foot), 0
+        if len(foot) > room:
+            foot, rest = foot[: max(0, room - 1)], len(foot) - max(0, room - 1)
+        found += [Text(plain(line), "dim") for line in foot]
+        found += [Text(f"{rest} more are not running", "dim")] if rest else []
+        for line in found[:height]:
             line.no_wrap, line.overflow = True, "ellipsis"
             line.truncate(width, overflow="ellipsis")
             if ascii_only:
                 line.plain = line.plain.translate(_ASCII).encode("ascii", "replace").decode()
-        return found
+        return found[:height]
 
 
 def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     parts, lanes = list(live["parts"]), list(live["lanes"])
-    named = _fitting(labels([part["name"] for part in parts]), _name_width(width))
+    named = labels([part["name"] for part in parts])
     totals = _totals(live, width)
     room = height - len(totals) - (len(parts) > 1) - bool(lanes) - bool(workers_of(live))
-    shown, done = _folded(parts, [_finished(part) for part in parts], room - len(lanes))
+    shown, done = _folded(parts, [part["n_done"] >= part["n_expected"] for part in parts], room - len(lanes))
     used, idle = _folded(lanes, [_idle(lane) for lane in lanes], room - len(shown) - bool(done))
     # If that is not enough, only the first bars are shown: all of them move alike.
     most = max(MIN_BARS, room - len(used) - bool(idle) - bool(done) - 1)
     shown, rest = (shown[:most], shown[most:]) if len(shown) > most + 1 else (shown, [])
-    sums = [_sum_bar(live)] if len(parts) > 1 else []
-    bars = _bar_lines([*(_part_bar(part, named[part["name"]]) for part in shown), *sums], width)
+    bars = [_bar(part, named[part["name"]], width) for part in shown]
+    bars += [_sum_bar(live, width)] if len(parts) > 1 else []
+    drawn = _aligned(bars, width, BAR_COLUMNS_DROPPED, right=(2, 3))
     lines = [
-        *bars[: len(shown)],
+        *drawn[: len(shown)],
         *_names("more", [named[part["name"]] for part in rest]),
         *_names("done", [named[part["name"]] for part in done]),
-        *bars[len(shown) :],
-        *_lanes(used, width, some=bool(lanes)),
+        *drawn[len(shown) :],
+        *(_lanes(used, width) if lanes else ()),
         *_names("idle", [lane["name"] for lane in idle]),
     ]
     return [*lines, *worker_section(live, width, height - len(lines) - len(totals)), *totals]
-
-
-def _foot(lines: Sequence[str], room: int) -> list[Text]:
-    """As many lines as there is room for, and the number of the others."""
-    most = len(lines) if len(lines) <= room else max(0, room - 1)
-    more = [f"{len(lines) - most} more are not running"] if most < len(lines) else []
-    return [Text(plain(line), "dim") for line in [*lines[:most], *more]]
 
 
 def _folded(rows: list[T], foldable: list[bool], room: int) -> tuple[list[T], list[T]]:
@@ -105,127 +250,81 @@ def _names(word: str, names: Sequence[str]) -> Iterator[Text]:
         yield Text(f"{len(names)} {word}: {plain(', '.join(names))}", "dim")
 
 
-# --- Bars
+def _aligned(
+    rows: Sequence[Sequence[Text]], width: int, dropped: Sequence[int], right: Sequence[int]
+) -> list[Text]:
+    """Rows of cells as lines; columns without text are left out, and `dropped` ones while there is no room.
+
+    Columns in `right` are aligned on the right. Only the last column may exceed `width`.
+    """
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    for column in dropped if rows else ():
+        needed = sum(size + 2 for size in widths if size) - 2
+        widths[column] = 0 if needed > width else widths[column]
+    lines = []
+    for row in rows:
+        line = Text("  ").join(
+            _padded(cell, size, right=column in right)
+            for column, (cell, size) in enumerate(zip(row, widths, strict=True))
+            if size
+        )
+        line.rstrip()
+        lines.append(line)
+    return lines
 
 
-@dataclass(frozen=True, slots=True)
-class _Bar:
-    name: str
-    done: int
-    expected: int
-    failed: str
-    mean: str
-    outlook: str
-    """Time left, or what it waits for."""
-
-    @property
-    def count(self) -> str:
-        return f"{self.done}/{self.expected}"
+def _padded(cell: Text, width: int, *, right: bool) -> Text:
+    padded = cell.copy()
+    (padded.pad_left if right else padded.pad_right)(width - cell.cell_len)
+    return padded
 
 
-def _part_bar(part: LivePart, label: str) -> _Bar:
-    failed = f"{part['n_failed']} failed" if part["n_failed"] else ""
-    if _finished(part):
+def _bar(part: LivePart, label: str, width: int) -> list[Text]:
+    outlook = part["note"] or _left(part["eta_s"])
+    if part["n_done"] >= part["n_expected"]:
         outlook = "done"
-    elif part["note"]:
-        outlook = plain(part["note"])
-    else:
-        outlook = f"{duration(part['eta_s'])} left" if part["eta_s"] is not None else ""
-    return _Bar(plain(label), part["n_done"], part["n_expected"], failed, mean_of(part), outlook)
+    name = Text(plain(label))
+    name.truncate(40 if width >= WIDE else min(24, width // 4), overflow="ellipsis")
+    cells = [Text(_failed(part), "red"), Text(mean_of(part)), Text(plain(outlook))]
+    return [name, *_count(part["n_done"], part["n_expected"], width), *cells]
 
 
-def _sum_bar(live: LiveFile) -> _Bar:
-    left = f"{duration(live['eta_s'])} left" if live["eta_s"] else ""
-    return _Bar("all", live["n_done"], live["n_expected"], "", "", left)
+def _sum_bar(live: LiveFile, width: int) -> list[Text]:
+    count = _count(live["n_done"], live["n_expected"], width)
+    return [Text("all"), *count, Text(), Text(), Text(_left(live["eta_s"] or None))]
 
 
-def _finished(part: LivePart) -> bool:
-    return part["n_done"] >= part["n_expected"]
-
-
-def _name_width(width: int) -> int:
-    return 40 if width >= WIDE else min(24, width // 4)
-
-
-def _fitting(named: Mapping[str, str], most: int) -> Mapping[str, str]:
-    """Labels without settings (`+support-gpt`) if some are too long and all stay distinct."""
-    bare = {name: label.partition("+")[0] for name, label in named.items()}
-    too_long = any(cell_len(label) > most for label in named.values())
-    return bare if too_long and len({*bare.values()}) == len(bare) else named
-
-
-def _bar_lines(bars: Sequence[_Bar], width: int) -> list[Text]:
-    """Aligned lines; only the last cell may exceed `width`."""
-    columns = [(bar.name, bar.count, bar.failed, bar.mean, bar.outlook) for bar in bars]
-    widths = [max(map(cell_len, column)) for column in zip(*columns, strict=True)] if bars else [0] * 5
-    widths[0] = min(widths[0], _name_width(width))
-    for column in BAR_COLUMNS_DROPPED:
-        if MIN_BAR + sum(widths[:4]) + min(widths[4], MIN_OUTLOOK) + 2 * sum(map(bool, widths)) > width:
-            widths[column] = 0
-    gaps = sum(2 for column in widths if column) + 2
-    room = width - sum(widths[:4]) - min(widths[4], OUTLOOK) - gaps
-    size = max(MIN_BAR, min(MAX_BAR if width >= WIDE else USUAL_BAR, room))
-    return [_bar_line(bar, widths, size) for bar in bars]
-
-
-def _bar_line(bar: _Bar, widths: Sequence[int], size: int) -> Text:
+def _count(done: int, expected: int, width: int) -> list[Text]:
+    """A bar, and its numbers."""
+    size = 30 if width >= WIDE else 16
     # The last column of a bar is filled only when all is done.
-    filled = size if bar.done >= bar.expected else max(0, min(size - 1, size * bar.done // bar.expected))
-    line = Text(f"{set_cell_size(bar.name, widths[0])}  ")
-    line.append("━" * filled, "green").append("─" * (size - filled), "dim")
-    line.append(f"  {bar.count:>{widths[1]}}")
-    if widths[2]:
-        line.append(f"  {bar.failed:>{widths[2]}}", "red")
-    if widths[3]:
-        line.append(f"  {set_cell_size(bar.mean, widths[3])}")
-    return line.append(f"  {bar.outlook}") if bar.outlook and widths[4] else line
-
-
-# --- Providers
+    filled = size if done >= expected else max(0, min(size - 1, size * done // expected))
+    bar = Text("━" * filled, "green").append("─" * (size - filled), "dim")
+    return [bar, Text(f"{done}/{expected}")]
 
 
 def _idle(lane: Lane) -> bool:
     return not (lane["in_flight"] or lane["waiting"] or lane["calls_per_min"] or state_of(lane))
 
 
-def _lanes(lanes: Sequence[Lane], width: int, *, some: bool) -> Iterator[Text]:
-    """A heading if there are any providers, and a line for each of `lanes`."""
-    names = min(20 if width >= WIDE else 16, max([8, *(cell_len(lane["name"]) for lane in lanes)]))
-    columns = dict(LANE_COLUMNS)
-    behind = PAUSED if any(state_of(lane) and not lane["reason"] for lane in lanes) else 0
-    for head in LANE_COLUMNS_DROPPED:
-        if names + sum(columns.values()) + 2 * len(columns) + behind > width:
-            del columns[head]
-    if some:
-        heads = "".join(f"  {head:>{size}}" for head, size in columns.items())
-        yield Text(set_cell_size("provider", names) + heads, "dim")
+def _lanes(lanes: Sequence[Lane], width: int) -> list[Text]:
+    """A heading, and a line for each provider."""
+    rows = [[Text(head, "dim") for head in LANE_COLUMNS]]
     for lane in lanes:
-        yield _lane_line(lane, names, columns)
-
-
-def _lane_line(lane: Lane, names: int, columns: Mapping[str, int]) -> Text:
-    line = Text(set_cell_size(plain(lane["name"]), names))
-    state = plain(state_of(lane))
-    places = "" if lane["places"] is None else f"/{lane['places']}"
-    cells = {
-        "in flight": f"{lane['in_flight']}{places}",
-        "waiting": f"{lane['waiting']}",
-        "calls/min": _of_allowed(lane["calls_per_min"], lane["calls_allowed"]),
-        "tokens/min": _of_allowed(lane["tokens_per_min"], lane["tokens_allowed"]),
-        "429s": f"{lane['answers_429']}",
-    }
-    for head, size in columns.items():
-        # During an outage rates mean nothing, and the reason needs their room.
-        if not lane["reason"] or head in ("in flight", "waiting"):
-            line.append(f"  {cells[head]:>{size}}")
-    return line.append(f"  {state}", "red" if lane["reason"] else "yellow") if state else line
+        slots = "" if lane["places"] is None else f"/{lane['places']}"
+        rates = [
+            _of_allowed(lane["calls_per_min"], lane["calls_allowed"]),
+            _of_allowed(lane["tokens_per_min"], lane["tokens_allowed"]),
+            f"{lane['answers_429']}",
+        ]
+        cells = [f"{lane['in_flight']}{slots}", f"{lane['waiting']}", *rates]
+        state = Text(plain(state_of(lane)), "red" if lane["reason"] else "yellow")
+        rows.append([Text(plain(lane["name"])), *map(Text, cells), state])
+    return _aligned(rows, width, LANE_COLUMNS_DROPPED, right=range(1, 6))
 
 
 def _of_allowed(amount: float, allowed: float | None) -> str:
-    return number(amount) if allowed is None else f"{number(amount)}/{number(allowed)}"
-
-
-# --- Totals
+    return compact(amount) if allowed is None else f"{compact(amount)}/{compact(allowed)}"
 
 
 def _totals(live: LiveFile, width: int) -> list[Text]:

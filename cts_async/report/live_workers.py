@@ -8,8 +8,7 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from cts_async.report.live import LiveCluster, LiveWorker
-from cts_async.report.live_words import number
+from cts_async.report.live import LiveCluster, LiveWorker, compact
 from cts_async.report.text import plain
 from cts_async.report.workers import is_silent, one_by_one, worker_state, workers_line, workers_of
 
@@ -52,8 +51,8 @@ def _table(workers: list[LiveWorker], width: int, *, elsewhere: bool) -> Iterato
 def _cells(worker: LiveWorker, columns: Mapping[str, int]) -> str:
     cells = {
         "in hand": f"{worker['in_hand']}",
-        "done": number(worker["done"]),
-        "calls/min": number(worker["calls_per_min"]),
+        "done": compact(worker["done"]),
+        "calls/min": compact(worker["calls_per_min"]),
     }
     return "".join(f"  {cells[head]:>{size}}" for head, size in columns.items())
 

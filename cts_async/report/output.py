@@ -44,6 +44,14 @@ def show_tables(
         console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes on how input files were read to standard error, one line each."""
+    from cts_async.report.text import plain
+
+    for note in notes:
+        typer.echo(plain(f"note: {note}"), err=True)
+
+
 def print_json(value: Any) -> None:
     """Print a value that orjson can write as indented JSON in UTF-8, whatever the terminal's encoding is.
 

@@ -95,13 +95,9 @@ class Pace:
         self._samples: list[tuple[float, int]] = []
 
     def began(self, now: float) -> None:
-        """The first job begins."""
-        self._samples.append((self._time(now), 0))
-
-    @property
-    def begun(self) -> bool:
-        """Whether any job has begun."""
-        return bool(self._samples)
+        """The first job begins; later calls do nothing."""
+        if not self._samples:
+            self._samples.append((self._time(now), 0))
 
     def stepped(self, job: str, *, replayed: bool) -> None:
         """A step of a job has a result."""

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from cts_async.engine.events import (
     AttemptFailed,
@@ -33,7 +33,7 @@ from cts_async.engine.events import (
     WorkersInUse,
 )
 from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, sum_of, write_live
-from cts_async.report.live_words import notable
+from cts_async.report.live_screen import notable
 from cts_async.report.pace import LastMinute, Pace, RunningMean
 from cts_async.report.viewer.index import BLOCK, Tail
 from cts_async.report.workers import WorkersView
@@ -49,6 +49,9 @@ _ROUTINE: Final = frozenset(
     {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
 )
 """Frequent events that are only counted."""
+_GroupEvent: TypeAlias = (
+    StepEnded | StepsCounted | JobEnded | JobsCounted | JobsFound | GroupBegan | GroupHeldUp | AttemptFailed
+)
 _NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
 _SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 """Matches a key only: inside a text its quotes would be escaped."""
@@ -87,6 +90,10 @@ class _Counters:
     """The lane that is gone for good; "" if unknown which."""
     pace: Pace = field(default_factory=Pace)
     mean: RunningMean = field(default_factory=RunningMean)
+
+    def add_jobs(self, jobs: int, failed: int) -> None:
+        self.done += jobs
+        self.failed += failed
 
     def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
         """Its current state; `outages` are lanes whose provider does not answer."""
@@ -162,30 +169,53 @@ class Progress:
         self._stopping = ""
         self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
         self._lock = threading.Lock()
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            StepEnded: self._step_ended,
-            StepsCounted: self._steps_counted,
-            GroupBegan: self._group_began,
-            JobEnded: self._job_ended,
-            JobsCounted: self._jobs_counted,
-            JobsFound: self._jobs_found,
-            AttemptFailed: self._attempt_failed,
-            LaneInUse: self._lane_in_use,
-            WorkersInUse: self._workers_in_use,
-            CircuitChanged: self._circuit_changed,
-            GroupHeldUp: self._group_held_up,
-            BudgetUsed: self._budget_used,
-            Stopping: self._will_stop,
-        }
 
     def __call__(self, event: Event) -> None:
         """Handle an event."""
         with self._lock:
-            handler = self._handlers.get(type(event))
-            if handler:
-                handler(event)
+            self._handle(event)
             if type(event) not in _ROUTINE and (notice := notable(event)):
                 self._notices.append(notice)
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case StepEnded():
+                self._step_ended(event)
+            case StepsCounted():
+                self._steps_counted(event)
+            case JobEnded():
+                group = self._of(event)
+                group.add_jobs(1, event.failure is not None)
+                group.pace.ended(event.job_id)
+            case JobsCounted():
+                group = self._of(event)
+                group.add_jobs(event.jobs, event.failed)
+                group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
+            case JobsFound():
+                self._of(event).add_jobs(event.jobs, event.failed)
+            case GroupBegan():
+                self._of(event).pace.began(self._clock())
+            case GroupHeldUp():
+                self._of(event).held_up = event.lane
+            case AttemptFailed():
+                group = self._of(event)
+                group.retries += event.wait_s is not None
+                if event.lane:
+                    group.lanes.add(event.lane)
+            case LaneInUse():
+                now = self._clock()
+                self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
+            case WorkersInUse():
+                self._workers = WorkersView(event)
+            case CircuitChanged():
+                now = self._clock()
+                self._hold(now)
+                (self._outages.add if event.open else self._outages.discard)(event.lane)
+                self._hold(now)
+            case BudgetUsed():
+                self._budget = event
+            case Stopping():
+                self._stopping = f"stopping: {event.reason}"
 
     def add_scores(self, group: str, scores: Iterable[float]) -> None:
         """Take in further scores of a group's instances, those of earlier sessions included."""
@@ -249,7 +279,7 @@ class Progress:
         for group in self._groups.values():
             group.pace.hold(now, held=bool(group.lanes & self._outages))
 
-    def _of(self, event: Any) -> _Counters:
+    def _of(self, event: _GroupEvent) -> _Counters:
         group = self._groups.get(event.group)
         if group is None:
             group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
@@ -278,56 +308,6 @@ class Progress:
             group.tokens += event.tokens
             group.usd += event.usd
             group.lanes.add(event.lane)
-
-    def _group_began(self, event: GroupBegan) -> None:
-        pace = self._of(event).pace
-        if not pace.begun:
-            pace.began(self._clock())
-
-    def _job_ended(self, event: JobEnded) -> None:
-        group = self._of(event)
-        group.done += 1
-        group.failed += event.failure is not None
-        group.pace.ended(event.job_id)
-
-    def _jobs_counted(self, event: JobsCounted) -> None:
-        group = self._of(event)
-        group.done += event.jobs
-        group.failed += event.failed
-        group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
-
-    def _jobs_found(self, event: JobsFound) -> None:
-        group = self._of(event)
-        group.done += event.jobs
-        group.failed += event.failed
-
-    def _attempt_failed(self, event: AttemptFailed) -> None:
-        group = self._of(event)
-        group.retries += event.wait_s is not None
-        if event.lane:
-            group.lanes.add(event.lane)
-
-    def _lane_in_use(self, event: LaneInUse) -> None:
-        now = self._clock()
-        self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
-
-    def _workers_in_use(self, event: WorkersInUse) -> None:
-        self._workers = WorkersView(event)
-
-    def _circuit_changed(self, event: CircuitChanged) -> None:
-        now = self._clock()
-        self._hold(now)
-        (self._outages.add if event.open else self._outages.discard)(event.lane)
-        self._hold(now)
-
-    def _group_held_up(self, event: GroupHeldUp) -> None:
-        self._of(event).held_up = event.lane
-
-    def _budget_used(self, event: BudgetUsed) -> None:
-        self._budget = event
-
-    def _will_stop(self, event: Stopping) -> None:
-        self._stopping = f"stopping: {event.reason}"
 
 
 # --- Writing live.json

@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
+from typing import Any, Final
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from cts_async.analysis.resampling import Difference, paired_difference
+from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.llm.model import is_other_model, printable
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
-from cts_async.report.tables import SHORT_MARK, SHORT_NOTE, Folded, print_whole, with_interval
+from cts_async.report.tables import (
+    Column,
+    DataTable,
+    estimate,
+    interval_fields,
+    number,
+    print_table,
+    text,
+    with_short_note,
+)
 from cts_async.report.text import duration, plain
-from cts_async.scorer import Summary
 
-# Models that answered in place of the one asked for, and parameters that servers refused. A reply that does not name its
-# model counts as the model asked for.
-
-
-def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield a line for each (requested, served) pair of different models, over all runs."""
-    replies: Counter[str] = Counter()
-    others: dict[tuple[str, str], Counter[str]] = {}
-    for summary in summaries:
-        for asked, served in summary.spent.served.items():
-            replies[asked] += served.total()
-            for model, n in served.items():
-                if is_other_model(asked, model):
-                    others.setdefault((asked, model), Counter())[summary.label] += n
-    for (asked, model), runs in others.items():
-        share = f"{runs.total()} of {replies[asked]} replies"
-        yield f"Another model: {printable(model)} gave {share} that {printable(asked)} was asked for ({', '.join(runs)})"
-
-
-def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield a line for each model and parameter that its server refused, over all runs."""
-    replies: Counter[tuple[str, str]] = Counter()
-    of: Counter[str] = Counter()
-    for summary in summaries:
-        for model, dropped in summary.spent.dropped.items():
-            replies.update({(model, name): n for name, n in dropped.items()})
-        of.update({model: served.total() for model, served in summary.spent.served.items()})
-    for (model, name), n in replies.items():
-        yield f"Without {printable(name)}: {printable(model)} refuses it, {n} of {of[model]} replies were made without"
-
-
-# Scores, costs and failures
-
-TITLE = "restore_score_100"
-HEADINGS = ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
-WIDE = 100
-MOST_FAILURES = 10
-RETRIED = "The same command with --retry-failed retries these."
-SMOKE_TEST = (
+MOST_FAILURES: Final = 10
+RETRIED: Final = "The same command with --retry-failed retries these."
+SMOKE_TEST: Final = (
     "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
     "they say nothing about clarification."
 )
@@ -80,83 +51,54 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
     further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
     _print_some(console, further, JUDGMENTS, "The same command retries these.")
     if n := sum(len(one.failures) for one in runs):
-        instances = "1 instance" if n == 1 else f"{n:,} instances"
-        text = f"Not judged: {instances} that failed in the runs; the runs' command with --retry-failed retries them."
-        console.print(text, highlight=False, soft_wrap=True)
-
-
-def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools.
-
-    From WIDE columns on costs are columns of the table, else separate lines, so that 80 columns are enough.
-    """
-    wide = console.width >= WIDE
-    table = Table(
-        title=TITLE,
-        title_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1 if wide else 0),
-        pad_edge=False,
-    )
-    table.add_column("system", overflow="fold", min_width=8)
-    table.add_column("judge", overflow="fold", min_width=7)
-    for heading in (*HEADINGS, *(("calls", "time") if wide else ())):
-        table.add_column(heading, justify="right", no_wrap=True)
-    orig = next((s for s in summaries if s.label == "orig"), None)
-    short = False
-    for summary in summaries:
-        effort = (str(summary.spent.calls), duration(summary.wall_s)) if wide else ()
-        for label, judge, *cells in _rows(summary, orig if orig is not summary else None):
-            short = short or cells[1].endswith(SHORT_MARK)
-            # Names in a run's files are untrusted text.
-            table.add_row(Folded(plain(label)), Folded(plain(judge)), *cells, *(effort if label else ()))
-        table.add_section()
-    print_whole(console, table)
-    if short:
-        _say(console, SHORT_NOTE)
-    _print_failed_as_0(console, summaries)
-    if not wide:
-        for summary in summaries:
-            _say(console, f"{summary.label}: {summary.spent.calls} calls in {duration(summary.wall_s)}")
-    for line in (*other_models(summaries), *dropped_parameters(summaries)):
-        _say(console, line, "yellow")
-    for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
-        _say(console, f"{agreement_sentence(agreement)}.")
-    _print_tool_health(console, summaries)
-
-
-def _print_failed_as_0(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """Print the means with failures counted as 0, and warn if systems have different numbers of scores."""
-    counts: dict[str, set[int]] = {}
-    for summary in summaries:
-        for scores in summary.judges:
-            of = scores.summary
-            counts.setdefault(scores.judge, set()).add(of.n_scored)
-            if of.n_failed and of.mean_failed_as_0 is not None:
-                _say(
-                    console,
-                    f"{summary.label}, {scores.judge}: mean {of.mean:.2f} over {of.n_scored} scored; "
-                    f"{of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0.",
-                )
-    if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
         _say(
             console,
-            f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
-            "the instances that both have.",
-            "yellow",
+            f"Not judged: {n:,} failed in the runs; the runs' command with --retry-failed retries them.",
         )
 
 
-def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
-    """Yield a row of text for each judge; only the first has the system's label."""
-    if not summary.judges:
-        scored = f"0/{summary.n_expected}"
-        yield summary.label, "not judged", "-", "-", "-", "-", scored, str(len(summary.failures))
-    for i, scores in enumerate(summary.judges):
-        delta = difference_to(scores, orig)
-        yield ("" if i else summary.label), scores.judge, *_cells(scores.summary, delta)
+def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
+    print_table(console, scores_table(summaries))
+    calls = (f"{one.label} {one.spent.calls:,} in {duration(one.wall_s)}" for one in summaries)
+    _say(console, f"Calls: {', '.join(calls)}")
+    for line in _remarks(summaries):
+        _say(console, line, "yellow")
+    for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
+        _say(console, f"{agreement_sentence(agreement)}.")
+
+
+def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
+    """The table of results, with a row for each system and judge."""
+    orig = next((one for one in summaries if one.label == "orig"), None)
+    rows = []
+    for one in summaries:
+        nothing = {"mean": None, "p50": None, "p90": None, **interval_fields("delta", None)}
+        n_scored, n_failed = f"0/{one.n_expected}", len(one.failures)
+        unjudged = {**nothing, "judge": "not judged", "scored": n_scored, "failed": n_failed}
+        judged = [_row(scores, orig if orig is not one else None) for scores in one.judges]
+        rows += [{"system": one.label, **row} for row in judged or [unjudged]]
+    columns = (
+        *(Column(name, text(name), numeric=False) for name in ("system", "judge")),
+        Column("mean", number("mean", ".2f")),
+        Column("Δ orig [95 % CI]", estimate("delta", "+.1f")),
+        *(Column(name, number(name, ".2f")) for name in ("p50", "p90")),
+        *(Column(name, text(name)) for name in ("scored", "failed")),
+    )
+    return DataTable("results", "restore_score_100", with_short_note("", rows), columns, rows, group="system")
+
+
+def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
+    of = scores.summary
+    return {
+        "judge": scores.judge,
+        "mean": of.mean,
+        "p50": of.p50,
+        "p90": of.p90,
+        "scored": f"{of.n_scored}/{of.n_expected}",
+        "failed": of.n_failed,
+        **interval_fields("delta", difference_to(scores, orig)),
+    }
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
@@ -174,23 +116,60 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
     return paired_difference(own[order], theirs[order])
 
 
-def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
-    return (
-        _number(summary.mean),
-        with_interval(delta.mean, delta.low, delta.high, "+.1f", short=delta.too_short) if delta else "-",
-        _number(summary.p50),
-        _number(summary.p90),
-        f"{summary.n_scored}/{summary.n_expected}",
-        str(summary.n_failed),
-    )
-
-
-def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """Print a line for each system and tool with failures, which lower scores."""
+def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield what a reader of the scores has to know. Names, hosts and reasons in them are untrusted text."""
+    counts: dict[str, set[int]] = defaultdict(set)
     for summary in summaries:
-        for text in summary.tools.lines():
-            # Hosts and reasons come from web pages and servers: untrusted text.
-            _say(console, f"{summary.label}: {text}", "yellow")
+        for scores in summary.judges:
+            of = scores.summary
+            counts[scores.judge].add(of.n_scored)
+            if of.n_failed and of.mean_failed_as_0 is not None:
+                means = (
+                    f"mean {of.mean:.2f}; {of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0"
+                )
+                yield f"{summary.label}, {scores.judge}: {means}."
+    if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
+        yield (
+            f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
+            "the instances that both have."
+        )
+    yield from other_models(summaries)
+    yield from dropped_parameters(summaries)
+    for summary in summaries:
+        yield from (f"{summary.label}: {line}" for line in summary.tools.lines())
+
+
+def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield a line for each model that answered in place of the requested one, over all runs.
+
+    A reply that does not name its model counts as the requested one's.
+    """
+    for asked, served in _replies(summaries).items():
+        for model, n in served.items():
+            if is_other_model(asked, model):
+                share = f"{n} of {served.total()} replies"
+                yield f"Another model: {printable(model)} gave {share} that {printable(asked)} was asked for"
+
+
+def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield a line for each model and parameter that its server refused, over all runs."""
+    dropped: Counter[tuple[str, str]] = Counter()
+    for summary in summaries:
+        for model, parameters in summary.spent.dropped.items():
+            dropped.update({(model, name): n for name, n in parameters.items()})
+    replies = _replies(summaries)
+    for (model, name), n in dropped.items():
+        of = f"{n} of {replies[model].total()} replies were made without"
+        yield f"Without {printable(name)}: {printable(model)} refuses it, {of}"
+
+
+def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:
+    """Count replies by requested model and by the model that answered."""
+    replies: dict[str, Counter[str]] = defaultdict(Counter)
+    for summary in summaries:
+        for asked, served in summary.spent.served.items():
+            replies[asked] += served
+    return replies
 
 
 def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -205,18 +184,14 @@ def _print_some(
     n_failed = sum(len(lines) for _, lines in failures)
     for summary, line in islice(((one, line) for one, lines in failures for line in lines), MOST_FAILURES):
         error = line["error"]
-        text = plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}")
-        console.print(text, style="red", markup=False, highlight=False)
+        found = f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"
+        console.print(plain(found), style="red", markup=False, highlight=False)
     if n_failed > MOST_FAILURES:
         console.print(f"... and {n_failed - MOST_FAILURES} more in {where}", style="red")
     if n_failed:
         console.print(then)
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
+def _say(console: Console, line: str, style: str = "") -> None:
     """Print a line of untrusted text, without markup or control characters."""
-    console.print(plain(text), style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    console.print(plain(line), style=style, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`summary.json`: a run's results, computed from its files alone."""
+"""`summary.json`: a run's results, computed from its files alone; a results file of many lines as columns of numbers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from cts_async import scorer
-from cts_async.analysis.agreement import Agreement, agreement_of, label_pairs
 from cts_async.analysis.board import LABELS
+from cts_async.analysis.compare import Agreement, agreement_of, label_pairs
 from cts_async.engine.journal import read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
@@ -20,23 +21,320 @@ from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.results import (
     HASHES,
     Line,
+    Mark,
     checked_results,
     failed,
     judged_mark,
     latest_rows,
+    placed_results,
     unmarked,
 )
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, STEPS, SUMMARY, results_of
-from cts_async.report.result_columns import ResultColumns, Scores, ToolHealth, ranked
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
+from cts_async.records import UNKNOWN
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# Agreement of the lexical judge with every other judge of a run, read from their files
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """`restore_score_100` by instance, in the order of the results; each instance once. 16 bytes a score.
+
+    `ids` are hashes (int64), valid within this process only; `values` are float64.
+    """
+
+    ids: Array
+    values: Array
+
+    @classmethod
+    def of(cls, scores: Mapping[str, float]) -> Scores:
+        """Build from scores by id."""
+        import numpy as np
+
+        ids = array(HASHES, map(hash, scores))
+        return cls(np.array(ids, np.int64), np.array(list(scores.values()), float))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def numbers(self) -> Iterator[float]:
+        """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
+        import numpy as np
+
+        latest: float | None = None
+        for value in np.sort(self.values).data:
+            if value != latest:
+                latest = value
+            yield latest
+
+    def paired(self, other: Scores) -> tuple[Array, Array]:
+        """Return both scores of every instance that has both, in the order of this one."""
+        import numpy as np
+
+        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
+        order = np.argsort(here)
+        return self.values[here[order]], other.values[there[order]]
+
+
+# Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
+# it, so it is shown beside them. It is read from the lines that count in results.jsonl. Hosts and reasons are untrusted
+# text, from web pages and servers: they are bounded here, and escaped where they are printed.
+
+TOOLS: Final = {"search": "searches", "visit": "visits"}
+"""Tools, and what they are asked for."""
+MOST: Final = 20
+"""Causes that are listed, the most frequent first."""
+MOST_PRINTED: Final = 3
+_TEXT_CHARS: Final = 80
+
+Cause = tuple[str, str, str]
+"""Tool, host, reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHealth:
+    """Queries and pages asked for, and failures by cause.
+
+    `lexical` counts pages that no model could read, so that passages were chosen by their words.
+    """
+
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """By tool."""
+    failed: Counter[Cause] = field(default_factory=Counter)
+    lexical: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[ToolHealth]) -> ToolHealth:
+        """Sum the tool health of several lines."""
+        asked, failed, lexical = dict.fromkeys(TOOLS, 0), Counter[Cause](), 0
+        for part in parts:
+            for tool, n in part.asked.items():
+                asked[tool] += n
+            failed.update(part.failed)
+            lexical += part.lexical
+        return cls(asked, failed, lexical)
+
+    def n_failed(self, tool: str) -> int:
+        return sum(n for (of, _, _), n in self.failed.items() if of == tool)
+
+    def share(self, tool: str) -> float | None:
+        """Share of requests that worked; None without requests."""
+        asked = self.asked.get(tool, 0)
+        return 1 - self.n_failed(tool) / asked if asked else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return `searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
+        shown = ranked(self.failed)[:MOST]
+        return {
+            **{
+                word: {
+                    "asked": self.asked.get(tool, 0),
+                    "failed": self.n_failed(tool),
+                    "worked": self.share(tool),
+                }
+                for tool, word in TOOLS.items()
+            },
+            "read_lexically": self.lexical,
+            "failures": [
+                {"tool": tool, "host": host, "reason": reason, "n": n} for (tool, host, reason), n in shown
+            ],
+            "other_failures": self.failed.total() - sum(n for _, n in shown),
+        }
+
+    def lines(self) -> list[str]:
+        """Return a line for each tool with failures: "visits worked: 87 % (http 404 at example.org 12, ...)"."""
+        lines = []
+        for tool, word in TOOLS.items():
+            share = self.share(tool)
+            if share is None or share == 1:
+                continue
+            causes = Counter({cause: n for cause, n in self.failed.items() if cause[0] == tool})
+            shown = ranked(causes)[:MOST_PRINTED]
+            parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in shown]
+            rest = causes.total() - sum(n for _, n in shown)
+            parts += [f"others {rest}"] if rest else []
+            lines.append(f"{word} worked: {_percent(share)} % ({', '.join(parts)})")
+        return lines
+
+
+def _percent(share: float) -> str:
+    """Format a share: never 100 if something failed, nor 0 if something worked."""
+    return f"{min(99.0, max(1.0, share * 100)) if share else 0:.0f}"
+
+
+def tool_health_of(line: Mapping[str, Any]) -> ToolHealth | None:
+    """Return the tool health of one results line; None without tools. Malformed counts and causes are ignored."""
+    search = line.get("search")
+    tools = search.get("tools") if isinstance(search, Mapping) else None
+    if not isinstance(tools, Mapping):
+        return None
+    counts = {
+        name: n
+        for name, word in (*TOOLS.items(), ("lexical", "lexical"))
+        if isinstance(n := tools.get(word), int) and n > 0
+    }
+    failures: Counter[Cause] = Counter()
+    failed = tools.get("failed")
+    for failure in failed if isinstance(failed, list) else ():
+        if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
+            tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
+            failures[tool, host, reason] += n
+    return ToolHealth(counts, failures, counts.pop("lexical", 0))
+
+
+def _bounded(value: object) -> str:
+    return " ".join(str(value or "").split())[:_TEXT_CHARS]
+
+
+_NO_SCORE: Final = float("nan")
+_READ: Final = ("judge", "answers", "restore_score_100", "error")
 _CODES: Final = {label: code for code, label in enumerate(LABELS)}
+
+
+class ResultColumns:
+    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
+
+    `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `unmarked`.
+    `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget.
+    """
+
+    def __init__(self, path: Path, mark: Mark, *, labels: bool = False) -> None:
+        import numpy as np
+
+        self.path = path
+        self.judge: str | None = None
+        """The first judge named by a line."""
+        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        marks, counts, codes = array("q"), array("q"), array("b")
+        tools: dict[int, ToolHealth] = {}  # by row; candidates have none
+        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
+        for offset, line in placed_results(path, _READ):
+            self.judge = self.judge or line.get("judge")
+            answers = line.get("answers") or ()
+            score = line.get("restore_score_100")
+            if failed(line):
+                failures.append(len(ids))
+                failed_at.append(offset)
+            if health := tool_health_of(line):
+                tools[len(ids)] = health
+            ids.append(hash(line["id"]))
+            if mark is not unmarked:
+                marks.append(mark(line))
+            if labels:
+                before = len(codes)
+                codes.extend(_codes_of(line, path))
+                counts.append(len(codes) - before)
+            scores.append(_NO_SCORE if score is None else score)
+            asked.append(len(answers))
+            unknown.append(answers.count(UNKNOWN))
+        rows = latest_rows(ids)
+        # With an empty list, which is one of floats, `isin` would copy and sort all rows.
+        counted = np.isin(np.fromiter(tools, np.int64), rows)
+        self.tools = ToolHealth.total(compress(tools.values(), counted))
+        self.failed: Array = np.isin(rows, _array(failures))
+        counting = np.isin(_array(failures), rows)
+        self.failures: Array = _array(failed_at)[counting]
+        """Offsets of the failures that count, in the order of the file."""
+        self._failed_ids = _array(ids)[_array(failures)[counting].astype(int)]
+        self._codes = _array(codes)
+        starts = np.cumsum(_array(counts)) - _array(counts)
+        self.ids, self.scores, self.asked, self.unknown, self._marks, self._counts, self._starts = (
+            column if len(rows) == len(ids) or not len(column) else column[rows]
+            for column in (*(_array(one) for one in (ids, scores, asked, unknown, marks, counts)), starts)
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_failed(self) -> int:
+        return int(self.failed.sum())
+
+    def failures_in(self, rows: Array) -> Array:
+        """Return the offsets of the failures in those rows (a mask), in the order of the file."""
+        import numpy as np
+
+        found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
+        return found
+
+    def matched(self, other: ResultColumns) -> tuple[Array, Array]:
+        """Return the rows of both that are about the same answer, as far as they say so."""
+        import numpy as np
+
+        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
+        if len(self._marks) and len(other._marks):
+            own, theirs = self._marks[here], other._marks[there]
+            same = (own == theirs) | (own == 0) | (theirs == 0)
+            here, there = here[same], there[same]
+        return here, there
+
+    def compared(self, other: ResultColumns) -> JudgePair:
+        """Compare the labels and scores of two judges' verdicts on the same answers and nuggets."""
+        here, there = self.matched(other)
+        same = (self._counts[here] == other._counts[there]) & (self._counts[here] > 0)
+        here, there = here[same], there[same]
+        pairs = label_pairs(self._labels_of(here).astype(int) * len(LABELS) + other._labels_of(there))
+        return JudgePair(self.judge or "", other.judge or "", pairs, self.scores[here], other.scores[there])
+
+    def _labels_of(self, rows: Array) -> Array:
+        """Return the labels of these rows, concatenated."""
+        import numpy as np
+
+        counts = self._counts[rows]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        found: Array = self._codes[np.repeat(self._starts[rows], counts) + within]
+        return found
+
+    @property
+    def unknown_rate(self) -> float | None:
+        """Fraction of the User Answerer's answers that are `unknown`; None without questions."""
+        answers = self.asked[~self.failed].sum(dtype=int)
+        return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
+
+    @property
+    def all_unknown_rate(self) -> float | None:
+        """Fraction of the instances with questions whose answers are all `unknown`; None without questions."""
+        replied = ~self.failed & (self.asked > 0)
+        return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
+
+    def scores_of(self, rows: Array | bool = True) -> Scores:
+        """Return the scores in those rows (a mask; all by default) that have one."""
+        scored: Array = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
+        if scored.all():
+            return Scores(self.ids, self.scores)
+        return Scores(self.ids[scored], self.scores[scored])
+
+
+def _codes_of(line: Line, path: Path) -> list[int]:
+    """Return a verdict's labels as indexes of LABELS; [] for a failure."""
+    if failed(line):
+        return []
+    try:
+        return [_CODES[nugget["coverage"]] for nugget in line.get("nuggets") or ()]
+    except (KeyError, TypeError):
+        deque(checked_results(path), maxlen=0)  # raises an InputError that names the line
+        raise
+
+
+def _array(column: array[Any]) -> Array:
+    """View the column as a numpy array, without a copy."""
+    import numpy as np
+
+    return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
+
+
+Counted = TypeVar("Counted", str, tuple[str, str], tuple[str, str, str])
+
+
+def ranked(counts: Mapping[Counted, int]) -> list[tuple[Counted, int]]:
+    """Sort counts: the largest first, equal ones by name."""
+    return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
+
+
+# Agreement of the lexical judge with every other judge of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,75 +385,6 @@ def agreement_sentence(found: Agreement) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def judge_pairs(files: Sequence[tuple[str, Path]], other: str) -> Iterator[JudgePair]:
-    """Pair each judge's file with that of the judge `other`; nothing if that has none. `files` are (judge, path).
-
-    Raises InputError for a malformed line.
-    """
-    others = [path for judge, path in files if judge == other]
-    if not others or len(files) == 1:
-        return
-    theirs = _Labels(others[0])
-    for judge, path in files:
-        if judge != other:
-            yield _compared(judge, _Labels(path), other, theirs)
-
-
-class _Labels:
-    """A judge's labels and scores in columns: 33 bytes per answer and one per nugget."""
-
-    def __init__(self, path: Path) -> None:
-        import numpy as np
-
-        ids, scores, counts, marks, labels = array(HASHES), array("d"), array("q"), array("q"), array("b")
-        mark = unmarked if path.name == RESULTS else judged_mark  # a run's answers never change
-        for line in read_jsonl(path):
-            if not isinstance(id := line.get("id"), str):
-                continue
-            nuggets = () if failed(line) else line.get("nuggets") or ()
-            ids.append(hash(id))
-            scores.append(line.get("restore_score_100") or 0.0)
-            marks.append(mark(line))
-            try:
-                counts.append(len(nuggets))
-                labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
-            except (KeyError, TypeError):
-                deque(checked_results(path), maxlen=0)  # raises an InputError that names the line
-                raise
-        rows = latest_rows(ids)
-        self.labels = np.frombuffer(labels, np.int8) if labels else np.empty(0, np.int8)
-        given = ids, scores, counts, marks
-        columns = [np.frombuffer(column, column.typecode) for column in given] if ids else []
-        kinds = int, float, int, int
-        self.ids, self.scores, self.counts, self.marks = columns or [np.empty(0, kind) for kind in kinds]
-        starts = np.cumsum(self.counts) - self.counts
-        rows = rows[self.counts[rows] > 0]
-        self.ids, self.scores, self.counts = self.ids[rows], self.scores[rows], self.counts[rows]
-        self.starts, self.marks = starts[rows], self.marks[rows]
-
-    def of(self, rows: Array) -> Array:
-        """Return the labels of these answers, concatenated."""
-        import numpy as np
-
-        counts = self.counts[rows]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: Array = self.labels[np.repeat(self.starts[rows], counts) + within]
-        return found
-
-
-def _compared(judge: str, own: _Labels, other: str, theirs: _Labels) -> JudgePair:
-    import numpy as np
-
-    _, here, there = np.intersect1d(own.ids, theirs.ids, assume_unique=True, return_indices=True)
-    same = own.counts[here] == theirs.counts[there]  # else about other nuggets
-    marks, other_marks = own.marks[here], theirs.marks[there]
-    same &= (marks == other_marks) | (marks == 0) | (other_marks == 0)  # else about another answer
-    here, there = here[same], there[same]
-    codes = own.of(here).astype(int) * len(LABELS) + theirs.of(there)
-    pairs = label_pairs(codes)
-    return JudgePair(judge, other, pairs, own.scores[here], theirs.scores[there])
 
 
 # Summary of a run. The statistics are the scorer's own, so the scorer alone gives the same over the same file. Files are
@@ -257,14 +486,26 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
     if manifest is None:
         raise InputError(directory, "not a run directory: run.json not found")
     results = results_of(directory)
-    compared = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
-    lines = ResultColumns(directory / results, judged_mark if compared else unmarked)
-    judges = tuple(_judges(directory, lines, max(int(manifest.get("n_expected", 0)), lines.n)))
+    files = sorted((directory / JUDGMENTS).glob("*.jsonl"))
+    judges = [*(manifest.get("identity", {}).get("judges") or ())[:1], *(path.stem for path in files)]
+    labels = len(judges) > 1 and LEXICAL in judges
+    candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
+    lines = ResultColumns(directory / results, judged_mark if candidates else unmarked, labels=labels)
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
+    scored, labelled = list[JudgeScores](), list[ResultColumns]()
+    if lines.judge:
+        scored.append(_scores(lines.judge, lines.scores_of(), lines.n_failed, n_expected))
+        labelled.append(lines)
+    for path in files:
+        verdicts = ResultColumns(path, judged_mark, labels=labels)
+        verdicts.judge = verdicts.judge or path.stem
+        scored.append(_further_scores(verdicts, lines, n_expected))
+        labelled += [verdicts] if labels else []
+    lexical = [one for one in labelled if labels and one.judge == LEXICAL]
     return RunSummary(
         directory=directory,
         manifest=manifest,
-        judges=tuple(scores for scores, _ in judges),
+        judges=tuple(scored),
         failures=_FailureLines(lines.path, lines.failures),
         spent=_spent(directory, manifest, spent),
         n_expected=n_expected,
@@ -272,9 +513,27 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
-        judge_pairs=tuple(judge_pairs([(scores.judge, path) for scores, path in judges], LEXICAL)),
+        judge_pairs=tuple(
+            one.compared(other) for other in lexical[:1] for one in labelled if one.judge != LEXICAL
+        ),
         tools=lines.tools,
     )
+
+
+def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: int) -> JudgeScores:
+    """Return a further judge's scores of a run's answers.
+
+    After a crash a verdict may be about an answer that was not recorded, or has changed: it does not count.
+    """
+    import numpy as np
+
+    counts = np.zeros(verdicts.n, bool)
+    counts[verdicts.matched(lines)[0]] = True
+    # A failed instance has nothing to judge, unless only the scoring judge failed.
+    unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
+    n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
+    scores = _scores(verdicts.judge or "", verdicts.scores_of(counts), n_failed, n_expected)
+    return replace(scores, failures=_FailureLines(verdicts.path, verdicts.failures_in(counts)))
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
@@ -287,7 +546,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
         "judges": {scores.judge: asdict(scores.summary) for scores in summary.judges},
-        "agreement": [one.agreement().as_json() for one in summary.judge_pairs],
+        "agreement": [asdict(one.agreement()) for one in summary.judge_pairs],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,
@@ -323,24 +582,6 @@ class _FailureLines(Sequence[Line]):
         if isinstance(i, slice):
             return _FailureLines(self._path, self._offsets[i])
         return record_at(self._path, int(self._offsets[i]))
-
-
-def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[tuple[JudgeScores, Path]]:
-    """Yield each judge's scores with the file of its verdicts."""
-    import numpy as np
-
-    if lines.judge:
-        everything = np.ones(lines.n, bool)
-        yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected), lines.path
-    for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        verdicts = ResultColumns(path, judged_mark)
-        # After a crash a verdict may be about an answer that was not recorded, or has changed: it does not count.
-        counts = verdicts.answered_in(lines)
-        # A failed instance has nothing to judge, unless only the scoring judge failed.
-        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
-        n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
-        scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
-        yield replace(scores, failures=_FailureLines(path, verdicts.failures_in(counts))), path
 
 
 def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:

@@ -1,17 +1,17 @@
-"""The catalogue of search engines and page readers: names a user may ask for, and how each is opened.
+"""The catalogue of search engines and page readers: names a user may ask for, and how each is reached.
 
 Facts live in web.toml; `[search.NAME]` and `[visit.NAME]` tables in a user's cts.toml add to them or replace them
-field by field. The rest of the program sees an `EngineSpec` or `ReaderSpec`. Tables are validated once, here:
-whatever is not understood is an `InputError` that names file, line and field.
+field by field. Tables are validated once, here: whatever is not understood is an InputError that names file, line and
+field. The rest of the program sees an `EngineSpec` or `ReaderSpec`, which holds no key.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,21 +31,102 @@ from cts_async.config import (
 )
 from cts_async.errors import UsageError
 from cts_async.search.backends.addresses import AllowList
-from cts_async.search.backends.base import (
-    EngineKind,
-    EngineSpec,
-    HttpCall,
-    Method,
-    PageReader,
-    ReaderKind,
-    ReaderSpec,
-    SearchEngine,
-)
-
-if TYPE_CHECKING:
-    import aiohttp
 
 SHIPPED: Final = Path(__file__).with_name("web.toml")
+
+EngineKind = Literal["serper", "http", "corpus"]
+ReaderKind = Literal["jina", "direct", "http", "corpus"]
+Method = Literal["GET", "POST"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSpec:
+    """What engines and readers have in common. Entries with the same `account` share its limits.
+
+    `{query}`, `{limit}`, `{url}` and `{key}` in `url`, in header values and in the body's strings are replaced by
+    their values; in the url they are percent-encoded.
+    """
+
+    name: str
+    url: str
+    account: str
+    key_env: str | None = None
+    max_concurrency: int = 8
+    timeout_s: float = 20.0
+    """Covers one whole answer; for `direct`, one attempt with all its redirects."""
+    requests_per_min: float | None = None
+    method: Method = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    body: Mapping[str, Any] | None = field(default=None, hash=False)
+    """Sent as JSON. A string that is `{limit}` and nothing else becomes a number."""
+    key_header: str = ""
+    """The header that carries the key in `key_format`; "" if `{key}` stands elsewhere or none is needed."""
+    key_format: str = "Bearer {key}"
+    path: Path | None = None
+    """corpus: the documents; None for those of the run (`--corpus`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSpec(ServiceSpec):
+    """A search engine."""
+
+    kind: EngineKind = "http"
+    engine: str = ""
+    """The engine's proper name as the agent reads it, such as "Google"."""
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """serper: further fields of the request, such as `gl` (country) and `hl` (language)."""
+    zh_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """serper: the same for a query in Chinese, over `params`."""
+    results: str = "results"
+    """Dotted path from the answer to its list of results ("webPages.value"); "" if the answer is the list."""
+    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Dotted path within a result to each of title, url, snippet, date and source."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the results, as JSON values. A step's key depends on it; limits are not part of it."""
+        if self.kind == "serper":
+            return {"kind": "serper", "url": self.url, "params": {**self.params}, "zh": {**self.zh_params}}
+        if self.kind == "corpus":
+            return {"kind": "corpus"}
+        asked = {"kind": "http", "url": self.url, "body": self.body, "headers": {**self.headers}}
+        return {**asked, "results": self.results, "fields": {**self.fields}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderSpec(ServiceSpec):
+    """A page reader."""
+
+    kind: ReaderKind = "http"
+    max_bytes: int = 5_000_000
+    """Limit of an answer, both as received and after decompression; a larger one is refused."""
+    max_chars: int = 100_000
+    """Limit of a page's text; a longer one is cut, with a note."""
+    text: str = ""
+    """http: dotted path from the answer to the page's text; "" if the answer is the text."""
+    title: str = ""
+    """http: dotted path to its title; "" if there is none."""
+    max_redirects: int = 5
+    allow: tuple[str, ...] = ()
+    """Hosts and networks of pages that may be private, and at any port ("wiki.lan", "10.1.0.0/16")."""
+    user_agent: str = ""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the text, as JSON values. A step's key depends on it; limits are not part of it."""
+        if self.kind == "corpus":
+            return {"kind": "corpus"}
+        read = {"kind": self.kind, "url": self.url, "max_bytes": self.max_bytes, "max_chars": self.max_chars}
+        if self.kind != "http":
+            return read
+        return {
+            **read,
+            "body": self.body,
+            "headers": {**self.headers},
+            "text": self.text,
+            "title": self.title,
+        }
+
 
 _Spec = TypeVar("_Spec", EngineSpec, ReaderSpec)
 
@@ -75,6 +156,12 @@ class SearchCatalogue:
         return tuple(dict.fromkeys(missing))
 
 
+def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
+    if name not in specs:
+        raise UsageError(f"unknown {what} {name!r}{suggestion(name, specs)}")
+    return specs[name]
+
+
 def load_search(user_file: Path | None = None) -> SearchCatalogue:
     """Read the shipped catalogue, and the `[search.NAME]` and `[visit.NAME]` tables of `user_file` on top of it."""
     shipped = read_tables(SHIPPED)
@@ -91,64 +178,6 @@ def load_search(user_file: Path | None = None) -> SearchCatalogue:
     return SearchCatalogue(specs("search", _engine_spec), specs("visit", _reader_spec))
 
 
-# --- Opening. Backends are imported when they are used: aiohttp, bm25s and jieba are slow to import.
-
-
-def open_engine(spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> SearchEngine:
-    """Open the search engine of `spec`, which sends its requests through `session`, owned by the caller.
-
-    UsageError if its key or the documents of its corpus are missing.
-    """
-    if spec.kind == "corpus":
-        from cts_async.search.backends.corpus import CorpusBackend
-
-        return CorpusBackend(_documents(spec))
-    from cts_async.search.backends.services import HttpEngine, Serper
-
-    backend = Serper if spec.kind == "serper" else HttpEngine
-    return backend(spec, _key(spec, environ), session)
-
-
-def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
-    """Open the page reader of `spec`; as `open_engine`. `direct` makes its own sessions."""
-    if spec.kind == "corpus":
-        from cts_async.search.backends.corpus import CorpusBackend
-
-        return CorpusBackend(_documents(spec))
-    if spec.kind == "direct":
-        from cts_async.search.backends.fetch import DirectReader
-
-        return DirectReader(spec)
-    from cts_async.search.backends.services import HttpReader, JinaReader
-
-    backend = JinaReader if spec.kind == "jina" else HttpReader
-    return backend(spec, _key(spec, environ), session)
-
-
-def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
-    if name not in specs:
-        raise UsageError(f"unknown {what} {name!r}{suggestion(name, specs)}")
-    return specs[name]
-
-
-def _key(spec: EngineSpec | ReaderSpec, environ: Mapping[str, str]) -> str:
-    """Return the key of `spec`, "" if it needs none."""
-    key = environment_override(spec.key_env, environ)
-    if spec.key_env and not key:
-        raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
-    if not key.isprintable() or not key.isascii():
-        raise UsageError(
-            f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
-        )
-    return key
-
-
-def _documents(spec: EngineSpec | ReaderSpec) -> Path:
-    if spec.path is None:
-        raise UsageError(f"{spec.name} has no documents: name a file with --corpus, or as path in cts.toml")
-    return spec.path
-
-
 # --- Validation of the tables
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -157,10 +186,12 @@ _Text = Annotated[str, Field(min_length=1)]
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
-class _Row(BaseModel):
-    """The fields that `[search.NAME]` and `[visit.NAME]` have in common."""
-
+class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class _Row(_Table):
+    """The fields that `[search.NAME]` and `[visit.NAME]` have in common."""
 
     url: str = ""
     key_env: Annotated[str, Field(pattern=rf"^(?:{VARIABLE_PATTERN})?$")] = ""
@@ -176,10 +207,8 @@ class _Row(BaseModel):
     path: str = ""
 
 
-class _Fields(BaseModel):
+class _Fields(_Table):
     """The path to each part within a result; a path that leads nowhere gives an empty text."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
     title: str = "title"
     url: _Text = "url"
@@ -208,44 +237,55 @@ class _ReaderRow(_Row):
     user_agent: str = ""
 
 
-_ENGINE_FIELDS: Final = (*_EngineRow.model_fields.keys() - {"fields_"}, "fields")
 _AnyRow = TypeVar("_AnyRow", _EngineRow, _ReaderRow)
+
+_SERPER: Final[dict[str, Any]] = {
+    "method": "POST",
+    "body": {"q": "{query}", "num": "{limit}"},
+    "key_header": "X-API-KEY",
+    "key_format": "{key}",
+    "results": "organic",
+    "fields": {
+        "title": "title",
+        "url": "link",
+        "snippet": "snippet",
+        "date": "date",
+        "source": "source",
+    },
+}
+"""Google's results through Serper; of the answer the `organic` results are used, as in WebDancer."""
 
 
 def _engine_spec(name: str, row: Mapping[str, Any], path: Path) -> EngineSpec:
     """Validate `[search.NAME]` of the file `path`."""
     table = f"search.{name}"
-    valid = _valid(_EngineRow, table, name, row, path, _ENGINE_FIELDS)
+    valid = _valid(_EngineRow, table, name, row, path)
     if valid.kind == "http":
         _check_placeholders(valid, "query", table, path, ("query", "limit", "key"))
-    own = valid.model_dump(include={"kind", "engine", "params", "zh_params", "results"})
-    return EngineSpec(**_common(valid, name, path), **own, fields=valid.fields_.model_dump())
+    values = _values(valid, name, path)
+    return EngineSpec(**(values | _SERPER if valid.kind == "serper" else values))
 
 
 def _reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
     """Validate `[visit.NAME]` of the file `path`."""
     table = f"visit.{name}"
-    valid = _valid(_ReaderRow, table, name, row, path, _ReaderRow.model_fields)
+    valid = _valid(_ReaderRow, table, name, row, path)
     if valid.kind == "http":
         _check_placeholders(valid, "url", table, path, ("url", "key"))
     try:
         AllowList.parse(valid.allow)
     except ValueError as error:
         raise field_error(path, table, "allow", str(error)) from None
-    names = {"kind", "max_bytes", "max_chars", "text", "title", "max_redirects", "user_agent"}
-    return ReaderSpec(
-        **_common(valid, name, path), **valid.model_dump(include=names), allow=tuple(valid.allow)
-    )
+    return ReaderSpec(**_values(valid, name, path) | {"allow": tuple(valid.allow)})
 
 
-def _valid(
-    model: type[_AnyRow], table: str, name: str, row: Mapping[str, Any], path: Path, known: Iterable[str]
-) -> _AnyRow:
+def _valid(model: type[_AnyRow], table: str, name: str, row: Mapping[str, Any], path: Path) -> _AnyRow:
     check_table_name(name, "such a", path)
     check_values(table, row, path, key_place=True)
     try:
         valid = model.model_validate(row)
     except ValidationError as error:
+        known = [field.alias or name for name, field in model.model_fields.items()]
         raise row_error(path, table, error.errors(include_input=False)[0], known) from None
     if "{key}" not in valid.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
@@ -266,25 +306,16 @@ def _check_placeholders(valid: _Row, needed: str, table: str, path: Path, known:
         raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
 
 
-def _common(valid: _Row, name: str, path: Path) -> dict[str, Any]:
-    """Return the arguments that both kinds of spec have in common."""
+def _values(valid: _Row, name: str, path: Path) -> dict[str, Any]:
+    """Return the fields of a spec; what a table leaves out follows from its other fields."""
     host = urlsplit(_PLACEHOLDER.sub("x", valid.url)).netloc
     key_elsewhere = "{key}" in f"{valid.url}{valid.body}{valid.headers}"
-    call = HttpCall(
-        method=valid.method or ("GET" if valid.body is None else "POST"),
-        headers=valid.headers,
-        body=valid.body,
-        key_header="" if key_elsewhere or not valid.key_env else valid.key_header,
-        key_format=valid.key_format,
-    )
     return {
+        **valid.model_dump(by_alias=True),
         "name": name,
-        "url": valid.url,
         "key_env": valid.key_env or None,
         "account": valid.account or valid.key_env or host or name,
-        "requests_per_min": valid.requests_per_min,
-        "max_concurrency": valid.max_concurrency,
-        "timeout_s": valid.timeout_s,
-        "call": call,
+        "method": valid.method or ("GET" if valid.body is None else "POST"),
+        "key_header": "" if key_elsewhere or not valid.key_env else valid.key_header,
         "path": path.parent / valid.path if valid.path else None,
     }

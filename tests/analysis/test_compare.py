@@ -1,102 +1,88 @@
-"""Leaderboards, paired tests and extreme instances of made runs."""
+"""Leaderboards, paired tests, agreement of judges and extreme instances, against tables worked by hand."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_runs import SCORING, Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.compare import Extreme, Pair, compare_pairs, extremes, leaderboard
+from cts_async.analysis.compare import (
+    Extreme,
+    Pair,
+    Weights,
+    agreement_of,
+    cohen_kappa,
+    compare_pairs,
+    extremes,
+    kendall_tau,
+    krippendorff_alpha,
+    leaderboard,
+    robustness,
+)
 from cts_async.analysis.runs import read_run
+from cts_async.records import COVERAGES
+
+LABELS = st.lists(st.sampled_from(COVERAGES), min_size=1, max_size=30)
 
 
-def board_of(folder: Path, **scores: list[float | None]) -> Board:
-    made = []
+def scored(folder: Path, **scores: Sequence[float | None]) -> Board:
+    """Systems (`gpt_k1` is gpt-k1) with their scores of a, b, c, ...; None is a failure."""
+    runs = []
     for label, values in scores.items():
         rows = [
-            Row(f"q{i}", error="search") if score is None else Row(f"q{i}", score=score)
-            for i, score in enumerate(values)
+            Row(f"q{i:02}", error="search") if value is None else Row(f"q{i:02}", score=value)
+            for i, value in enumerate(values)
         ]
-        made.append(made_run(folder, label=label.replace("_", "-"), rows=rows, n_expected=4))
-    return make_board(read_run(path) for path in made)
+        runs.append(read_run(made_run(folder, label=label.replace("_", "-"), rows=rows)))
+    return make_board(runs)
 
 
 def test_leaderboard_matches_hand_calculation(tmp_path: Path) -> None:
-    board = board_of(tmp_path, orig=[0.0, 10.0, 20.0, 30.0], gpt_k1=[5.0, 15.0, 25.0, 35.0])
+    board = scored(tmp_path, orig=[0.0, 10.0, 20.0, 30.0], gpt_k1=[5.0, 15.0, 25.0, 35.0])
     orig, gpt = leaderboard(board, "ernie", "orig")
     assert (orig.system, orig.scores.mean, orig.delta) == ("orig", 15.0, None)
     # 0 10 20 30: p50 lies between 10 and 20, p90 at 2.7 places: 20 + 0.7 * 10
     assert (orig.scores.p50, orig.scores.p90, orig.scores.min, orig.scores.max) == (15.0, 27.0, 0.0, 30.0)
     assert gpt.delta is not None
     assert (gpt.k, gpt.scores.mean, gpt.delta.mean, gpt.delta.low, gpt.delta.high) == (1, 20.0, 5.0, 5.0, 5.0)
-    assert not gpt.partly_paired
+    assert [one.delta for one in leaderboard(board, "ernie", "")] == [None, None]
 
 
 def test_differences_are_over_common_instances(tmp_path: Path) -> None:
-    board = board_of(tmp_path, orig=[0.0, None, 20.0, 30.0], gpt_k1=[10.0, 90.0, 30.0])
-    _, gpt = leaderboard(board, "ernie", "orig")
-    assert (gpt.scores.n_scored, gpt.scores.n_failed, gpt.scores.n_expected) == (3, 0, 4)
+    board = scored(tmp_path, orig=[0.0, None, 20.0, 30.0], gpt_k1=[10.0, 90.0, 30.0], kimi_k1=[None])
+    _, gpt = leaderboard(board, "ernie", "orig")  # a system without scores has no row
+    assert (gpt.scores.n_scored, gpt.scores.n_failed, gpt.scores.n_expected) == (3, 0, 3)
     assert gpt.scores.mean == pytest.approx(130 / 3)
     assert gpt.delta is not None
     assert (gpt.delta.n, gpt.delta.mean) == (2, 10.0)
-    assert gpt.partly_paired
 
 
 def test_leaderboard_orders_references_budgets_and_means(tmp_path: Path) -> None:
-    board = board_of(tmp_path, orig=[9.0], b_k1=[1.0], a_k1=[2.0], c_k1=[3.0], a_k2=[8.0])
-    assert [one.system for one in leaderboard(board, "ernie", "orig")] == [
-        "orig",
-        "c-k1",
-        "a-k1",
-        "b-k1",
-        "a-k2",
-    ]
+    board = scored(tmp_path, orig=[9.0], b_k1=[1.0], a_k1=[2.0], c_k1=[3.0], a_k2=[8.0])
+    found = [one.system for one in leaderboard(board, "ernie", "orig")]
+    assert found == ["orig", "c-k1", "a-k1", "b-k1", "a-k2"]
     assert leaderboard(board, "ernie", "a-k2")[0].system == "a-k2"
-
-
-def test_system_without_scores_has_no_row(tmp_path: Path) -> None:
-    board = board_of(tmp_path, orig=[9.0], gpt_k1=[None])
-    assert [one.system for one in leaderboard(board, "ernie", "orig")] == ["orig"]
-
-
-def test_leaderboard_does_not_depend_on_finishing_order(tmp_path: Path) -> None:
-    values = [float(7 * i % 31) for i in range(40)]
-    rows = [Row(f"q{i}", score=score) for i, score in enumerate(values)]
-    orig = made_run(tmp_path, label="orig", rows=[Row(f"q{i}", score=1.0) for i in range(40)])
-    one = made_run(tmp_path / "one", label="gpt-k1", rows=rows)
-    two = made_run(tmp_path / "two", label="gpt-k1", rows=rows[::-1])
-    found = [leaderboard(make_board(read_run(p) for p in (orig, gpt)), "ernie", "orig") for gpt in (one, two)]
-    assert found[0] == found[1]
-
-
-def test_no_differences_without_a_baseline(tmp_path: Path) -> None:
-    made = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50), Row("b", score=70)])
-    (standing,) = leaderboard(make_board([read_run(made)]), "ernie", "")
-    assert (standing.scores.mean, standing.delta) == (60, None)
 
 
 def test_common_means_and_failures_as_0_match_hand_calculation(tmp_path: Path) -> None:
     """a lacks the hardest instance: 50 before 45 by own means, 50 after 60 where both have a score, 37.5 with a 0."""
-    board = board_of(tmp_path, a_k1=[50.0, 50.0, 50.0, None], b_k1=[60.0, 60.0, 60.0, 0.0])
+    board = scored(tmp_path, a_k1=[50.0, 50.0, 50.0, None], b_k1=[60.0, 60.0, 60.0, 0.0])
     a, b = leaderboard(board, "ernie", "")
-    assert (a.system, a.scores.mean, a.common_mean, a.scores.mean_failed_as_0) == (
-        "a-k1",
-        50.0,
-        60.0 - 10,
-        37.5,
-    )
+    assert (a.system, a.scores.mean, a.common_mean, a.scores.mean_failed_as_0) == ("a-k1", 50.0, 50.0, 37.5)
     assert (b.system, b.scores.mean, b.common_mean, b.scores.mean_failed_as_0) == ("b-k1", 45.0, 60.0, 45.0)
     assert (a.n_common, b.n_common) == (3, 3)
 
 
-def scored_board(folder: Path, **scores: list[float]) -> Board:
-    made = []
-    for label, values in scores.items():
-        rows = [Row(f"q{i}", score=score) for i, score in enumerate(values)]
-        made.append(made_run(folder, label=label.replace("_", "-"), rows=rows))
-    return make_board(read_run(path) for path in made)
+# Paired tests
 
 
 def by_name(pairs: tuple[Pair, ...]) -> dict[tuple[str, str], Pair]:
@@ -105,20 +91,22 @@ def by_name(pairs: tuple[Pair, ...]) -> dict[tuple[str, str], Pair]:
 
 def test_tests_of_all_pairs_match_hand_calculation(tmp_path: Path) -> None:
     """Differences: a - orig 1 2 3, b - orig 4 4 4, b - a 3 2 1: each has p = 2/8, times 3 by Holm."""
-    board = scored_board(tmp_path, orig=[0, 0, 0], a_k1=[1, 2, 3], b_k1=[4, 4, 4])
+    board = scored(tmp_path, orig=[0, 0, 0], a_k1=[1, 2, 3], b_k1=[4, 4, 4])
     pairs = by_name(compare_pairs(board, "ernie"))
-    assert set(pairs) == {("a-k1", "orig"), ("b-k1", "orig"), ("b-k1", "a-k1")}
+    assert set(pairs) == {("a-k1", "orig"), ("b-k1", "orig"), ("b-k1", "a-k1")}  # the better one first
     for pair in pairs.values():
         assert (pair.n, pair.p, pair.exact, pair.p_holm) == (3, 0.25, True, 0.75)
-    assert (pairs["a-k1", "orig"].difference, pairs["a-k1", "orig"].sd) == (2.0, 1.0)
-    for pair in pairs.values():
         assert (pair.p_floor, pair.detectable, pair.detectable_holm) == (0.25, None, None)  # no p below 2/8
+    assert (pairs["a-k1", "orig"].difference, pairs["a-k1", "orig"].sd) == (2.0, 1.0)
+    against = by_name(compare_pairs(board, "ernie", "a-k1"))
+    assert set(against) == {("orig", "a-k1"), ("b-k1", "a-k1")}  # the baseline second
+    assert (against["orig", "a-k1"].difference, against["orig", "a-k1"].p_holm) == (-2.0, 0.5)
 
 
 def test_detectable_difference_of_eight_instances_matches_hand_calculation(tmp_path: Path) -> None:
     """Differences 1 to 8 have the mean 4.5 and the variance 6. 2 / 2^8 reaches .05, and .05 / 3 as well."""
     gains = [float(i) for i in range(1, 9)]
-    board = scored_board(tmp_path, orig=[0.0] * 8, a_k1=gains, b_k1=[20.0] * 8)
+    board = scored(tmp_path, orig=[0.0] * 8, a_k1=gains, b_k1=[20.0] * 8)
     pair = by_name(compare_pairs(board, "ernie"))["a-k1", "orig"]
     assert (pair.difference, pair.sd) == (4.5, pytest.approx(6**0.5))
     # (1.959964 + 0.841621) * sqrt(6 / 8), and z(1 - .05/6) = 2.39398 in its place for 3 tests
@@ -131,7 +119,7 @@ def test_detectable_difference_of_eight_instances_matches_hand_calculation(tmp_p
 def test_large_family_can_be_significant_after_holm(tmp_path: Path) -> None:
     """33 systems make 528 pairs; with 10,000 flips the smallest p would be 528 / 10,001 = .053 after correction."""
     scores = {f"s{i:02d}_k1": [float(i == 32)] * 21 for i in range(33)}
-    pairs = compare_pairs(scored_board(tmp_path, **scores), "ernie")
+    pairs = compare_pairs(scored(tmp_path, **scores), "ernie")
     assert len(pairs) == 528
     best = [pair for pair in pairs if pair.system == "s32-k1"]
     assert len(best) == 32
@@ -139,75 +127,278 @@ def test_large_family_can_be_significant_after_holm(tmp_path: Path) -> None:
     assert all(pair.p_holm <= 528 * 5 / 211_201 for pair in best)  # 2 / 2^21 of all flips are as large
 
 
-def test_baseline_makes_a_smaller_family_and_comes_second(tmp_path: Path) -> None:
-    board = scored_board(tmp_path, orig=[5, 5, 5], a_k1=[4, 3, 2], b_k1=[9, 9, 9])
-    pairs = by_name(compare_pairs(board, "ernie", "orig"))
-    assert set(pairs) == {("a-k1", "orig"), ("b-k1", "orig")}
-    assert pairs["a-k1", "orig"].difference == -2.0
-    assert pairs["a-k1", "orig"].p_holm == 0.5
+def test_pairs_without_differences_or_instances_have_no_power(tmp_path: Path) -> None:
+    (single,) = compare_pairs(scored(tmp_path / "single", orig=[5], a_k1=[9]), "ernie")
+    assert (single.n, single.difference, single.p, single.sd, single.n_needed) == (1, 4.0, 1.0, None, None)
+    (equal,) = compare_pairs(scored(tmp_path / "equal", a_k1=[1, 2], b_k1=[1, 2]), "ernie")
+    assert (equal.p, equal.difference, equal.n_needed) == (1.0, 0.0, None)
+    assert compare_pairs(scored(tmp_path / "apart", a_k1=[1, None], b_k1=[None, 1]), "ernie") == ()
 
 
-def test_single_instance_has_no_spread_and_no_power(tmp_path: Path) -> None:
-    (pair,) = compare_pairs(scored_board(tmp_path, orig=[5], a_k1=[9]), "ernie")
-    assert (pair.n, pair.difference, pair.p) == (1, 4.0, 1.0)
-    assert (pair.sd, pair.detectable, pair.detectable_holm, pair.n_needed) == (None, None, None, None)
+# Extreme instances
 
 
-def test_better_system_of_a_pair_comes_first(tmp_path: Path) -> None:
-    (pair,) = compare_pairs(scored_board(tmp_path, a_k1=[1, 2, 3], b_k1=[2, 3, 4]), "ernie")
-    assert (pair.system, pair.other, pair.difference) == ("b-k1", "a-k1", 1.0)
+@pytest.mark.parametrize(
+    ("orig", "gpt", "most", "expected"),
+    [
+        (
+            [50, 50, 50, 50],
+            [10, 60, 50, 90],
+            1,
+            [
+                Extreme("q00", 10.0, -40.0, ("greatest loss", "lowest score")),
+                Extreme("q03", 90.0, 40.0, ("greatest gain", "highest score")),
+            ],
+        ),
+        (  # a failed instance is no extreme, and one without a baseline has no gain
+            [None, 50, 50],
+            [10, None, 60],
+            5,
+            [
+                Extreme("q02", 60.0, 10.0, ("greatest gain", "highest score")),
+                Extreme("q00", 10.0, None, ("lowest score",)),
+            ],
+        ),
+    ],
+)
+def test_extremes_list_each_instance_once_with_reasons(
+    tmp_path: Path,
+    orig: list[float | None],
+    gpt: list[float | None],
+    most: int,
+    expected: list[Extreme],
+) -> None:
+    board = scored(tmp_path, orig=orig, gpt_k1=gpt)
+    assert extremes(board, SCORING, "gpt-k1", "orig", most) == tuple(expected)
 
 
-def test_pairs_without_common_instances_are_left_out(tmp_path: Path) -> None:
-    one = made_run(tmp_path, label="a-k1", rows=[Row("q1", score=1.0)])
-    two = made_run(tmp_path, label="b-k1", rows=[Row("q2", score=1.0)])
-    assert compare_pairs(make_board(map(read_run, (one, two))), "ernie") == ()
-
-
-def test_equal_systems_have_p_one(tmp_path: Path) -> None:
-    (pair,) = compare_pairs(scored_board(tmp_path, a_k1=[1, 2], b_k1=[1, 2]), "ernie")
-    assert (pair.p, pair.difference, pair.n_needed) == (1.0, 0.0, None)
-
-
-def board(folder: Path, **scores: list[float | None]) -> Board:
-    """Systems (`gpt_k1` is gpt-k1) with their scores of a, b, c, ...; None is a failure."""
-    runs = []
-    for label, values in scores.items():
-        rows = [
-            Row(id, error="search") if value is None else Row(id, score=value)
-            for id, value in zip("abcdefgh", values, strict=False)
-        ]
-        runs.append(read_run(made_run(folder, label=label.replace("_", "-"), rows=rows)))
-    return make_board(runs)
-
-
-def test_extremes_list_each_instance_once_with_reasons(tmp_path: Path) -> None:
-    found = extremes(
-        board(tmp_path, orig=[50, 50, 50, 50], gpt_k1=[10, 60, 50, 90]), SCORING, "gpt-k1", "orig", 1
+def test_extremes_without_gains_are_lowest_or_highest(tmp_path: Path) -> None:
+    board = scored(tmp_path / "two", orig=[10, 20])
+    expected = (
+        Extreme("q00", 10.0, None, ("lowest score",)),
+        Extreme("q01", 20.0, None, ("highest score",)),
     )
-    assert found == (
-        Extreme("a", 10.0, -40.0, ("greatest loss", "lowest score")),
-        Extreme("d", 90.0, 40.0, ("greatest gain", "highest score")),
+    assert extremes(board, SCORING, "orig", "orig", 5) == extremes(board, SCORING, "orig", "", 5) == expected
+    equal = extremes(scored(tmp_path / "equal", orig=[20, 20, 20]), SCORING, "orig", "", 2)
+    assert [(one.id, one.why) for one in equal] == [("q00", ("lowest score",)), ("q01", ("lowest score",))]
+
+
+# Agreement of judges
+
+
+def kappa(a: Sequence[str], b: Sequence[str], weights: Weights = None) -> float | None:
+    """Kappa of labels of the same nuggets."""
+    return cohen_kappa(Counter(zip(a, b, strict=True)), weights)
+
+
+def test_kappa_of_two_readers_matches_hand_calculation() -> None:
+    """Yes/yes 20, yes/no 5, no/yes 10, no/no 15: observed 35/50 = 0.7; by chance (25*30 + 25*20)/2500 = 0.5."""
+    table = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
+    assert cohen_kappa(table) == pytest.approx(0.4, abs=1e-15)
+
+
+THREE = {
+    ("full", "full"): 4, ("full", "partial"): 1, ("full", "none"): 1,
+    ("partial", "partial"): 2, ("partial", "none"): 2,
+    ("none", "partial"): 1, ("none", "none"): 9,
+}  # fmt: skip
+"""Rows full 6, partial 4, none 10; columns full 4, partial 4, none 12; 20 in all."""
+
+
+def test_kappa_of_three_labels_matches_hand_calculation() -> None:
+    # Unlike: 5 observed. By chance, times 20: 400 - (6*4 + 4*4 + 10*12) = 240. 1 - 5 * 20 / 240.
+    assert cohen_kappa(THREE) == pytest.approx(1 - 100 / 240, abs=1e-15)
+    # One step apart weighs 1, two steps 4. Observed: 1 + 4*1 + 2 + 1 = 8.
+    # By chance: full 6 x (4 + 4*12), partial 4 x (4 + 12), none 10 x (4*4 + 4) = 312 + 64 + 200 = 576.
+    assert cohen_kappa(THREE, "quadratic") == pytest.approx(1 - 160 / 576, abs=1e-15)
+
+
+@pytest.mark.parametrize("weights", [None, "quadratic"])
+def test_kappa_of_extreme_cases(weights: Weights) -> None:
+    assert kappa([], [], weights) is None
+    assert kappa(["none"] * 9, ["none"] * 9, weights) is None
+    assert kappa(["none"] * 9, ["full"] * 9, weights) == 0.0
+    assert kappa(["full", "none"], ["none", "full"], weights) == -1.0
+    assert kappa(["full", "none"], ["full", "none"], weights) == 1.0
+
+
+@given(LABELS, st.data())
+def test_kappa_is_symmetric_and_never_above_one(a: list[str], data: st.DataObject) -> None:
+    b = data.draw(st.lists(st.sampled_from(COVERAGES), min_size=len(a), max_size=len(a)))
+    for weights in (None, "quadratic"):
+        found = kappa(a, b, weights)
+        assert found == kappa(b, a, weights)
+        assert found is None or found <= 1.0
+        assert (found == 1.0) <= (a == b)
+
+
+def test_agreement_of_two_judges_has_all_coefficients() -> None:
+    found = agreement_of("ernie", "lexical", Counter(THREE), [100.0, 50.0, 0.0], [50.0, 25.0, 0.0])
+    assert (found.judge, found.other, found.n_answers, found.n_nuggets) == ("ernie", "lexical", 3, 20)
+    assert found.exact == 15 / 20
+    assert found.kappa == cohen_kappa(THREE)
+    assert found.kappa_quadratic == cohen_kappa(THREE, "quadratic")
+    assert found.score_r == pytest.approx(1.0)
+    nothing = agreement_of("ernie", "lexical", {}, [], [])
+    assert (nothing.n_nuggets, nothing.exact, nothing.kappa, nothing.score_r) == (0, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "tau"),
+    [
+        ([19.43, 23.46, 26.47], [27.74, 29.54, 29.79], 1.0),  # the paper's table 9: ERNIE and GPT
+        ([1.0, 2.0, 3.0], [9.0, 8.0, 7.0], -1.0),
+        ([1, 2, 3, 4], [2, 1, 3, 4], (5 - 1) / 6),  # five pairs agree, one does not
+        ([1, 1, 2], [1, 2, 3], 2 / math.sqrt(6)),  # two pairs agree; one is tied in a: 2 / sqrt(2 * 3)
+        ([], [], None),
+        ([5.0, 5.0], [1.0, 2.0], None),
+    ],
+)
+def test_tau_matches_hand_calculation(a: list[float], b: list[float], tau: float | None) -> None:
+    assert kendall_tau(a, b) == (None if tau is None else pytest.approx(tau))
+    with pytest.raises(ValueError, match="same systems"):
+        kendall_tau([*a, 1.0], b)
+
+
+PUBLISHED = """
+    1 2 3 3 2 1 4 1 2 . . .
+    1 2 3 3 2 2 4 1 2 5 . 3
+    . 3 3 3 2 3 4 2 2 5 1 .
+    1 2 3 3 2 4 4 1 2 5 1 .
+"""
+"""Krippendorff 2011, section C: four observers, twelve units, values 1 to 5, with gaps."""
+
+
+def published() -> np.ndarray:
+    rows = [line.split() for line in PUBLISHED.split("\n") if line.strip()]
+    return np.array([[-1 if word == "." else int(word) - 1 for word in row] for row in rows]).T
+
+
+@pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815)])
+def test_alpha_matches_published_example(level: str, alpha: float) -> None:
+    found = krippendorff_alpha(published(), level, 5)  # type: ignore[arg-type]
+    assert found == pytest.approx(alpha, abs=0.0005)
+
+
+def test_alpha_of_one_dispute_matches_hand_calculation() -> None:
+    """Labels (0,0) (1,1) (0,1): three of each value, D_o = 2/6, D_e = 18/30, so alpha = 1 - 5/9."""
+    labels = np.array([[0, 0], [1, 1], [0, 1]])
+    assert krippendorff_alpha(labels, "nominal", 3) == pytest.approx(4 / 9)
+    alone = np.array([*labels, [0, -1]])  # a thing with one label is ignored
+    assert krippendorff_alpha(alone, "nominal", 3) == pytest.approx(4 / 9)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[[1, 1], [1, 1]], [[0, -1], [-1, 1]], []],
+    ids=["one value", "nothing shared", "nothing"],
+)
+def test_alpha_is_none_without_two_labels_or_two_values(labels: list[list[int]]) -> None:
+    assert krippendorff_alpha(np.array(labels, int).reshape(-1, 2), "nominal", 3) is None
+
+
+@given(st.lists(st.lists(st.integers(-1, 2), min_size=3, max_size=3), min_size=1, max_size=10))
+def test_alpha_is_at_most_one_and_does_not_depend_on_order(rows: list[list[int]]) -> None:
+    labels = np.array(rows)
+    for level in ("nominal", "ordinal"):
+        found = krippendorff_alpha(labels, level, 3)
+        if found is not None:
+            assert found <= 1
+            turned = labels[::-1, ::-1]
+            assert krippendorff_alpha(turned, level, 3) == pytest.approx(found)
+
+
+def board_of(folder: Path, **labels: dict[str, list[str]]) -> Board:
+    """By system and judge, a word of labels for each instance."""
+    made = []
+    for system, by_judge in labels.items():
+        words = zip(*by_judge.values(), strict=True)
+        rows = [Row(f"q{i}", labels=dict(zip(by_judge, said, strict=True))) for i, said in enumerate(words)]
+        made.append(made_run(folder, label=system.replace("_", "-"), rows=rows))
+    return make_board(read_run(path) for path in made)
+
+
+def test_robustness_of_two_judges_matches_hand_calculation(tmp_path: Path) -> None:
+    board = board_of(
+        tmp_path,
+        orig={"ernie": ["nn", "np"], "gpt": ["nn", "pp"]},
+        gpt_k1={"ernie": ["fn", "pp"], "gpt": ["ff", "pp"]},
     )
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    ernie, gpt = found.judges
+    assert ernie.means == (12.5, 50.0)  # orig (0 + 25) / 2, gpt-k1 (50 + 50) / 2
+    assert gpt.means == (25.0, 75.0)
+    assert ernie.ordering == gpt.ordering == "gpt-k1 > orig"
+    assert found.same_order is True
+    assert found.orders[0].tau == 1.0
+    assert ernie.shares == {"none": 4 / 8, "partial": 3 / 8, "full": 1 / 8}
+    assert gpt.shares == {"none": 2 / 8, "partial": 4 / 8, "full": 2 / 8}
+    # Of 8 labels 6 agree; by chance (4 * 2 + 3 * 4 + 1 * 2) / 64 = 22/64 would: kappa (48 - 22) / (64 - 22).
+    (both,) = found.agreements
+    assert (both.n_nuggets, both.n_answers, both.exact) == (8, 4, 0.75)
+    assert both.kappa == pytest.approx(26 / 42)
+    # Alpha, nominal: 2 * 2 of 16 coincidences differ; totals 6 7 3 differ in 16^2 - 36 - 49 - 9 = 162 of 240.
+    assert found.alpha_nominal == pytest.approx(1 - (4 / 16) / (162 / 240))
+    assert robustness(board, ["ernie"]) is None
 
 
-def test_failed_instance_is_no_extreme_and_missing_baseline_no_gain(tmp_path: Path) -> None:
-    found = extremes(
-        board(tmp_path, orig=[None, 50, 50], gpt_k1=[10, None, 60]), SCORING, "gpt-k1", "orig", 5
+def test_equal_means_tie_despite_rounding_of_sums(tmp_path: Path) -> None:
+    """Both scored 100/3, 200/3, 0, 50, 400/7 and 100/7, whose sums differ in the last digit."""
+    of_a = ["fnn", "ffn", "n" * 7, "fffpnnn", "f" * 12 + "n" * 9, "fff" + "n" * 18]
+    of_b = ["nnn", "fpn", "f" + "n" * 6, "ffffnnn", "f" * 14 + "n" * 7, "f" * 7 + "n" * 14]
+    for label, words in (("a-k1", of_a), ("b-k1", of_b)):
+        rows = [Row(f"q{i}", labels={"ernie": word}) for i, word in enumerate(words)]
+        made_run(tmp_path, label=label, rows=rows)
+    board = make_board(read_run(path) for path in sorted(tmp_path.iterdir()))
+    board = replace(
+        board,
+        judges=("ernie", "gpt"),
+        scores={**board.scores, "gpt": board.scores["ernie"]},
+        labels={**board.labels, "gpt": board.labels["ernie"]},
     )
-    assert found == (
-        Extreme("c", 60.0, 10.0, ("greatest gain", "highest score")),
-        Extreme("a", 10.0, None, ("lowest score",)),
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    assert found.judges[0].ordering == "a-k1 = b-k1"
+    assert found.orders[0].tau is None
+
+
+def test_system_without_scores_of_a_judge_is_not_ordered(tmp_path: Path) -> None:
+    board = board_of(
+        tmp_path, a_k1={"x": ["f"], "y": ["p"]}, b_k1={"x": ["n"], "y": ["n"]}, c_k1={"x": ["p"]}
     )
+    found = robustness(board, ["x", "y"])
+    assert found is not None
+    assert [judge.ordering for judge in found.judges] == ["a-k1 > b-k1"] * 2
+    assert found.judges[1].means == (50.0, 0.0, None)
+    assert found.judges[1].n_scored == (1, 1, 0)
+    turned = board_of(tmp_path / "turned", a_k1={"x": ["f"], "y": ["n"]}, b_k1={"x": ["p"], "y": ["p"]})
+    found = robustness(turned, ["x", "y"])
+    assert found is not None
+    assert (found.same_order, found.orders[0].tau) == (False, -1.0)
 
 
-def test_baseline_has_no_gains_over_itself(tmp_path: Path) -> None:
-    made = board(tmp_path, orig=[10, 20])
-    expected = (Extreme("a", 10.0, None, ("lowest score",)), Extreme("b", 20.0, None, ("highest score",)))
-    assert extremes(made, SCORING, "orig", "orig", 5) == expected
-    assert extremes(made, SCORING, "orig", "", 5) == expected
+def test_orderings_use_means_over_common_instances(tmp_path: Path) -> None:
+    """By own means a-k1 has 50 and b-k1 100 / 3; on q0, which both have, b-k1 has 100."""
+    both = {"x": "pp", "y": "pp"}
+    rows = [Row("q0", labels=both), Row("q1", error="search"), Row("q2", error="search")]
+    one = made_run(tmp_path, label="a-k1", rows=rows)
+    labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
+    other = made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
+    found = robustness(make_board(map(read_run, (one, other))), ["x", "y"])
+    assert found is not None
+    assert found.judges[0].means == (50.0, pytest.approx(100 / 3))
+    assert (found.n_common, found.judges[0].common_means) == (1, (50.0, 100.0))
+    assert [judge.ordering for judge in found.judges] == ["b-k1 > a-k1"] * 2
+    assert found.orders[0].tau == 1.0
 
 
-def test_equal_extremes_are_ordered_by_name_and_not_both_lowest_and_highest(tmp_path: Path) -> None:
-    found = extremes(board(tmp_path, orig=[20, 20, 20]), SCORING, "orig", "", 2)
-    assert [(one.id, one.why) for one in found] == [("a", ("lowest score",)), ("b", ("lowest score",))]
+def test_systems_without_common_instances_have_no_ordering(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path, label=label, rows=[Row(id, labels={"x": "f", "y": "p"})])
+        for label, id in (("a-k1", "q0"), ("b-k1", "q1"))
+    ]
+    found = robustness(make_board(map(read_run, runs)), ["x", "y"])
+    assert found is not None
+    assert (found.n_common, found.same_order, found.orders[0].tau) == (0, None, None)
+    assert found.judges[0].ordering == ""

@@ -1,14 +1,34 @@
-"""Gains of questions and answers, by hand and by simulation."""
+"""Gains of questions and answers, predictions, their calibration, and the frontier of asking less."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_interactions import row, system
 
-from cts_async.analysis.diagnose import by_known_count, gain_per_question
-from cts_async.analysis.resampling import Difference
+from cts_async.analysis.diagnose import (
+    FOLDS,
+    Bin,
+    Frontier,
+    Point,
+    any_answered,
+    ask_or_not,
+    by_known_count,
+    calibrate,
+    fold_of,
+    gain_per_question,
+    predict_answerability,
+)
+from cts_async.analysis.interactions import Interactions
+from cts_async.analysis.stats import Difference
 
-RUN = system(
+ORIG = dict.fromkeys("abcdef", 10.0)
+
+
+JUDGED = system(
     2,
     row("a", "time- time-", 20.0),
     row("b", "time- time-", 20.0),
@@ -19,20 +39,13 @@ RUN = system(
 
 
 def test_known_counts_have_scores_and_gains() -> None:
-    none, one, two = by_known_count(RUN, {"a": 10.0, "b": 10.0, "c": 20.0, "d": 0.0})
+    none, one, two = by_known_count(JUDGED, {"a": 10.0, "b": 10.0, "c": 20.0, "d": 0.0})
     assert (none.known_cnt, none.n) == (0, 2)
     assert none.score == Difference(2, 20.0, 20.0, 20.0)
     assert none.gain == Difference(2, 10.0, 10.0, 10.0)
     assert (one.n, one.score and (one.score.n, one.score.mean)) == (3, (2, 40.0))
     assert one.gain == Difference(1, 30.0, None, None)
     assert (two.n, two.score, two.gain) == (0, None, None)
-
-
-def test_known_counts_without_orig_have_no_gains() -> None:
-    assert [found.gain for found in by_known_count(RUN, {})] == [None, None, None]
-
-
-ORIG = dict.fromkeys("abcdef", 10.0)
 
 
 def test_type_gain_at_one_question_is_mean_gain() -> None:
@@ -48,14 +61,6 @@ def test_type_gain_at_one_question_is_mean_gain() -> None:
     assert (found["time"].n, found["time"].points) == (2, pytest.approx(20.0))
     assert (found["region"].n, found["region"].points) == (2, pytest.approx(3.0))
     assert (found["region"].low, found["region"].high) == (pytest.approx(0.0), pytest.approx(6.0))
-
-
-def test_type_gain_at_two_questions_is_least_squares() -> None:
-    """gain(time, region) = 12, gain(time, time) = 20: beta(time) = 10, beta(region) = 2, without a residual."""
-    rows = [row("a", "time+ region-", 22.0), row("b", "time+ time+", 30.0)]
-    found = gain_per_question([system(2, *rows)], ORIG)
-    assert found["time"].points == pytest.approx(10.0)
-    assert found["region"].points == pytest.approx(2.0)
 
 
 def test_type_gain_shares_residuals_by_normal_equations() -> None:
@@ -80,7 +85,159 @@ def test_type_gain_ignores_instances_without_both_scores() -> None:
     assert gain_per_question([system(1, *rows)], {}) == {}
 
 
-def test_type_gain_is_reproducible_by_seed() -> None:
-    rows = [row(id, "time+", score) for id, score in zip("abcdef", (10, 20, 15, 70, 90, 0), strict=True)]
-    first, again = (gain_per_question([system(1, *rows)], ORIG, seed=4) for _ in range(2))
-    assert first == again
+def ids_in(fold: int, n: int) -> list[str]:
+    """Ids that are dealt to this fold with seed 0."""
+    found = (f"q{i}" for i in range(10_000) if fold_of(f"q{i}", 0) == fold)
+    return [next(found) for _ in range(n)]
+
+
+def test_prediction_from_other_folds_matches_hand_calculation() -> None:
+    """From two time questions, one known: (1 + 2/2) / 4 = 1/2, then (1 + 10/2) / 12 = 1/2, twice."""
+    [a], [b, c] = ids_in(0, 1), ids_in(1, 2)
+    [found] = predict_answerability([system(1, row(a, "time+"), row(b, "time+"), row(c, "time-"))])
+    assert found[a] == (pytest.approx(1 / 2),)
+
+
+def test_rate_of_a_type_shrinks_to_overall_rate() -> None:
+    """All known: general (3 + 1) / 5 = 0.8; time, 1 of 1: (1 + 8) / 11; in its language and turn: (1 + 90/11) / 11."""
+    [a], [b, c, d] = ids_in(0, 1), ids_in(1, 3)
+    rows = [row(a, "time-"), row(b, "time+"), row(c, "scope+"), row(d, "scope+")]
+    [found] = predict_answerability([system(1, *rows)])
+    assert found[a] == (pytest.approx((1 + 10 * 9 / 11) / 11),)
+
+
+def test_unseen_type_gets_overall_rate() -> None:
+    [a], [b, c] = ids_in(0, 1), ids_in(1, 2)
+    rows = [row(a, "region-"), row(b, "time+"), row(c, "time+")]
+    assert predict_answerability([system(1, *rows)])[0][a] == (pytest.approx((2 + 1) / 4),)
+
+
+def test_instance_never_predicts_itself_in_any_system() -> None:
+    a, b = ids_in(3, 2)
+    mine, theirs = system(1, row(a, "time+")), system(1, row(a, "time+"), row(b, "time+"), clarifier="kimi")
+    assert predict_answerability([mine, theirs])[0][a] == (0.5,)
+
+
+def test_folds_are_balanced() -> None:
+    dealt = [fold_of(f"q{i}", 7) for i in range(5000)]
+    assert all(400 < dealt.count(fold) < 620 for fold in range(FOLDS))
+
+
+def test_chance_of_any_answer_combines_independent_predictions() -> None:
+    assert any_answered([0.5, 0.2]) == pytest.approx(1 - 0.5 * 0.8)
+    assert any_answered([0.3]) == pytest.approx(0.3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["time", "region", "scope"]), st.booleans()), min_size=1, max_size=40)
+)
+def test_predictions_are_strictly_between_zero_and_one(turns: list[tuple[str, bool]]) -> None:
+    rows = [row(f"q{i}", f"{kind}{'+' if known else '-'}") for i, (kind, known) in enumerate(turns)]
+    [found] = predict_answerability([system(1, *rows)])
+    assert all(0 < p < 1 for predicted in found.values() for p in predicted)
+
+
+RUN = system(
+    1, row("a", "time+", 30.0), row("b", "time-", 10.0), row("c", "region-", 15.0), row("d", "region-")
+)
+PREDICTED = {"a": (0.75,), "b": (0.75,), "c": (0.2,), "d": (0.25,)}
+
+
+def test_calibration_matches_hand_calculation() -> None:
+    """Errors 1/16, 9/16, 1/25, 1/16; one of four is known, so the reference is 3/16."""
+    found = calibrate([RUN], [PREDICTED], ORIG)
+    assert found is not None
+    assert (found.n, found.reference) == (4, 3 / 16)
+    assert found.brier == pytest.approx((11 / 16 + 1 / 25) / 4)
+    assert found.skill == pytest.approx(1 - found.brier * 16 / 3)
+    low, high = found.bins
+    assert low == Bin(
+        0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0, gain=Difference(1, 5.0, None, None)
+    )
+    assert (high.low, high.n, high.known, high.observed) == (0.7, 2, 1, 0.5)
+    assert high.gain is not None
+    assert (high.gain.n, high.gain.mean) == (2, 10.0)
+    certain = calibrate([RUN], [dict.fromkeys("abcd", (1.0,))], {})
+    assert certain is not None
+    assert [(bin.low, bin.high, bin.n) for bin in certain.bins] == [(0.9, 1.0, 4)]
+    known = calibrate([system(2, row("a", "time+ time+"))], [{"a": (0.5, 0.5)}], ORIG)
+    assert known is not None
+    assert (known.reference, known.skill, known.bins[0].gain) == (0.0, None, None)  # gains at k = 1 only
+    assert calibrate([system(1)], [{}], {}) is None
+
+
+def made(asked: Sequence[float], ids: Sequence[str] = "abcd") -> Interactions:
+    return system(1, *(row(id, "time+", score) for id, score in zip(ids, asked, strict=True)))
+
+
+def frontier(asked: Sequence[float], chances: Sequence[float], unasked: Sequence[float]) -> Frontier:
+    ids = "abcd"[: len(asked)]
+    orig = dict(zip(ids, unasked, strict=True))
+    found = ask_or_not(made(asked, ids), {id: (p,) for id, p in zip(ids, chances, strict=True)}, orig)
+    assert found is not None
+    return found
+
+
+def test_frontier_matches_hand_calculation() -> None:
+    """Asking gains 40 on a, 20 on b, and loses 10 on c and d; c and d share a prediction."""
+    found = frontier([50, 30, 0, 0], [0.9, 0.6, 0.1, 0.1], [10, 10, 10, 10])
+    assert found.points == (
+        Point(None, 0.0, 10.0),
+        Point(0.9, 0.25, 20.0),
+        Point(0.6, 0.5, 25.0),
+        Point(0.1, 1.0, 20.0),
+    )
+    assert (found.n, found.never.mean_score, found.always.mean_score) == (4, 10.0, 20.0)
+    assert found.best == Point(0.6, 0.5, 25.0)
+    # Heights above the line from 10 to 20: 0, 7.5, 10, 0 at 0, 1/4, 1/2, 1.
+    assert found.area == pytest.approx(0.9375 + 2.1875 + 2.5)
+    losing = frontier([0, 5], [0.9, 0.1], [10, 10])
+    assert losing.best == losing.never == Point(None, 0.0, 10.0)
+    assert frontier([30, 10], [0.9, 0.1], [10, 10]).best == Point(0.9, 0.5, 20.0)  # asks least among equals
+    assert ask_or_not(made([1, 2, 3, 4]), {}, {}) is None
+
+
+def test_uninformative_predictions_have_no_area() -> None:
+    found = frontier([50, 30, 0, 0], [0.4] * 4, [10] * 4)
+    assert found.area == pytest.approx(0.0)
+    assert [point.share_asked for point in found.points] == [0.0, 1.0]
+
+
+def test_threshold_is_validated_on_other_folds() -> None:
+    """a is asked by a threshold learned on b and c, where asking at 0.9 pays; they by one learned on a, which loses."""
+    ids = [next(f"q{i}" for i in range(1000) if fold_of(f"q{i}", 0) == fold) for fold in (0, 1)]
+    run = system(1, row(ids[0], "time+", 0.0), row(ids[1], "time+", 30.0))
+    found = ask_or_not(run, dict.fromkeys(ids, (0.9,)), dict.fromkeys(ids, 10.0))
+    assert found is not None
+    assert found.best == Point(0.9, 1.0, 15.0)
+    # the first is asked and scores 0, the second is not and scores 10
+    assert found.validated == Point(None, 0.5, 5.0)
+    assert found.over_always.mean == pytest.approx(-10.0)
+
+
+def test_questions_of_an_instance_are_asked_together() -> None:
+    run = system(2, row("a", "time+ time-", 30.0))
+    found = ask_or_not(run, {"a": (0.5, 0.5)}, {"a": 10.0})
+    assert found is not None
+    assert found.points[1] == Point(0.75, 1.0, 30.0)
+
+
+SCORES = st.lists(
+    st.tuples(st.floats(0, 100), st.floats(0, 100), st.sampled_from([0.1, 0.5, 0.9])), min_size=1
+)
+
+
+@given(SCORES)
+def test_frontier_runs_from_never_to_always_and_contains_best(
+    rows: list[tuple[float, float, float]],
+) -> None:
+    ids = [f"q{i}" for i in range(len(rows))]
+    run = made([asked for asked, _, _ in rows], ids)
+    orig = {id: unasked for id, (_, unasked, _) in zip(ids, rows, strict=True)}
+    found = ask_or_not(run, {id: (p,) for id, (_, _, p) in zip(ids, rows, strict=True)}, orig)
+    assert found is not None
+    shares = [point.share_asked for point in found.points]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+    assert found.always.mean_score == pytest.approx(sum(asked for asked, _, _ in rows) / len(rows))
+    assert found.best.mean_score >= max(found.never.mean_score, found.always.mean_score) - 1e-6

@@ -1,4 +1,4 @@
-"""Runs and judged files are read as analyses need them."""
+"""Names, folders and patterns are resolved to runs over the same data, and these are read as analyses need them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,156 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from made_talks import made_talk
 
-from cts_async.analysis.runs import UNNAMED, FinishedRun, named_system, read_judged, read_run
-from cts_async.errors import InputError
+from cts_async.analysis.runs import (
+    UNNAMED,
+    Found,
+    check_same_data,
+    find_runs,
+    named_system,
+    read_judged,
+    read_path,
+    read_run,
+    read_run_set,
+)
+from cts_async.errors import InputError, UsageError
+
+ROWS = [Row("q1", score=10.0)]
+ASKED = Row("a", ["when?"], ["unknown"], score=20.0)
+FULL = {"id": "N1", "weight": 3, "coverage": "full"}
+NONE = {"id": "N2", "weight": 1, "coverage": "none"}
 
 
-def append(path: Path, *lines: object) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+def written(path: Path, *lines: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+def paths(*words: object) -> list[Path]:
+    return [one.path for one in find_runs([str(word) for word in words])]
+
+
+def candidates(folder: Path, name: str, gold_sha256: str) -> Path:
+    written(folder / name / "run.json", {"identity": {"system": name, "gold_sha256": gold_sha256}})
+    return folder / name
+
+
+def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
+    orig = Row("a", score=10.0)
+    return [
+        made_run(folder, label=label, data=data, rows=[orig if label == "orig" else ASKED])
+        for label in labels
+    ]
+
+
+def test_folder_pattern_and_name_stand_for_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
+    talk = made_talk(tmp_path / "runs", scheme="cot", rows={"a": []})
+    (tmp_path / "runs" / "notes").mkdir()
+    (tmp_path / "runs" / ".gitkeep").touch()
+    folder = tmp_path / "runs"
+    assert find_runs([str(folder), str(orig)]) == [Found(gpt, False), Found(orig, True), Found(talk, False)]
+    assert find_runs([str(orig), str(folder)]) == find_runs([str(folder), str(orig)])
+    assert paths(folder / "made-*-k1", gpt, folder / "made-o*") == [gpt, orig]
+    monkeypatch.chdir(tmp_path)
+    assert paths("runs/made-o*") == [Path("runs/made-orig")]
+
+
+def test_words_without_runs_are_refused(tmp_path: Path) -> None:
+    for word in ("nowhere", "nowhere/*"):
+        with pytest.raises(InputError, match="nowhere.*: no such run, folder or file"):
+            find_runs([word])
+    with pytest.raises(InputError, match=r"run\.json not found, here or one folder below"):
+        find_runs([str(tmp_path)])
+
+
+def test_judged_files_and_candidates_are_found(tmp_path: Path) -> None:
+    release = written(tmp_path / "release" / "ebk1" / "per_item.jsonl", {"id": "q1", "nuggets": [FULL]})
+    (path,) = paths(tmp_path / "release")
+    assert read_path(path).label == read_path(release).label == "ebk1"
+    out = candidates(tmp_path, "judged", "abc")
+    assert paths(out) == [out]  # a run that has just begun
+    below = [candidates(out, name, "abc") for name in ("ebk1", "gptk1")]
+    for one in below:
+        (one / "per_item.jsonl").touch()
+    assert paths(out) == below
+
+
+def test_only_runs_of_same_data_and_gold_pair(tmp_path: Path) -> None:
+    this, that = (made_run(tmp_path, label="orig", rows=ROWS, data=data) for data in ("this", "that"))
+    check_same_data([this, candidates(tmp_path, "theirs-k1", "sha of this gold")])
+    with pytest.raises(
+        UsageError, match=r"this \(sha256 sha of t, gold sha of t\): .*this-orig; that .*that-"
+    ):
+        check_same_data([this, that])
+    with pytest.raises(UsageError, match=r"gold fedcba98\): .*others-k1"):
+        check_same_data([this, candidates(tmp_path, "others-k1", "fedcba9876543210")])
+
+
+# Sets of runs with orig
+
+
+def test_run_set_is_sorted_with_distinct_labels(tmp_path: Path) -> None:
+    runs = made(tmp_path, "qwen-k2", "gpt-k1", "orig")
+    runs += [made_run(tmp_path, label="qwen-k1", rows=[ASKED], name=name) for name in ("first", "second")]
+    found = read_run_set([str(path) for path in runs])
+    assert [run.label for run in found.runs] == ["first", "gpt-k1", "second", "qwen-k2"]
+    assert found.orig is not None
+    assert found.notes == ()
+
+
+def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
+    gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
+    made(tmp_path / "runs", "orig", data="other")
+    written(tmp_path / "runs" / "broken" / "run.json", '{"identity":')
+    found = read_run_set([str(gpt)])
+    assert found.orig is not None
+    assert (found.orig.directory, found.notes) == (orig, (f"gains are over {orig}",))
+    [alone] = made(tmp_path / "alone", "gpt-k1")
+    found = read_run_set([str(alone)])
+    assert found.orig is None
+    assert found.notes == ("no gains: there is no single orig run beside these; name one with --orig DIR",)
+    found = read_run_set([str(alone)], orig)
+    assert found.orig is not None
+    assert found.notes == ()
+
+
+def test_several_origs_need_a_choice(tmp_path: Path) -> None:
+    gpt, orig = made(tmp_path, "gpt-k1", "orig")
+    again = made_run(tmp_path, label="orig", rows=ROWS, name="again")
+    with pytest.raises(UsageError, match=r"are both orig: choose one with --orig DIR"):
+        read_run_set([str(gpt), str(orig), str(again)])
+    beside = read_run_set([str(gpt)])
+    assert beside.orig is None
+    assert "could all be meant" in beside.notes[0]
+    with pytest.raises(UsageError, match=r"gpt-k1: a Clarifier's run \(gpt-k1\)"):
+        read_run_set([str(gpt)], gpt)
+
+
+def test_unfinished_run_is_read_only_when_named(tmp_path: Path) -> None:
+    made(tmp_path, "orig")
+    failed = made_run(tmp_path, label="gpt-k1", rows=[ASKED, Row("b", error="search")])
+    part = made_run(tmp_path, label="kimi-k1", rows=[ASKED], n_expected=5)
+    named = read_run_set([str(failed), str(part)])
+    assert [(run.label, run.n_failed) for run in named.runs] == [("gpt-k1", 1), ("kimi-k1", 0)]
+    assert f"{part}: not finished (1 of 5 instances)" in named.notes
+    folder = read_run_set([str(tmp_path)])
+    assert [run.label for run in folder.runs] == ["gpt-k1"]
+    assert f"{part}: not finished, left out (1 of 5 instances)" in folder.notes
+
+
+def test_run_set_without_answers_is_refused_with_reasons(tmp_path: Path) -> None:
+    [orig] = made(tmp_path / "orig", "orig")
+    empty = made_run(tmp_path / "empty", label="gpt-k1", rows=[])
+    part = made_run(tmp_path / "part", label="gpt-k1", rows=[ASKED], n_expected=5)
+    for word, reason in ((orig, ""), (empty, ""), (part.parent, r".*left out \(1 of 5 instances\)")):
+        with pytest.raises(UsageError, match=f"no Clarifier's run with answers; name one{reason}"):
+            read_run_set([str(word)])
+
+
+# Runs
 
 
 def verdict(id: str, coverage: str, score: float, **fields: object) -> dict[str, object]:
@@ -26,92 +167,60 @@ def verdict(id: str, coverage: str, score: float, **fields: object) -> dict[str,
 
 def test_run_is_read_with_identity_and_items(tmp_path: Path) -> None:
     row = Row("q1", ["Where?", "When?"], ["unknown", "May"], labels={"ernie": "fpn"}, weights=[3, 2, 1])
-    run = read_run(made_run(tmp_path, label="gpt-k2", rows=[row]))
+    directory = made_run(tmp_path, label="gpt-k2", rows=[row])
+    run = read_run(directory)
     assert (run.label, run.clarifier, run.k, run.judges) == ("gpt-k2", "gpt", 2, ("ernie",))
-    assert run.players["support"] == "ernie"
-    assert run.data["sha256"] == "sha of made"
+    assert (run.players["support"], run.data["sha256"]) == ("ernie", "sha of made")
     item = run.items["q1"]
-    assert item.unknown == (True, False)
+    assert (item.unknown, item.answer) == ((True, False), "an answer")
     assert item.verdicts["ernie"].score == pytest.approx(100 * 4 / 6)
     assert dict(item.verdicts["ernie"].coverage) == {"N1": "full", "N2": "partial", "N3": "none"}
     assert dict(item.verdicts["ernie"].weights) == {"N1": 3.0, "N2": 2.0, "N3": 1.0}
+    assert read_run(directory, without=["answer"]).items["q1"].answer == ""
+    with pytest.raises(InputError, match=r"run\.json not found"):
+        read_run(tmp_path)
 
 
-def test_failed_and_missing_instances_are_counted_separately(tmp_path: Path) -> None:
-    rows = [Row("q1", score=10.0), Row("q2", error="clarify"), Row("q3", score=0.0)]
-    run = read_run(made_run(tmp_path, label="orig", rows=rows, n_expected=8))
-    assert (len(run.items), run.n_failed, run.n_missing, run.n_expected) == (2, 1, 5, 8)
-    assert run.scores("ernie") == {"q1": 10.0, "q3": 0.0}
-
-
-def test_last_line_of_an_instance_counts(tmp_path: Path) -> None:
+def test_last_line_counts_and_failures_are_not_missing(tmp_path: Path) -> None:
     rows = [Row("q1", error="search"), Row("q2", score=40.0), Row("q1", score=30.0), Row("q2", error="judge")]
-    run = read_run(made_run(tmp_path, label="orig", rows=rows))
+    run = read_run(made_run(tmp_path, label="orig", rows=rows, n_expected=8))
     assert run.scores("ernie") == {"q1": 30.0}
-    assert list(run.items) == ["q1"]
-    assert run.n_failed == 1
+    assert (list(run.items), run.n_done, run.n_failed, run.n_missing) == (["q1"], 1, 1, 6)
 
 
 def test_scoring_judge_comes_first_then_others_by_name(tmp_path: Path) -> None:
-    labels = {"kimi": "f", "gpt": "p", "claude": "n"}
-    run = read_run(made_run(tmp_path, label="orig", rows=[Row("q1", labels=labels)]))
+    labels = {"kimi": "fp", "gpt": "pp", "claude": "nn"}
+    rows = [Row("q1", labels=labels), Row("q2", labels=labels)]
+    run = read_run(made_run(tmp_path / "judged", label="orig", rows=rows))
     assert run.judges == ("kimi", "claude", "gpt")
-    assert [run.scores(judge)["q1"] for judge in run.judges] == [100.0, 0.0, 50.0]
+    assert [run.scores(judge)["q1"] for judge in run.judges] == [75.0, 0.0, 50.0]
+    coverages = [item.verdicts["kimi"].coverage for item in run.items.values()]
+    assert coverages[0] is coverages[1]  # equal labels share one object
+    assert read_run(made_run(tmp_path / "not", label="orig", rows=[Row("q1")])).judges == ()
 
 
-def test_retry_of_further_judge_replaces_its_failure(tmp_path: Path) -> None:
-    directory = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0), Row("q2", score=2.0)])
+def test_verdict_needs_an_answer_and_replaces_a_failure(tmp_path: Path) -> None:
+    rows = [Row("q1", score=1.0), Row("q2", score=2.0), Row("q3", error="search")]
+    directory = made_run(tmp_path, label="orig", rows=rows)
     error = {"error": {"step": "judge", "kind": "rejected", "message": "no"}, "judge": "gpt"}
-    path = directory / "judgments" / "gpt.jsonl"
-    append(path, {"id": "q1", **error}, {"id": "q2", **error}, verdict("q2", "full", 100.0, judge="gpt"))
+    verdicts = [verdict(id, "full", 100.0, judge="gpt") for id in ("q2", "q3", "q4")]
+    written(directory / "judgments" / "gpt.jsonl", {"id": "q1", **error}, {"id": "q2", **error}, *verdicts)
     run = read_run(directory)
     assert run.scores("gpt") == {"q2": 100.0}
-    assert run.judge_failures == {"gpt": 1}
-
-
-def test_verdict_without_answer_does_not_count(tmp_path: Path) -> None:
-    directory = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0), Row("q2", error="search")])
-    lines = [verdict(id, "full", 100.0, judge="gpt") for id in ("q1", "q2", "q3")]
-    append(directory / "judgments" / "gpt.jsonl", *lines)
-    assert read_run(directory).scores("gpt") == {"q1": 100.0}
-
-
-def test_unjudged_run_has_answers_without_judges(tmp_path: Path) -> None:
-    run = read_run(made_run(tmp_path, label="orig", rows=[Row("q1")]))
-    assert run.judges == ()
-    assert run.items["q1"].answer == "an answer"
-
-
-def test_texts_can_be_left_out(tmp_path: Path) -> None:
-    directory = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
-    assert read_run(directory, without=["answer"]).items["q1"].answer == ""
-
-
-def test_equal_labels_share_one_object(tmp_path: Path) -> None:
-    rows = [Row(id, labels={"ernie": "fp"}) for id in ("q1", "q2")]
-    items = read_run(made_run(tmp_path, label="orig", rows=rows)).items
-    assert items["q1"].verdicts["ernie"].coverage is items["q2"].verdicts["ernie"].coverage
-
-
-def judged_candidates(folder: Path) -> FinishedRun:
-    folder.mkdir()
-    identity = {"system": "gpt-k1", "candidates": "x.jsonl", "gold_sha256": "abc", "judges": ["ernie"]}
-    (folder / "run.json").write_text(json.dumps({"identity": identity, "n_expected": 2}))
-    append(
-        folder / "per_item.jsonl", verdict("q1", "partial", 50.0, judge="ernie"), verdict("q2", "none", 0.0)
-    )
-    return read_run(folder)
+    assert (run.judge_failures, run.n_failed_under("gpt")) == ({"gpt": 1}, 2)
 
 
 def test_judged_candidates_take_judge_from_manifest(tmp_path: Path) -> None:
-    run = judged_candidates(tmp_path / "out")
+    identity = {"system": "gpt-k1", "candidates": "x.jsonl", "gold_sha256": "abc", "judges": ["ernie"]}
+    written(tmp_path / "run.json", {"identity": identity, "n_expected": 2})
+    lines = verdict("q1", "partial", 50.0, judge="ernie"), verdict("q2", "none", 0.0)
+    written(tmp_path / "per_item.jsonl", *lines)
+    run = read_run(tmp_path)
     assert (run.label, run.k, run.judges, run.n_missing) == ("gpt-k1", 1, ("ernie",), 0)
     assert run.data == {"gold_sha256": "abc"}
 
 
-def test_missing_run_is_reported_with_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json not found"):
-        read_run(tmp_path)
+# Judged files
 
 
 @pytest.mark.parametrize(
@@ -128,86 +237,62 @@ def test_name_of_answers_gives_system_and_budget(name: str, system: tuple[str, i
     assert named_system(name) == system
 
 
-def written(path: Path, *lines: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-    return path
-
-
-FULL = {"id": "N1", "weight": 3, "coverage": "full"}
-NONE = {"id": "N2", "weight": 1, "coverage": "none"}
-
-
-def test_judged_file_is_named_after_its_folder(tmp_path: Path) -> None:
+def test_judged_file_is_named_after_its_folder_or_itself(tmp_path: Path) -> None:
     line = {"id": "q1", "fused_query": "winter ferries", "nuggets": [FULL, NONE], "judge": "ernie"}
     run = read_judged(written(tmp_path / "gpt-k1" / "per_item.jsonl", line))
     assert (run.label, run.k, run.judges, run.n_expected) == ("gpt-k1", 1, ("ernie",), 1)
     assert run.directory == tmp_path / "gpt-k1"
-    item = run.items["q1"]
-    assert item.fused_query == "winter ferries"
-    assert item.verdicts["ernie"].score == 75.0
-    assert dict(item.verdicts["ernie"].coverage) == {"N1": "full", "N2": "none"}
+    assert (run.items["q1"].fused_query, run.items["q1"].verdicts["ernie"].score) == ("winter ferries", 75.0)
+    path = written(tmp_path / "ebk1__cand_hard518.jsonl", line)
+    assert (read_judged(path).label, read_judged(path).directory) == ("ebk1", path)
 
 
-def test_results_without_manifest_are_named_after_folder(tmp_path: Path) -> None:
-    run = read_judged(written(tmp_path / "gpt-k1" / "results.jsonl", {"id": "q1", "nuggets": [FULL]}))
-    assert (run.label, run.k, run.directory) == ("gpt-k1", 1, tmp_path / "gpt-k1")
+@pytest.mark.parametrize(
+    ("line", "id", "score", "coverage"),
+    [
+        (
+            {"fused_query": "winter", "per_nugget": [{"id": "N1", "weight": 1, "label": "partial"}]},
+            "winter",
+            50.0,
+            {"N1": "partial"},
+        ),
+        # nuggets without ids, and unlabelled gold beside them
+        (
+            {
+                "id": 7,
+                "nuggets": [{"id": "N1", "text": "By ferry."}],
+                "per_nugget": [{"weight": 1, "label": "full"}, {"weight": 1, "label": "none"}],
+            },
+            "7",
+            50.0,
+            {"#1": "full", "#2": "none"},
+        ),
+    ],
+)
+def test_other_spellings_of_fields_are_understood(
+    tmp_path: Path, line: dict[str, object], id: str, score: float, coverage: dict[str, str]
+) -> None:
+    path = tmp_path / "theirs.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(line).encode()))  # no newline at the end
+    found = read_judged(path).items[id].verdicts[UNNAMED]
+    assert (found.score, dict(found.coverage)) == (score, coverage)
 
 
-def test_candidate_names_of_the_release_are_shortened(tmp_path: Path) -> None:
-    path = written(tmp_path / "ebk1__cand_hard518.jsonl", {"id": "q1", "nuggets": [FULL]})
-    run = read_judged(path)
-    assert (run.label, run.k, run.judges, run.directory) == ("ebk1", 1, (UNNAMED,), path)
-
-
-def test_other_spellings_of_fields_are_understood(tmp_path: Path) -> None:
-    line = {"fused_query": "winter", "per_nugget": [{"id": "N1", "weight": 1, "label": "partial"}]}
-    run = read_judged(written(tmp_path / "theirs.jsonl", line))
-    assert run.items["winter"].verdicts[UNNAMED].score == 50.0
-    assert dict(run.items["winter"].verdicts[UNNAMED].coverage) == {"N1": "partial"}
-
-
-def test_failure_in_judged_file_is_counted_without_score(tmp_path: Path) -> None:
+def test_failures_tables_and_malformed_lines_of_judged_files(tmp_path: Path) -> None:
     lines = {"id": "q1", "nuggets": [FULL]}, {"id": "q2", "error": {"kind": "rejected"}}
     run = read_judged(written(tmp_path / "theirs.jsonl", *lines))
-    assert (list(run.items), run.n_failed, run.n_missing) == (["q1"], 1, 0)
-
-
-def test_last_line_of_an_id_counts_in_judged_file(tmp_path: Path) -> None:
-    lines = [{"id": "q1", "nuggets": [{**FULL, "coverage": word}]} for word in ("none", "full")]
-    run = read_judged(written(tmp_path / "theirs.jsonl", *lines))
-    assert run.scores(UNNAMED) == {"q1": 100.0}
-    assert dict(run.items["q1"].verdicts[UNNAMED].coverage) == {"N1": "full"}
-
-
-def test_labels_match_the_score(tmp_path: Path) -> None:
-    """Gzipped, nuggets without ids, unlabelled gold beside them, and no newline at the end."""
-    nuggets = [{"weight": 1, "label": "full"}, {"weight": 1, "label": "none"}]
-    line = {"id": 7, "nuggets": [{"id": "N1", "text": "By ferry."}], "per_nugget": nuggets}
-    path = tmp_path / "theirs.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps(line).encode()))
-    verdict = read_judged(path).items["7"].verdicts[UNNAMED]
-    assert (verdict.score, dict(verdict.coverage)) == (50.0, {"#1": "full", "#2": "none"})
-
-
-def test_table_of_scores_has_no_labels(tmp_path: Path) -> None:
-    path = tmp_path / "theirs.csv"
-    path.write_text("id,score\nq1,62.5\n")
-    verdict = read_judged(path).items["q1"].verdicts[UNNAMED]
-    assert (verdict.score, dict(verdict.coverage)) == (62.5, {})
-
-
-def test_malformed_line_is_located(tmp_path: Path) -> None:
-    path = written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL]}, "{")
+    assert (list(run.items), run.n_failed, run.n_expected) == (["q1"], 1, 2)
+    found = read_judged(written(tmp_path / "t.csv", "id,score", "q1,62.5")).items["q1"].verdicts[UNNAMED]
+    assert (found.score, dict(found.coverage)) == (62.5, {})
     with pytest.raises(InputError, match=r"theirs\.jsonl:2: not valid JSON"):
-        read_judged(path)
+        read_judged(written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL]}, "{"))
 
 
 def test_contradicting_score_in_judged_file_is_reported(tmp_path: Path) -> None:
     path = written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL, NONE], "restore_score_100": 20})
     run = read_judged(path)
-    verdict = run.items["q1"].verdicts[UNNAMED]
-    assert (verdict.score, verdict.weights) == (75.0, {"N1": 3.0, "N2": 1.0})
+    found = run.items["q1"].verdicts[UNNAMED]
+    assert (found.score, found.weights) == (75.0, {"N1": 3.0, "N2": 1.0})
     assert run.remarks == (
         f"Recomputed from the nuggets: {path}:1: restore_score_100 is 20 here, its nuggets give 75.0.",
     )

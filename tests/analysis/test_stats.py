@@ -1,41 +1,46 @@
-"""Intervals, corrections, t-tests and power, against hand calculation, published values and scipy."""
+"""Intervals, corrections, tests, correlation and power, against hand calculation, published values and scipy."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
+from collections.abc import Sequence
+from math import sqrt
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from cts_async.analysis.resampling import sign_flip_tests
 from cts_async.analysis.stats import (
+    EXACT,
+    MANY,
+    Difference,
     PairedT,
+    SignFlips,
     Z,
+    correlation,
     detectable_difference,
+    flips_for,
     holm,
     instances_needed,
     least_instances,
+    paired_difference,
+    paired_differences,
     paired_t_test,
+    sign_flip_tests,
     wilson,
 )
-
-
-def test_wilson_without_trials_is_none() -> None:
-    assert wilson(0, 0) is None
-
-
-def test_wilson_of_half_of_ten_matches_hand_calculation() -> None:
-    """Centre 1/2; half width = z sqrt(1/40 + z^2/400) / (1 + z^2/10), z^2 = 3.8415: 0.26340."""
-    assert wilson(5, 10) == pytest.approx((0.236593, 0.763407), abs=1e-6)
 
 
 def test_wilson_matches_newcombe_1998() -> None:
     """Newcombe (1998), table I: 81 of 263 and 15 of 148."""
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    assert wilson(0, 0) is None
 
 
 def test_wilson_of_none_and_all_ends_at_0_and_1() -> None:
@@ -55,23 +60,7 @@ def test_wilson_contains_rate_and_is_symmetric(counts: tuple[int, int]) -> None:
 def test_holm_matches_hand_calculation() -> None:
     """.01 * 4, .02 * 3, then .03 * 2 = .06 (not below .06), then .04 * 1 raised to .06."""
     assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-
-
-def test_holm_matches_r() -> None:
-    """p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") is 0.03 0.06 0.06 0.02."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-def test_holm_leaves_a_single_test_unchanged() -> None:
-    assert holm([0.03]) == [0.03]
-
-
-def test_holm_never_exceeds_1() -> None:
-    assert holm([0.6, 0.9, 1.0]) == [1.0, 1.0, 1.0]
-
-
-def test_holm_of_empty_family_is_empty() -> None:
-    assert holm([]) == []
+    assert (holm([]), holm([0.03]), holm([0.6, 0.9])) == ([], [0.03], [1.0, 1.0])
 
 
 @given(st.lists(st.floats(0, 1), max_size=12))
@@ -98,14 +87,13 @@ def test_t_test_matches_hand_calculation() -> None:
     assert found.p == pytest.approx(1 - math.sqrt(12 / 14))
 
 
-def test_t_test_of_equal_scores_has_p_one() -> None:
+def test_t_test_without_spread_or_pairs() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert paired_t_test([0.5, 0.0, 1.0], [0.5, 0.0, 1.0]) == PairedT(3, 0.0, 0.0, 1.0)
-
-
-def test_t_test_of_constant_difference_has_p_zero() -> None:
-    assert paired_t_test([1.0, 2.0], [2.0, 3.0]) == PairedT(2, -1.0, -math.inf, 0.0)
+        assert paired_t_test([1.0, 2.0], [2.0, 3.0]) == PairedT(2, -1.0, -math.inf, 0.0)
+        assert paired_t_test([3.0], [1.0]) == PairedT(1, 2.0, 0.0, 1.0)
+        assert paired_t_test([], []) == PairedT(0, 0.0, 0.0, 1.0)
 
 
 def test_t_test_ignores_rounding_of_equal_scores() -> None:
@@ -119,16 +107,6 @@ def test_t_test_ignores_rounding_of_equal_scores() -> None:
 def test_t_test_treats_rounded_constant_difference_as_constant() -> None:
     found = paired_t_test([0.3, 0.4, 0.5], [0.2, 0.3, 0.4])
     assert (found.difference, found.t, found.p) == (pytest.approx(0.1), math.inf, 0.0)
-
-
-def test_t_test_of_fewer_than_two_pairs_has_p_one() -> None:
-    assert paired_t_test([3.0], [1.0]) == PairedT(1, 2.0, 0.0, 1.0)
-    assert paired_t_test([], []) == PairedT(0, 0.0, 0.0, 1.0)
-
-
-def test_t_test_refuses_unequal_lengths() -> None:
-    with pytest.raises(ValueError, match="argument 2 is shorter"):
-        paired_t_test([1.0, 2.0], [1.0])
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=12))
@@ -154,20 +132,16 @@ def test_t_test_changes_sign_when_sides_are_exchanged(pairs: list[tuple[float, f
 def test_detectable_difference_at_n_518_is_2_8_standard_errors() -> None:
     """(1.959964 + 0.841621) * 18 / sqrt(518) = 2.2157."""
     assert detectable_difference(518, 18.0) == pytest.approx(2.2157, abs=1e-4)
-
-
-def test_detectable_difference_grows_with_family() -> None:
-    """z(1 - .025/21) = 3.0381: (3.0381 + 0.8416) * 18 / 22.7596 = 3.0683."""
+    # z(1 - .025/21) = 3.0381: (3.0381 + 0.8416) * 18 / 22.7596 = 3.0683
     assert detectable_difference(518, 18.0, alpha=0.05 / 21) == pytest.approx(3.0683, abs=1e-3)
+    assert detectable_difference(5, 18.0) is detectable_difference(0, 18.0) is None
+    assert detectable_difference(6, 18.0) is not None
 
 
 def test_instances_needed_match_cohens_tables() -> None:
     """(2.801585 / 0.5)^2 = 31.4, so 32."""
     assert instances_needed(0.5, 1.0) == 32
     assert instances_needed(-0.5, 1.0) == 32
-
-
-def test_difference_of_0_needs_no_finite_number() -> None:
     assert instances_needed(0.0, 18.0) is None
 
 
@@ -176,15 +150,6 @@ def test_difference_without_spread_needs_six_instances() -> None:
     assert instances_needed(3.0, 0.0) == instances_needed(50.0, 10.0) == 6
     assert least_instances() == 6
     assert [least_instances(alpha) for alpha in (0.5, 0.25, 0.05 / 3)] == [2, 3, 7]
-
-
-def test_fewer_than_six_instances_detect_nothing() -> None:
-    assert detectable_difference(5, 18.0) is None
-    assert detectable_difference(6, 18.0) is not None
-
-
-def test_no_instances_detect_nothing() -> None:
-    assert detectable_difference(0, 18.0) is None
 
 
 def test_instances_needed_make_difference_detectable() -> None:
@@ -203,3 +168,236 @@ def test_detectable_difference_has_power_0_8_in_simulation() -> None:
         np.column_stack([columns, np.zeros(n)]), [(i, trials) for i in range(trials)], flips=1000
     )
     assert np.mean([test.p <= 0.05 for test in tests]) == pytest.approx(0.8, abs=0.04)
+
+
+def test_correlation_matches_hand_calculation() -> None:
+    # Deviations -1 0 1 and -2 1 1: products 2 + 0 + 1 = 3; squares 2 and 6.
+    assert correlation([1.0, 2.0, 3.0], [0.0, 3.0, 3.0]) == pytest.approx(3 / sqrt(12))
+    assert correlation([1.0, 2.0, 5.0], [1.0, -1.0, -7.0]) == pytest.approx(-1.0)
+    assert correlation([5.0], [5.0]) is correlation([1.0, 2.0], [7.0, 7.0]) is None
+    with pytest.raises(ValueError, match="same answers"):
+        correlation([1.0], [])
+
+
+SCORES = st.integers(0, 700).map(lambda sevenths: sevenths / 7)
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=30), st.randoms())
+def test_correlation_does_not_depend_on_order_of_pairs(pairs: list[tuple[float, float]], rng: Random) -> None:
+    shuffled = rng.sample(pairs, len(pairs))
+    assert correlation(*zip(*shuffled, strict=True)) == correlation(*zip(*pairs, strict=True))
+
+
+def test_single_instance_has_no_interval() -> None:
+    found = paired_difference([70.0], [40.0])
+    assert found == Difference(1, 30.0, None, None)
+    assert (found.too_short, found.ends) == (False, (30.0, 30.0))
+    assert paired_difference([], []) is None
+    marked = [paired_difference([1.0] * n, [0.0] * n) for n in (2, 29, 30)]
+    assert [one.too_short for one in marked if one] == [True, True, False]
+    with pytest.raises(ValueError, match="same instances"):
+        paired_difference([1.0, 2.0], [1.0])
+
+
+def test_intervals_of_few_skewed_differences_cover_too_seldom() -> None:
+    """A gain of 60 on every tenth of 8 instances: none is drawn in .9^8 = 43 % of samples, and then 0 is certain."""
+    drawn = np.where(np.random.default_rng(1).random((8, 1000)) < 0.1, 60.0, 0.0)
+    found = [one for one in paired_differences(drawn, resamples=500) if one]
+    covered = np.mean([one.ends[0] <= 6.0 <= one.ends[1] for one in found])
+    assert covered < 0.6
+    assert all(one.too_short for one in found)
+
+
+def test_interval_of_two_instances_matches_hand_calculation() -> None:
+    """Resamples of {0, 10} have the means 0, 5, 10 with probability 1/4, 1/2, 1/4: 95 % spans all."""
+    assert paired_difference([50.0, 60.0], [50.0, 50.0]) == Difference(2, 5.0, 0.0, 10.0)
+
+
+def test_interval_of_four_instances_matches_complete_enumeration() -> None:
+    differences = [0.0, 1.0, 4.0, 11.0]
+    means = [np.mean(drawn) for drawn in itertools.product(differences, repeat=4)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    found = paired_difference(differences, [0.0] * 4)
+    assert found is not None
+    assert found.mean == 4.0
+    assert found.low == pytest.approx(low, abs=0.26)  # a step between neighbouring means is 0.25
+    assert found.high == pytest.approx(high, abs=0.76)
+
+
+def test_interval_is_reproducible_by_seed() -> None:
+    rng = np.random.default_rng(3)
+    scores, baseline = rng.uniform(0, 100, 40).tolist(), rng.uniform(0, 100, 40).tolist()
+    assert paired_difference(scores, baseline, seed=7) == paired_difference(scores, baseline, seed=7)
+    assert paired_difference(scores, baseline, seed=7) != paired_difference(scores, baseline, seed=8)
+
+
+def test_interval_covers_truth_at_its_level() -> None:
+    """Normal differences about 5, n = 60: 300 seeded experiments cover 5 in 91 to 98 % of cases."""
+    rng = np.random.default_rng(20260101)
+    hits = 0
+    for trial in range(300):
+        found = paired_difference(rng.normal(5, 20, 60).tolist(), [0.0] * 60, seed=trial, resamples=1000)
+        assert found is not None
+        hits += found.low <= 5 <= found.high
+    assert 0.91 <= hits / 300 <= 0.98
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=20))
+def test_interval_lies_within_differences_and_contains_mean(
+    pairs: list[tuple[float, float]],
+) -> None:
+    scores, baseline = [a for a, _ in pairs], [b for _, b in pairs]
+    found = paired_difference(scores, baseline, resamples=200)
+    assert found is not None
+    differences = [a - b for a, b in pairs]
+    low, high = found.ends
+    assert min(differences) - 1e-9 <= low <= high <= max(differences) + 1e-9
+    swapped = paired_difference(baseline, scores, resamples=200)
+    assert swapped is not None
+    assert swapped.mean == pytest.approx(-found.mean)
+    assert swapped.ends == pytest.approx((-high, -low), abs=1e-9)
+
+
+def test_comparisons_together_equal_those_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    differences = rng.normal(3, 10, (50, 4))
+    together = paired_differences(differences, resamples=500)
+    alone = [paired_difference(column.tolist(), [0.0] * 50, resamples=500) for column in differences.T]
+    for one, other in zip(together, alone, strict=True):
+        assert one is not None
+        assert other is not None
+        assert (one.n, one.mean) == (other.n, pytest.approx(other.mean))
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+def test_missing_score_affects_its_comparison_only() -> None:
+    nan = float("nan")
+    found = paired_differences(np.array([[5.0, 1.0, nan], [nan, 3.0, nan], [5.0, 5.0, nan]]))
+    assert found[0] == Difference(2, 5.0, 5.0, 5.0)
+    assert found[1] is not None
+    assert (found[1].n, found[1].mean) == (3, 3.0)
+    assert found[2] is None
+
+
+def test_resampling_by_value_matches_normal_interval() -> None:
+    """Half of 20,000 differences are 0, half 10: a mean of 5, whose standard error is 5 / sqrt(20,000)."""
+    values = np.tile([0.0, 10.0], MANY)
+    found = paired_differences(np.column_stack([values, values]), seed=3)
+    assert found[0] == found[1]
+    assert found[0] is not None
+    half = 1.96 * 5 / np.sqrt(2 * MANY)
+    assert (found[0].n, found[0].mean) == (2 * MANY, 5.0)
+    assert (found[0].low, found[0].high) == pytest.approx((5 - half, 5 + half), abs=0.003)
+
+
+def test_resampling_by_value_does_not_depend_on_other_columns() -> None:
+    few, many = np.tile([0.0, 10.0], MANY // 2), np.linspace(0, 1, MANY)
+    alone = paired_differences(few[:, None], resamples=50)
+    assert paired_differences(np.column_stack([few, many]), resamples=50)[0] == alone[0]
+
+
+NAN = float("nan")
+
+
+def sign_flip_test(differences: Sequence[float], **options: int) -> SignFlips:
+    """The test of one pair's differences by instance."""
+    column = np.asarray(differences, dtype=float)
+    return sign_flip_tests(np.column_stack([column, np.zeros_like(column)]), [(0, 1)], **options)[0]
+
+
+def test_p_of_three_gains_matches_hand_calculation() -> None:
+    """Of the 8 sums of +-1 +-2 +-3 only 6 and -6 lie as far out as 6."""
+    expected = SignFlips(2 / 8, True, floor=2 / 8)
+    assert sign_flip_test([1.0, 2.0, 3.0]) == sign_flip_test([1.0, 0.0, 2.0, 3.0, 0.0]) == expected
+    scores = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [90.0, NAN], [NAN, 90.0]])
+    assert sign_flip_tests(scores, [(0, 1)]) == [expected]
+    # +1 +1 +1 -1 = 2: of 16 sums 2 are +-4, 8 are +-2 and 6 are 0, so 10 lie at least at 2
+    assert sign_flip_test([1.0, 1.0, 1.0, -1.0]).p == 10 / 16
+
+
+def test_p_is_one_without_differences() -> None:
+    assert sign_flip_test([]) == sign_flip_test([0.0] * 100) == SignFlips(1.0, True, floor=1.0)
+
+
+def test_p_of_darwins_plants_matches_fisher() -> None:
+    """Fisher 1935, The Design of Experiments, section 21: 863 of 32,768 sums on either side."""
+    eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+    assert sign_flip_test(eighths) == SignFlips(2 * 863 / 32768, True, floor=2 / 32768)
+
+
+def test_sampled_p_is_close_to_exact_p() -> None:
+    differences = np.random.default_rng(2).normal(2, 5, EXACT)
+    exact = sign_flip_test(differences)
+    sampled = sign_flip_test([*differences, 1e-9], flips=40_000)
+    assert (exact.exact, sampled.exact) == (True, False)
+    assert sampled.p == pytest.approx(exact.p, abs=0.01)
+    assert sign_flip_test([10.0] * 60, flips=999) == SignFlips(1 / 1000, False, floor=1 / 1000)
+
+
+def test_p_does_not_depend_on_other_pairs() -> None:
+    scores = np.random.default_rng(4).uniform(0, 100, (70, 4))
+    scores[:3, 3] = NAN
+    pairs = list(itertools.combinations(range(4), 2))
+    together = sign_flip_tests(scores, pairs)
+    assert together == [sign_flip_tests(scores, [pair])[0] for pair in pairs]
+
+
+def test_missing_instances_do_not_change_p() -> None:
+    """The same 60 differences among 30 instances without a score: only the random signs are others."""
+    alone = np.column_stack([np.random.default_rng(3).normal(3, 10, 60), np.zeros(60)])
+    among = np.full((90, 2), np.nan)
+    among[25:85] = alone
+    (one,), (other,) = (sign_flip_tests(scores, [(0, 1)], flips=40_000) for scores in (alone, among))
+    assert one.p == pytest.approx(other.p, abs=0.003)
+
+
+def test_number_of_flips_grows_with_family() -> None:
+    """The smallest p times the tests of the family is .05 / 20 from 25 tests on."""
+    assert [flips_for(n) for n in (0, 1, 25, 26, 501)] == [10_000, 10_000, 10_000, 10_400, 200_400]
+
+
+def test_many_differences_use_normal_distribution() -> None:
+    """z = 3.0: 10,000 signs, 5,150 of them positive, have the sum 300 and the standard deviation 100."""
+    found = sign_flip_test(np.repeat([1.0, -1.0], [5150, 4850]))
+    assert (found.exact, found.floor) == (False, 0.0)
+    assert found.p == pytest.approx(
+        0.0026998, rel=1e-4
+    )  # 2 * (1 - Phi(3)), Abramowitz and Stegun, table 26.1
+    exactly = 2 * binom.sf(5149, 10_000, 0.5)
+    assert found.p == pytest.approx(exactly, rel=0.05)
+
+
+def test_normal_tail_matches_exact_tail() -> None:
+    """Against the binomial distribution at z = 6, in the middle of a step of it."""
+    found = sign_flip_test(np.repeat([1.0, -1.0], [10_600, 9_400]))
+    exactly = binom.sf(10_599, 20_000, 0.5) + binom.sf(10_600, 20_000, 0.5)
+    assert found.p < 1e-16
+    assert found.p == pytest.approx(exactly, rel=0.02)
+
+
+def test_p_is_uniform_under_the_null_hypothesis() -> None:
+    """400 seeded experiments of 40 symmetric differences: 5 % are expected at .05, with a standard error of 1.1."""
+    rng = np.random.default_rng(20260202)
+    columns = rng.standard_t(3, (40, 400))
+    tests = sign_flip_tests(
+        np.column_stack([columns, np.zeros(40)]), [(i, 400) for i in range(400)], flips=2000
+    )
+    assert 0.02 <= np.mean([test.p <= 0.05 for test in tests]) <= 0.08
+
+
+@given(st.lists(st.floats(-100, 100), max_size=9))
+def test_p_is_two_sided_and_does_not_depend_on_order_or_scale(differences: list[float]) -> None:
+    rounded = [round(value, 3) for value in differences]
+    p = sign_flip_test(rounded).p
+    assert 0 < p <= 1
+    assert sign_flip_test([-value for value in rounded]).p == p
+    assert sign_flip_test(rounded[::-1]).p == p
+    assert sign_flip_test([4 * value for value in rounded]).p == p
+
+
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=8))
+def test_exact_p_matches_complete_enumeration(differences: list[int]) -> None:
+    signs = itertools.product((1, -1), repeat=len(differences))
+    sums = [sum(s * d for s, d in zip(chosen, differences, strict=True)) for chosen in signs]
+    expected = sum(abs(total) >= abs(sum(differences)) for total in sums) / len(sums)
+    assert sign_flip_test(differences).p == expected

@@ -1,4 +1,4 @@
-"""A provider of every role with prices, in a process of its own."""
+"""A provider of every role with prices, in a process of its own, and commands that are run in this process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_provider import Remote, provider_process
+from typed_commands import Cts, typed
 
 
 @pytest.fixture
@@ -18,3 +19,12 @@ def priced(tmp_path: Path) -> Iterator[Remote]:
         unpriced = table.replace("models.fake", "models.unpriced")
         (tmp_path / "cts.toml").write_text(table + prices + unpriced)
         yield remote
+
+
+@pytest.fixture
+def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    """`cts WORDS` in a folder of its own, on 200 columns."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    with typed(monkeypatch, capsys) as run:
+        yield run

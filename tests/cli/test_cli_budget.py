@@ -103,7 +103,7 @@ def test_a_limit_that_is_none_is_refused(options: list[str], said: str, tmp_path
 
 def test_at_the_deadline_a_run_ends_in_order_and_resumes(priced: Remote, tmp_path: Path) -> None:
     priced.set(latency_s=30.0)
-    done = cts(tmp_path, *RUN, "--deadline", "4s")
+    done = cts(tmp_path, *RUN, "--deadline", "2s")
     assert done.returncode == 75
     assert "the deadline" in one_line(done)
     assert "a later --deadline resumes" in done.stderr

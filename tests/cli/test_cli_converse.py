@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import time
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_provider import Remote, provider_process
-from real_run import RealRun
 from talk_world import INTENTS, write_talk_world
-from typed_commands import Cts, typed
-
-from cts_async.engine.journal import read_jsonl
+from typed_commands import Cts
 
 WORDS = ("converse", "--data", "talks.jsonl", "--all", "fake", "--corpus", "pages.jsonl", "-q")
 SCHEMES = ("standard", "at-standard", "cot", "at-cot")
 
 
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    """`cts WORDS` in this process, in a folder of its own that has the small world."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> None:
     write_talk_world(tmp_path)
-    with typed(monkeypatch, capsys) as run:
-        yield run
 
 
-def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tmp_path: Path) -> None:
+def test_four_schemes_and_two_modes_are_one_command(
+    cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = cts(*WORDS, "--turns", "2")
     assert done.code == 0, done.err
     runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
@@ -106,35 +96,3 @@ def test_a_failed_conversation_is_told_and_is_exit_1(cts: Cts, tmp_path: Path) -
         done = cts(*WORDS, "--scheme", "cot", "--mode", "select")
     assert done.code == 1
     assert "failed: talks-talk-fake-cot-select-k3+support-fake 1-1 at select/1" in " ".join(done.out.split())
-
-
-def test_conversations_killed_at_any_moment_are_paid_for_once(tmp_path: Path) -> None:
-    """Beyond what was in flight: each of four places may hold one call on its way and one just being written."""
-    moments = random.Random(20260119)
-    with provider_process(latency_s=0.02) as remote:
-        write_talk_world(tmp_path)
-        words = (*WORDS[1:], "--turns", "2", "--scheme", "cot", "--scheme", "at-cot")
-        run = RealRun(tmp_path, words, command="converse")
-        run.configure(remote.url, max_concurrency=4)
-        for _ in range(2):
-            asked, more = len(remote.seen()), moments.randrange(5, 30)
-            process = run.start()
-            limit = time.monotonic() + 15
-            while len(remote.seen()) < asked + more:
-                assert time.monotonic() < limit, "it never came to that"
-                time.sleep(0.005)
-            process.kill()
-            _, told = process.communicate(timeout=30)
-            assert process.returncode == -signal.SIGKILL, told
-        process = run.start()
-        out, told = process.communicate(timeout=60)
-        assert process.returncode == 0, told
-        assert "Retrieval by turn" in out
-        seen = Counter(request.digest for request in remote.seen())
-    keys = [
-        (path, record["key"]) for path in run.directories() for record in read_jsonl(path / "steps.jsonl")
-    ]
-    calls = len(INTENTS) * 2 * (3 + 2) * 2
-    assert len(keys) == len(set(keys)) == calls
-    assert seen.total() <= calls + 2 * 8
-    assert len(run.results()) == len(INTENTS) * 2 * 2

@@ -59,8 +59,8 @@ def test_folder_of_question_files_is_one_model_per_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["runs/nothing"], "runs/nothing: no such run directory"),
-        (["runs/made-orig"], "asks nothing; name a Clarifier's run"),
+        (["runs/nothing"], "runs/nothing: no such run, folder or file"),
+        (["runs/made-orig"], "no Clarifier's run with answers"),
         (["runs/made-gpt-k1", "--judge", "gpt"], "were not judged by it; their judges are: ernie"),
         (["runs/made-gpt-k1", "--types-file", "no.csv"], "no.csv"),
         (["runs/made-gpt-k1", "--orig", "runs"], "run.json not found"),

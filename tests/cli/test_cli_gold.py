@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from fake_provider import Remote
 from gold_world import QUERIES, lines_of, write_world
-from typed_commands import Cts, typed
-
-from cts_async.cli.gold import NOT_FOR_GOLD
-from cts_async.cli.run_options import read_config
-
-
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    """`cts WORDS` in this process, in a folder of its own."""
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-    with typed(monkeypatch, capsys) as run:
-        yield run
-
+from typed_commands import Cts
 
 GOLD = (
     "gold",
@@ -133,7 +117,3 @@ def test_without_names_the_paper_s_models_are_asked_for(tmp_path: Path, cts: Cts
     done = cts("gold", "--out", "GOLD.jsonl")
     assert done.code == 2
     assert "WEBDANCER_BASE_URL (agent: webdancer), QIANFAN_API_KEY (extractor: ernie)" in done.err
-
-
-def test_the_options_left_out_are_options_of_a_run() -> None:
-    assert set(inspect.signature(read_config).parameters) >= NOT_FOR_GOLD

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typed_commands import Cts, typed
+from typed_commands import Cts
 
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import EXIT_OK, EXIT_USAGE
@@ -20,13 +20,6 @@ FILES = (
     "prompts/judge.en.txt",
 )
 FOLDERS = ("judgments", "prompts", "shards")
-
-
-@pytest.fixture
-def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    monkeypatch.chdir(tmp_path)
-    with typed(monkeypatch, capsys) as run:
-        yield run
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_running_out_of_files_anywhere_is_one_line(
 
 
 def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
-    with provider_process(latency_s=0.5) as provider:
+    with provider_process(latency_s=0.3) as provider:
         table = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "mine-1"\nmax_concurrency = {MANY}\n'
         (tmp_path / "cts.toml").write_text(table)
         command = ["run", "--all", "mine", "-k", "3", "--no-orig", "--name", "r", "--max-outage", "5"]

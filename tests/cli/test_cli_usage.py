@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -20,32 +21,20 @@ from typer.testing import CliRunner
 
 import cts_async
 from cts_async.cli.main import app, main
+from cts_async.cli.options import HEADINGS
 
 OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
 COMMANDS = (
-    *(
-        "run",
-        "plan",
-        "converse",
-        "gold",
-        "judge",
-        "score",
-        "status",
-        "diagnose",
-        "compare",
-        "report",
-        "audit",
-        "models",
-        "doctor",
-        "view",
-    ),
+    *("run", "plan", "converse", "gold", "judge", "score", "status", "diagnose", "compare", "report"),
+    *("audit", "models", "doctor", "view"),
     *("corpus show", "corpus search", "corpus build"),
     *("data list", "data show", "data validate", "data convert"),
     *("data qulac figures", "data qulac conversations", "data qulac gains", "data qulac retrieve"),
     *("data clariq figures", "data clariq questions", "data clariq documents", "data clariq need"),
     *("data mimics-duo tables", "data mimics-duo panes", "data mimics-duo rerank", "data mimics-duo ltr"),
 )
+GROUPED = ("run", "plan", "gold", "judge", "converse")
 GROUPS = ("", "corpus", "data", "data qulac", "data clariq", "data mimics-duo")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
@@ -68,15 +57,21 @@ def jsonl(path: Path, *lines: object) -> str:
 
 
 @pytest.fixture
-def queries(tmp_path: Path) -> str:
+def world(tmp_path: Path) -> Path:
+    """Queries, gold, answers and documents, and files that are broken in one place."""
     (tmp_path / "queries.csv").write_text("id,fused_query,blurred_query\nq1,winter ferry times,ferry\n")
-    return "queries.csv"
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> str:
-    line = {"id": "d1", "url": "https://a.example/1", "title": "Ferry", "text": "The ferry leaves at nine."}
-    return jsonl(tmp_path / "corpus.jsonl", line)
+    page = {"id": "d1", "url": "https://a.example/1", "title": "Ferry", "text": "The ferry leaves at nine."}
+    jsonl(tmp_path / "corpus.jsonl", page)
+    good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
+    jsonl(tmp_path / "gold.jsonl", *good)
+    jsonl(tmp_path / "torn.jsonl", *good, '{"id": "q3", "gold": {\n')
+    heavy = {"id": "q3", "gold": {"nuggets": [{**NUGGET, "weight": "heavy"}]}}
+    jsonl(tmp_path / "heavy.jsonl", *good, heavy)
+    jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    jsonl(tmp_path / "broken.jsonl", '{"id":\n')
+    (tmp_path / "qulac.json").write_text(json.dumps(SMALL))
+    (tmp_path / "release").mkdir()
+    return tmp_path
 
 
 def help_of(command: str) -> str:
@@ -101,6 +96,10 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     assert max(map(len, said.splitlines())) <= 80
     options = [line for line in said.splitlines() if line.startswith("  -")]
     assert not any("list[" in line for line in options), "what to give, not what Python makes of it"
+    if command in GROUPED:
+        headings = re.findall(r"^([A-Z][a-z ]+):$", said, re.MULTILINE)
+        assert [one for one in headings if one != "Arguments"] == [one for one in HEADINGS if one in headings]
+        assert said.count("\n  -h, --help ") == said.count("\n  --config ") == said.count("\n  --seed ") == 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -212,153 +211,96 @@ def test_ctrl_c_message_promises_resume_only_for_resumable_commands(
     assert capsys.readouterr().err == "cts: interrupted; the same command starts again\n"
 
 
-def test_version(tmp_path: Path) -> None:
-    from cts_async import __version__
+RUN = "run --data queries.csv --corpus corpus.jsonl"
+REFUSED: dict[str, tuple[str, ...]] = {
+    # keys and models
+    "run --model gpt -k 3": (
+        *("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local", "--judge"),
+    ),
+    "run --model deepsek": ("'deepsek'", "did you mean 'deepseek'?"),
+    "run --judge nobody": ("'nobody'",),
+    "models ERNIE-4.5-Turbo-128K": ("did you mean 'ernie', whose id that is?",),
+    **{
+        f"plan {role} ''": ("cts: unknown model ''; known: ",)
+        for role in ("--all", "--agent", "--judge", "-m")
+    },
+    # data and gold
+    "run --data nowhere/queries.csv": ("nowhere/queries.csv",),
+    "run --data wiki:x": ("hard518", "qulac"),
+    "run --data release": ("did you mean 'hard518:release'?",),
+    "run --data qulak:x.json": ("did you mean 'qulac:x.json'?",),
+    "run --data qulac:qulac.json --no-judge": ("--corpus",),
+    "run --data queries.csv --no-judge --corpus none.jsonl": ("none.jsonl",),
+    "run --field fused_query": ("OURS=THEIRS",),
+    RUN: ("--gold", "--no-judge", "q1"),
+    f"{RUN} --gold torn.jsonl": ("torn.jsonl:3:",),
+    f"{RUN} --gold heavy.jsonl": ("heavy.jsonl:3: field 'gold.nuggets[0].weight'",),
+    # options
+    "run --config other.toml": ("other.toml: no such file",),
+    "run -k 4": ("'-k'",),
+    "run -k three": ("'-k'",),
+    "run --all local --scheme at-coz": ("cts: --scheme at-coz: must be one of cts, standard",),
+    "run --all local --mode select": (
+        "cts: --mode select: the benchmark's own scheme asks at once only; add --scheme",
+    ),
+    **{
+        f"{command} --all local --name '{name}'": (
+            f"cts: --name {name}: must be the name of a single folder; use --runs-dir for its location\n",
+        )
+        for command in ("run", "gold --out g.jsonl")
+        for name in ("../elsewhere", "a/b", "..", "/tmp/x", " ")
+    },
+    # judge, score, audit
+    "judge": ("--candidates",),
+    "judge nowhere --judge lexical": ("not a run directory",),
+    "judge --gold_a gold.jsonl --gold_b answers.jsonl --out_dir out": ("QIANFAN_API_KEY", "--judge NAME"),
+    "judge corpus.jsonl --judge lexical": ("cts: corpus.jsonl: not a run directory: run.json not found\n",),
+    "audit corpus.jsonl": ("cts: corpus.jsonl: not a run directory: run.json not found\n",),
+    "score nowhere.jsonl": ("cts: nowhere.jsonl: No such file or directory\n",),
+    "score broken.jsonl": ("cts: broken.jsonl:1: not valid JSON\n",),
+    "score --jsn broken.jsonl": ("No such option: --jsn",),
+    "score": ("(see cts score --help)",),
+}
+"""What is typed after `cts`, and parts of the line that refuses it."""
 
-    assert cts_in(tmp_path, "--version").stdout == f"cts {__version__}\n"
 
-
-def test_missing_keys_are_named_together_with_alternatives(tmp_path: Path) -> None:
-    said = refused(tmp_path, "run", "--model", "gpt", "-k", "3")
-    for wanted in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local", "--judge"):
-        assert wanted in said
+@pytest.mark.parametrize("typed", REFUSED)
+def test_mistake_is_refused_in_one_line(world: Path, typed: str) -> None:
+    said = refused(world, *shlex.split(typed))
+    for part in REFUSED[typed]:
+        assert part in said
+    assert "--support" not in said or typed.startswith("run")
 
 
 def test_blank_key_counts_as_missing(tmp_path: Path) -> None:
     done = cts_in(tmp_path, "run", "--model", "gpt", "--all", "gpt", OPENAI_API_KEY=" ")
-    assert done.returncode == 2
-    assert "OPENAI_API_KEY" in done.stderr
+    assert (done.returncode, "OPENAI_API_KEY" in done.stderr) == (2, True)
 
 
-def test_unknown_model_suggests_closest_name(tmp_path: Path) -> None:
-    said = refused(tmp_path, "run", "--model", "deepsek")
-    assert "'deepsek'" in said
-    assert "did you mean 'deepseek'?" in said
-
-
-@pytest.mark.parametrize("role", ["--all", "--support", "--agent", "--judge", "--model"])
-def test_empty_model_name_is_refused(role: str, tmp_path: Path) -> None:
-    assert refused(tmp_path, "plan", role, "").startswith("cts: unknown model ''; known: ")
-
-
-def test_unknown_judge_is_refused(tmp_path: Path) -> None:
-    assert "'nobody'" in refused(tmp_path, "run", "--judge", "nobody")
-
-
-def test_missing_data_file_is_named(tmp_path: Path) -> None:
-    assert "nowhere/queries.csv" in refused(tmp_path, "run", "--data", "nowhere/queries.csv")
-
-
-def test_unknown_dataset_lists_known_ones(tmp_path: Path) -> None:
-    said = refused(tmp_path, "run", "--data", "wiki:x")
-    assert "hard518" in said
-    assert "qulac" in said
-
-
-def test_broken_json_in_gold_names_the_line(queries: str, corpus: str, tmp_path: Path) -> None:
-    good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
-    jsonl(tmp_path / "gold.jsonl", *good, '{"id": "q3", "gold": {\n')
-    said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
-    assert "gold.jsonl:3:" in said
-
-
-def test_invalid_gold_field_names_line_and_field(queries: str, corpus: str, tmp_path: Path) -> None:
-    good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
-    bad = {"id": "q3", "gold": {"nuggets": [{**NUGGET, "weight": "heavy"}]}}
-    jsonl(tmp_path / "gold.jsonl", *good, bad)
-    said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
-    assert "gold.jsonl:3: field 'gold.nuggets[0].weight'" in said
-
-
-def test_judge_on_judged_candidates_suggests_their_command(tmp_path: Path) -> None:
-    jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
-    jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+def test_judge_on_judged_candidates_suggests_their_command(world: Path) -> None:
     command = "cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged"
-    assert cts_in(tmp_path, *command.split()[1:]).returncode == 0
-    (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
-    said = refused(tmp_path, "judge", "judged", "--judge", "m")
+    assert cts_in(world, *command.split()[1:]).returncode == 0
+    (world / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
+    said = refused(world, "judge", "judged", "--judge", "m")
     assert said.startswith("cts: judged: holds candidates judged by cts judge, not a run; for another judge")
     assert said.rstrip().endswith(f"one more --judge: {command}")
 
 
-def test_qulac_without_corpus_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "qulac.json").write_text(json.dumps(SMALL))
-    assert "--corpus" in refused(tmp_path, "run", "--data", "qulac:qulac.json", "--no-judge")
-
-
-def test_missing_corpus_is_named(queries: str, tmp_path: Path) -> None:
-    said = refused(tmp_path, "run", "--data", queries, "--no-judge", "--corpus", "none.jsonl")
-    assert "none.jsonl" in said
-
-
-def test_run_without_gold_suggests_no_judge(queries: str, corpus: str, tmp_path: Path) -> None:
-    said = refused(tmp_path, "run", "--data", queries, "--corpus", corpus)
-    assert "--gold" in said
-    assert "--no-judge" in said
-    assert "q1" in said
-
-
-def test_unknown_field_in_cts_toml_names_line_and_suggestion(tmp_path: Path) -> None:
-    lines = ["[models.mine]", 'base_url = "http://127.0.0.1:9/v1"', 'model = "m"', "request_per_min = 3"]
-    (tmp_path / "cts.toml").write_text("\n".join(lines))
-    said = refused(tmp_path, "run")
-    assert "cts.toml:4:" in said
-    assert "did you mean 'requests_per_min'?" in said
-
-
-def test_api_key_in_cts_toml_is_refused_without_repeating_it(tmp_path: Path) -> None:
-    (tmp_path / "cts.toml").write_text('[models.gpt]\napi_key = "sk-very-secret"\n')
-    said = refused(tmp_path, "run")
-    assert "cts.toml:2:" in said
-    assert "sk-very-secret" not in said
-
-
-def test_missing_config_file_is_named(tmp_path: Path) -> None:
-    assert "other.toml: no such file" in refused(tmp_path, "run", "--config", "other.toml")
-
-
-def test_field_mapping_without_equals_sign_is_refused(tmp_path: Path) -> None:
-    assert "OURS=THEIRS" in refused(tmp_path, "run", "--field", "fused_query")
-
-
-@pytest.mark.parametrize("k", ["4", "0", "three"])
-def test_k_outside_1_to_3_is_refused(k: str, tmp_path: Path) -> None:
-    done = cts_in(tmp_path, "run", "-k", k)
-    assert done.returncode == 2
-    assert "'-k'" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("table", "said"),
     [
-        (["--scheme", "at-coz"], "cts: --scheme at-coz: must be one of cts, standard"),
         (
-            ["--mode", "select"],
-            "cts: --mode select: the benchmark's own scheme asks at once only; add --scheme",
+            '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nrequest_per_min = 3',
+            ["cts.toml:4:", "did you mean 'requests_per_min'?"],
         ),
+        ('[models.gpt]\napi_key = "sk-very-secret"\n', ["cts.toml:2:"]),
     ],
 )
-def test_incompatible_scheme_and_mode_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
-    assert refused(tmp_path, "run", "--all", "local", *options).startswith(said)
-
-
-def test_judge_without_input_is_refused(tmp_path: Path) -> None:
-    assert "--candidates" in refused(tmp_path, "judge")
-    assert "not a run directory" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
-
-
-def test_score_of_missing_file_names_it(tmp_path: Path) -> None:
-    assert refused(tmp_path, "score", "nowhere.jsonl") == "cts: nowhere.jsonl: No such file or directory\n"
-
-
-def test_score_errors_have_the_common_form(tmp_path: Path) -> None:
-    broken = jsonl(tmp_path / "broken.jsonl", '{"id":\n')
-    assert refused(tmp_path, "score", broken) == "cts: broken.jsonl:1: not valid JSON\n"
-    assert "No such option: --jsn" in refused(tmp_path, "score", "--jsn", broken)
-    assert "(see cts score --help)" in refused(tmp_path, "score")
-    assert "--gold" in cts_in(tmp_path, "score", "--help").stdout.split("Options:")[1]
+def test_mistake_in_cts_toml_is_named_by_its_line(tmp_path: Path, table: str, said: list[str]) -> None:
+    (tmp_path / "cts.toml").write_text(table)
+    line = refused(tmp_path, "run")
+    assert all(part in line for part in said)
+    assert "sk-very-secret" not in line
 
 
 def test_score_ignores_broken_run_json(tmp_path: Path) -> None:
@@ -380,52 +322,17 @@ def test_doctor_prints_no_keys_and_names_missing_ones(tmp_path: Path) -> None:
     assert "OPENAI_API_KEY is not set" in found["model gpt"]["text"]
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "a/b", "..", "/tmp/x", " "])
-def test_run_name_must_be_a_single_folder(tmp_path: Path, name: str) -> None:
-    for command in (("run",), ("gold", "--out", "g.jsonl")):
-        said = refused(tmp_path, *command, "--all", "local", "--name", name)
-        assert (
-            said
-            == f"cts: --name {name}: must be the name of a single folder; use --runs-dir for its location\n"
-        )
-
-
-def test_model_id_and_bare_folder_get_suggestions(tmp_path: Path) -> None:
-    said = refused(tmp_path, "models", "ERNIE-4.5-Turbo-128K")
-    assert "did you mean 'ernie', whose id that is?" in said
-    (tmp_path / "release").mkdir()
-    assert "did you mean 'hard518:release'?" in refused(tmp_path, "run", "--data", "release")
-    assert "did you mean 'qulac:x.json'?" in refused(tmp_path, "run", "--data", "qulak:x.json")
-
-
-def test_judge_without_key_names_judge_options_only(tmp_path: Path) -> None:
-    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
-    answers = jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
-    said = refused(tmp_path, "judge", "--gold_a", gold, "--gold_b", answers, "--out_dir", "out")
-    assert "QIANFAN_API_KEY" in said
-    assert "--judge NAME" in said
-    assert "--support" not in said
-
-
-def test_candidates_expanded_by_the_shell_are_accepted(tmp_path: Path) -> None:
-    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
-    a, b = (jsonl(tmp_path / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
-    words = ("judge", "--gold", gold, "--out", "out", "--judge", "lexical", "--json", "-q")
-    by_shell = cts_in(tmp_path, *words, "--candidates", a, b)
+def test_candidates_expanded_by_the_shell_are_accepted(world: Path) -> None:
+    a, b = (jsonl(world / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
+    words = ("judge", "--gold", "gold.jsonl", "--out", "out", "--judge", "lexical", "--json", "-q")
+    by_shell = cts_in(world, *words, "--candidates", a, b)
     assert (by_shell.returncode, by_shell.stderr) == (0, "")
     assert [summary["system"] for summary in json.loads(by_shell.stdout)] == ["a", "b"]
-    assert cts_in(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
+    assert cts_in(world, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
 
 
-def test_file_instead_of_run_directory_is_refused(queries: str, corpus: str, tmp_path: Path) -> None:
-    assert (
-        refused(tmp_path, "judge", corpus, "--judge", "lexical")
-        == f"cts: {corpus}: not a run directory: run.json not found\n"
-    )
-    assert refused(tmp_path, "audit", corpus) == f"cts: {corpus}: not a run directory: run.json not found\n"
-    given = ("--all", "local", "--data", queries, "--corpus", corpus, "--no-judge")
-    done = cts_in(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
-    assert (done.returncode, done.stderr) == (
-        2,
-        f"cts: {corpus}/queries-orig+agent-local: cannot write there (Not a directory)\n",
-    )
+def test_file_in_place_of_the_folder_of_runs_is_refused(world: Path) -> None:
+    given = ("--all", "local", "--data", "queries.csv", "--corpus", "corpus.jsonl", "--no-judge")
+    done = cts_in(world, "run", *given, "--runs-dir", "corpus.jsonl", "-q")
+    problem = "cts: corpus.jsonl/queries-orig+agent-local: cannot write there (Not a directory)\n"
+    assert (done.returncode, done.stderr) == (2, problem)

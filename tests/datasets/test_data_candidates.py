@@ -27,7 +27,7 @@ def refusal(path: Path) -> InputError:
     return caught.value
 
 
-def test_an_id_or_a_query_is_enough(write: Write) -> None:
+def test_id_or_query_is_enough(write: Write) -> None:
     rows = [
         {"id": 1, "fused_query": "f", "answer": "x"},
         {"query": "f", "prediction": "y"},
@@ -41,7 +41,7 @@ def test_an_id_or_a_query_is_enough(write: Write) -> None:
     ]
 
 
-def test_our_own_results_are_candidates_and_their_failures_stay_failures(write: Write) -> None:
+def test_own_results_are_candidates_or_failures(write: Write) -> None:
     done = {
         "id": "s1",
         "fused_query": "f",
@@ -70,19 +70,14 @@ def test_our_own_results_are_candidates_and_their_failures_stay_failures(write: 
         ({"error": {}, "answer": None}, Failure("candidate", "no_answer", "the answer is null")),
     ],
 )
-def test_other_ways_to_fail_are_understood(write: Write, row: dict[str, object], failure: Failure) -> None:
+def test_reported_failures_are_recognised(write: Write, row: dict[str, object], failure: Failure) -> None:
     path = write("c.jsonl", [{"id": "a"} | row])
     assert list(read_candidates(path)) == [FailedLine(path, 1, "a", "", failure)]
 
 
-def test_a_table_that_says_there_was_no_error_has_an_answer(write: Write) -> None:
+def test_error_cell_that_denies_an_error_is_none(write: Write) -> None:
     read = list(read_candidates(write("c.csv", "id,answer,error\na,x,nan\nb,y,timed out\n")))
     assert [type(line) for line in read] == [CandidateLine, FailedLine]
-
-
-def test_an_error_that_is_null_is_none(write: Write) -> None:
-    path = write("c.jsonl", [{"id": "a", "answer": "x", "error": None}])
-    assert list(read_candidates(path)) == [CandidateLine(path, 1, Candidate("a", "", "x"))]
 
 
 @pytest.mark.parametrize(
@@ -92,14 +87,10 @@ def test_an_error_that_is_null_is_none(write: Write) -> None:
         ("<think>hm</think>\n<answer>\n42\n</answer>", "42"),
         ("<answer>draft</answer> wait <answer>final</answer>", "final"),
         ("I write <answer> and then <answer>42</answer>", "42"),
-        ("<Answer>a\nb</ANSWER> bye", "a\nb"),
         ("<answer>cut off", "cut off"),
         ("<answer></answer>", ""),
         ("<answer>a</answer> b</answer> see <answer>", "a"),
-        ("İİ a < b <answer>c</answer>", "c"),
-        ("no opening</answer>", "no opening"),
         ("<think>perhaps 41</think>\nIt is 42.", "It is 42."),
-        ("perhaps <answer>41</answer></think><answer>42</answer>", "42"),
         ("<think>perhaps 41, cut off", ""),
         ("<answer>42 <think>or so?</think></answer>", "42 or so?"),
         (
@@ -109,34 +100,30 @@ def test_an_error_that_is_null_is_none(write: Write) -> None:
         ),
     ],
 )
-def test_an_answer_is_read_as_the_agent_s_is(write: Write, text: str, answer: str) -> None:
+def test_answer_is_read_like_the_agent_answer(write: Write, text: str, answer: str) -> None:
     (line,) = read_candidates(write("c.jsonl", [{"id": "a", "answer": text}]))
     assert isinstance(line, CandidateLine)
     assert line.candidate.answer == answer == find_answer(text)[0]
 
 
-def test_many_open_tags_are_read_in_linear_time() -> None:
-    assert find_answer("<answer>" * 50_000 + "x") == ("x", "open_tag")
-
-
-def test_a_line_without_answer_is_refused_with_the_fields_it_has(write: Write) -> None:
+def test_line_without_answer_is_refused_with_its_fields(write: Write) -> None:
     error = refusal(write("c.jsonl", [{"id": "a", "answer": "x"}, {"id": "b", "text": "y"}]))
     assert (error.line, error.field) == (2, "answer")
     assert "'id', 'text'" in str(error)
 
 
-def test_a_line_that_nothing_joins_is_refused_with_the_fields_it_has(write: Write) -> None:
+def test_line_without_key_is_refused_with_its_fields(write: Write) -> None:
     error = refusal(write("c.jsonl", [{"topic": "a", "answer": "x"}]))
     assert (error.line, error.field) == (1, "fused_query")
     assert "'topic', 'answer'" in str(error)
 
 
-def test_an_answer_must_be_text(write: Write) -> None:
+def test_answer_must_be_text(write: Write) -> None:
     error = refusal(write("c.jsonl", [{"id": "a", "candidate": {"text": "x"}}]))
     assert (error.line, error.field, error.problem) == (1, "candidate", "must be text, is an object")
 
 
-def test_a_mapping_reaches_into_the_line(write: Write) -> None:
+def test_mapping_may_be_a_path(write: Write) -> None:
     path = write("c.jsonl", [{"id": "a", "result": {"text": "x"}}])
     found = list(read_candidates(path, {"answer": "result.text"}))
     assert found == [CandidateLine(path, 1, Candidate("a", "", "x"))]
@@ -145,21 +132,16 @@ def test_a_mapping_reaches_into_the_line(write: Write) -> None:
 # -- which files --------------------------------------------------------------------------------------
 
 
-def test_patterns_and_folders_give_each_file_once_in_order(write: Write, tmp_path: Path) -> None:
+def test_patterns_and_folders_expand_to_distinct_files(write: Write, tmp_path: Path) -> None:
     b, a = write("cand/b.jsonl", []), write("cand/a.jsonl", [])
     assert candidate_files(str(tmp_path / "cand" / "*.jsonl")) == (a, b)
     assert candidate_files([b, tmp_path / "cand"]) == (b, a)
 
 
-def test_a_run_directory_stands_for_its_results(write: Write) -> None:
+def test_run_directory_expands_to_its_results(write: Write) -> None:
     results = write("run/results.jsonl", [])
     write("run/steps.jsonl", [])
     assert candidate_files(results.parent) == (results,)
-
-
-def test_a_file_may_be_called_like_a_pattern(write: Write) -> None:
-    path = write("c[1].jsonl", [])
-    assert candidate_files(path) == (path,)
 
 
 def test_pattern_without_files_is_refused(tmp_path: Path) -> None:

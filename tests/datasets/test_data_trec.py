@@ -29,17 +29,17 @@ def refusal(read: Read, path: Path, content: bytes | str, **options: int) -> str
     return str(caught.value).removeprefix(str(path))
 
 
-def test_judgements_are_read_by_topic(file: Path) -> None:
+def test_qrels_are_read_by_topic(file: Path) -> None:
     file.write_text("1 0 d1 2\n\n1\t0\td2   -2\r\n20 0 d1 +1")
     assert read_facet_qrels(file) == {"1": {"d1": 2, "d2": -2}, "20": {"d1": 1}}
 
 
-def test_diversity_judgments_are_read_by_facet(file: Path) -> None:
+def test_diversity_qrels_are_read_by_facet(file: Path) -> None:
     file.write_text("1 2 d1 1\n1 3 d1 0\n12-3 0 d1 4\n")
     assert read_facet_qrels(file) == {"1-2": {"d1": 1}, "1-3": {"d1": 0}, "12-3": {"d1": 4}}
 
 
-def test_a_run_is_read_best_first_whatever_its_ranks_say(file: Path) -> None:
+def test_run_is_sorted_by_score(file: Path) -> None:
     file.write_text("1 Q0 d1 0 -3e-1 t\n1 Q0 d2 7 2 t\n2 Q0 d1 1 .5 t\n1 Q0 d3 x 2.0 t\n")
     assert read_run(file) == {"1": [("d2", 2.0), ("d3", 2.0), ("d1", -0.3)], "2": [("d1", 0.5)]}
 
@@ -64,12 +64,12 @@ def test_a_run_is_read_best_first_whatever_its_ranks_say(file: Path) -> None:
         (read_run, "", ": contains no ranking; lines must be: topic Q0 document rank score tag"),
     ],
 )
-def test_a_bad_line_is_named(file: Path, read: Read, content: str, problem: str) -> None:
+def test_invalid_line_is_located(file: Path, read: Read, content: str, problem: str) -> None:
     assert refusal(read, file, content) == problem
 
 
 @pytest.mark.parametrize(("read", "good"), READERS)
-def test_another_encoding_is_named_with_its_line(file: Path, read: Read, good: str) -> None:
+def test_other_encoding_is_reported_with_its_line(file: Path, read: Read, good: str) -> None:
     assert ":2: is not UTF-8: byte 0xe9" in refusal(read, file, good.encode() + "é".encode("latin-1"))
     assert ":1: is UTF-16" in refusal(read, file, good.encode("utf-16"))
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from qulac_rows import SMALL
 
 from cts_async.datasets.inspect import FILE_READERS, Inspected, convert, item_of, open_to_inspect
-from cts_async.datasets.instances import Dataset
-from cts_async.datasets.registry import open_dataset
+from cts_async.datasets.registry import Dataset, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 
@@ -47,7 +46,7 @@ def test_contents_of_plain_file(write: Write) -> None:
     assert found["intent_chars"] == {"min": 3, "mean": pytest.approx(22 / 3), "max": 14}
 
 
-def test_what_the_gold_joins_is_counted_both_ways(write: Write) -> None:
+def test_gold_records_without_instances_are_counted(write: Write) -> None:
     gold = [{"id": "a", "nuggets": [{"text": "n"}]}, {"fused_query": "elsewhere", "nuggets": [{"text": "m"}]}]
     found = facts(write("q.jsonl", ROWS[::2]), write("gold.jsonl", gold))
     assert (found["gold"]["records"], found["gold"]["unused"]) == (2, 1)
@@ -55,21 +54,13 @@ def test_what_the_gold_joins_is_counted_both_ways(write: Write) -> None:
     assert found["notes"] == ["no nugget has a weight: each counts 1"]
 
 
-def test_phrases_say_what_is_missing(write: Write) -> None:
-    said = [fact.text for fact in open_to_inspect(str(write("q.jsonl", ROWS))).contents().facts]
-    assert "2 nuggets, 2 to 2, mean 2.0 an instance; 2 without nuggets can be run but not scored" in said
-    assert "1 with q the same as q*: nothing to clarify" in said
-    said = [fact.text for fact in open_to_inspect(str(write("r.jsonl", ROWS[:1]))).contents().facts]
-    assert "no nuggets: gold has to be built (cts gold)" in said
-
-
 def test_contents_of_qulac_include_its_oddities(write: Write) -> None:
-    shelf = open_to_inspect(f"qulac:{write('qulac.json', SMALL)}")
-    found = shelf.contents().as_json()
-    assert (shelf.kind, found["instances"], found["topics"]) == ("qulac", 3, {"total": 2, "ambiguous": 1})
+    opened = open_to_inspect(f"qulac:{write('qulac.json', SMALL)}")
+    found = opened.contents().as_json()
+    assert (opened.kind, found["instances"], found["topics"]) == ("qulac", 3, {"total": 2, "ambiguous": 1})
     assert (found["annotated_questions"]["total"], found["human_answers"]["total"]) == (4, 6)
     assert found["notes"] == [
-        "1 id with several answers, all kept: 11-1-1",
+        "ids with several answers, all kept: 11-1-1",
         "facet_type 'inv' read as 'inf': 2-3",
     ]
 
@@ -85,24 +76,24 @@ CLARIQ_ROWS = (
 )
 
 
-def test_clariq_is_counted_with_what_lies_beside_it(write: Write) -> None:
+def test_clariq_contents_include_question_bank_and_topics(write: Write) -> None:
     path = write("train.tsv", CLARIQ + CLARIQ_ROWS)
     write("question_bank.tsv", "question_id\tquestion\nQ1\tof a prison?\nQ2\tof the moon?\n")
     write("test.tsv", "topic_id\tinitial request\n9\tsun\n")
-    shelf = open_to_inspect(f"clariq:{path.parent}")
-    found = shelf.contents().as_json()
-    assert (shelf.kind, found["instances"], found["queries"]) == ("clariq", 3, 2)
+    opened = open_to_inspect(f"clariq:{path.parent}")
+    found = opened.contents().as_json()
+    assert (opened.kind, found["instances"], found["queries"]) == ("clariq", 3, 2)
     assert (found["ambiguity"], found["question_bank"], found["test_topics"]) == ({"1": 1, "4": 1}, 2, 1)
-    assert item_of(shelf, "F1")["ambiguity"] == 4
+    assert item_of(opened, "F1")["ambiguity"] == 4
 
 
-def test_of_chosen_instances_only_their_own_answers_count(write: Write) -> None:
+def test_only_answers_of_chosen_instances_count(write: Write) -> None:
     found = facts(f"clariq:{write('train.tsv', CLARIQ + CLARIQ_ROWS)},need=3-4")
     assert (found["instances"], found["annotated_questions"]["total"]) == (2, 1)
     assert (found["human_answers"]["total"], found["ambiguity"]) == (2, {"4": 1})
 
 
-def test_an_item_has_its_human_answers(write: Write) -> None:
+def test_item_has_human_answers(write: Write) -> None:
     item = item_of(open_to_inspect(f"qulac:{write('qulac.json', SMALL)}"), "2-3")
     assert (item["blurred_query"], item["fused_query"]) == ("t2", "d2-3")
     assert item["human_answers"] == [{"question": "q one", "answer": "a of three"}]
@@ -116,15 +107,15 @@ def test_unknown_id_suggests_similar_ones(write: Write) -> None:
 def test_panes_are_counted_and_streamed(tmp_path: Path) -> None:
     panes = [*made_panes.panes_of("one", [0, 3]), made_panes.pane("two", ("a", "b", "c"))]
     made_panes.write_panes(tmp_path, panes)
-    shelf = open_to_inspect(f"mimics-duo:{tmp_path}")
-    found = shelf.contents().as_json()
+    opened = open_to_inspect(f"mimics-duo:{tmp_path}")
+    found = opened.contents().as_json()
     assert (found["panes"], found["queries"], found["options"]["total"], found["clicked"]) == (3, 2, 7, 1)
-    assert [(item["id"], item["query"]) for item in shelf.items()] == [
+    assert [(item["id"], item["query"]) for item in opened.items()] == [
         ("1", "one"),
         ("2", "one"),
         ("3", "two"),
     ]
-    assert (shelf.kind, shelf.dataset, len(shelf.paths)) == ("mimics-duo", None, 4)
+    assert (opened.kind, opened.dataset, len(opened.paths)) == ("mimics-duo", None, 4)
 
 
 def test_panes_need_a_path_and_take_no_gold(tmp_path: Path) -> None:
@@ -134,20 +125,20 @@ def test_panes_need_a_path_and_take_no_gold(tmp_path: Path) -> None:
         open_to_inspect(f"mimics-duo:{tmp_path}", tmp_path / "gold.jsonl")
 
 
-def test_what_is_wrong_is_named_wherever_it_stands(write: Write) -> None:
+def test_unused_columns_are_validated_too(write: Write) -> None:
     """`--data` needs three columns of Qulac, but all of them are read here."""
     broken = {name: column for name, column in SMALL.items() if name != "answer"}
     with pytest.raises(InputError, match="answer"):
         open_to_inspect(f"qulac:{write('qulac.json', broken)}").contents()
 
 
-def test_what_cannot_be_run_says_what_can_be_done_with_it(tmp_path: Path) -> None:
+def test_kind_without_instances_is_refused_with_an_alternative(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cts data mimics-duo"):
         open_dataset(f"mimics-duo:{tmp_path}")
 
 
 @pytest.mark.parametrize("spec", ["sample", "run:2.csv"])
-def test_its_kind_is_one_that_is_described(write: Write, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspected_kind_is_in_the_registry(write: Write, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(write("run:2.csv", "fused_query,blurred_query\nf,b\n").parent)
     assert open_to_inspect(spec).kind == {"sample": "sample", "run:2.csv": "file"}[spec]
 
@@ -156,21 +147,21 @@ def soundness_facts(kind: str, path: Path | str) -> dict[str, Any]:
     return FILE_READERS[kind](str(path), {}).as_json()
 
 
-def test_gold_is_counted_by_record(write: Write) -> None:
+def test_gold_contents(write: Write) -> None:
     nuggets = [{"text": "x", "weight": 3}, {"text": "y", "weight": 1}]
     rows = [{"id": "a", "fused_query": "f", "nuggets": nuggets}, {"id": "b", "nuggets": nuggets[:1]}]
     found = soundness_facts("gold", write("gold.jsonl", rows))
     assert (found["records"], found["nuggets"], found["mean_weight"]) == (2, 3, pytest.approx(7 / 3))
 
 
-def test_candidates_are_counted_apart_from_failures(write: Write) -> None:
+def test_candidates_contents(write: Write) -> None:
     write("one.jsonl", [{"id": "a", "answer": "x"}, {"id": "b", "answer": ""}, {"id": "c", "error": "down"}])
     folder = write("two.jsonl", [{"id": "d", "answer": "<answer>y</answer>"}]).parent
     found = soundness_facts("candidates", folder)
     assert (found["candidates"], found["files"], found["empty"], found["failed"]) == (3, 2, 1, 1)
 
 
-def test_judgments_rankings_and_evaluations(write: Write) -> None:
+def test_qrels_run_and_evaluations_contents(write: Write) -> None:
     found = soundness_facts("qrels", write("q.txt", "1 1 d1 2\n1 2 d1 0\n2 0 d2 1\n"))
     assert (found["judgments"], found["relevant"], found["topics"]) == (3, 2, 3)
     found = soundness_facts("run", write("run.txt", "1 Q0 d1 1 2.5 x\n1 Q0 d2 2 2.0 x\n"))
@@ -182,7 +173,7 @@ def test_judgments_rankings_and_evaluations(write: Write) -> None:
 @pytest.mark.parametrize(
     ("kind", "says"), [("candidates", "contains no candidate answers"), ("gold", "contains no gold")]
 )
-def test_an_empty_file_is_not_sound(write: Write, kind: str, says: str) -> None:
+def test_empty_file_is_invalid(write: Write, kind: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         soundness_facts(kind, write("empty.jsonl", ""))
 
@@ -198,7 +189,7 @@ def test_an_empty_file_is_not_sound(write: Write, kind: str, says: str) -> None:
         ("gold", b'{"id": "\xff"}\n', 1),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(write: Write, kind: str, content: Any, line: int) -> None:
+def test_invalid_line_is_located(write: Write, kind: str, content: Any, line: int) -> None:
     with pytest.raises(InputError) as caught:
         soundness_facts(kind, write("broken.jsonl" if kind != "evaluations" else "broken.json", content))
     assert caught.value.line == line
@@ -228,7 +219,7 @@ INSTANCES = st.lists(
 )
 
 
-def shelf_of(instances: list[Instance]) -> Inspected:
+def inspected(instances: list[Instance]) -> Inspected:
     dataset = Dataset("made", Path("made"), None, None, lambda: iter(instances), len(instances))
     return Inspected("file", "A file", (), lambda: None, lambda: iter(()), dataset)  # type: ignore[arg-type, return-value]
 
@@ -238,21 +229,21 @@ def shelf_of(instances: list[Instance]) -> Inspected:
 def test_converted_file_reads_back_for_any_text(instances: list[Instance], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         to = Path(folder) / f"out{suffix}"
-        assert convert(shelf_of(instances), to) == len(instances)
+        assert convert(inspected(instances), to) == len(instances)
         assert list(open_dataset(str(to)).instances()) == instances
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
-def test_the_sample_comes_back_with_its_nuggets(tmp_path: Path, suffix: str) -> None:
+def test_sample_converts_and_reads_back(tmp_path: Path, suffix: str) -> None:
     to = tmp_path / f"sample{suffix}"
-    shelf = open_to_inspect("sample")
-    assert convert(shelf, to) == 28
-    assert shelf.dataset is not None
-    assert list(open_dataset(str(to)).instances()) == list(shelf.dataset.instances())
+    opened = open_to_inspect("sample")
+    assert convert(opened, to) == 28
+    assert opened.dataset is not None
+    assert list(open_dataset(str(to)).instances()) == list(opened.dataset.instances())
     assert [path.name for path in tmp_path.iterdir()] == [to.name]
 
 
-def test_qulac_with_gold_joined(write: Write, tmp_path: Path) -> None:
+def test_qulac_converts_with_joined_gold(write: Write, tmp_path: Path) -> None:
     gold = write("gold.jsonl", [{"id": "2-1", "nuggets": [{"text": "n", "weight": 2}]}])
     convert(open_to_inspect(f"qulac:{write('qulac.json', SMALL)}", gold), tmp_path / "q.jsonl", limit=2)
     first, second = map(orjson.loads, (tmp_path / "q.jsonl").read_bytes().splitlines())
@@ -265,33 +256,33 @@ def test_qulac_with_gold_joined(write: Write, tmp_path: Path) -> None:
     assert second == {"id": "2-3", "fused_query": "d2-3", "blurred_query": "t2"}
 
 
-def test_panes_become_json_lines_and_no_csv(tmp_path: Path) -> None:
+def test_panes_convert_to_json_lines_only(tmp_path: Path) -> None:
     folder = tmp_path / "duo"
     folder.mkdir()
     made_panes.write_panes(folder, made_panes.panes_of("one", [0, 3]))
-    shelf = open_to_inspect(f"mimics-duo:{folder}")
-    assert convert(shelf, tmp_path / "panes.jsonl", limit=1) == 1
+    opened = open_to_inspect(f"mimics-duo:{folder}")
+    assert convert(opened, tmp_path / "panes.jsonl", limit=1) == 1
     pane = orjson.loads((tmp_path / "panes.jsonl").read_bytes())
     assert (pane["id"], pane["query"], pane["options"]) == ("1", "one", ["a0", "b"])
     with pytest.raises(UsageError, match=r"\.jsonl"):
-        convert(shelf, tmp_path / "panes.csv")
+        convert(opened, tmp_path / "panes.csv")
 
 
 def test_convert_refuses_existing_files_and_unknown_suffixes(write: Write) -> None:
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\n"), write("there.jsonl", "old")
-    shelf = open_to_inspect(str(source))
+    opened = open_to_inspect(str(source))
     with pytest.raises(UsageError, match="--force"):
-        convert(shelf, to)
+        convert(opened, to)
     assert to.read_text() == "old"
-    assert convert(shelf, to, force=True) == 1
+    assert convert(opened, to, force=True) == 1
     with pytest.raises(UsageError, match="the dataset itself"):
-        convert(shelf, source, force=True)
+        convert(opened, source, force=True)
     with pytest.raises(UsageError, match=r"must end in \.jsonl"):
-        convert(shelf, to.with_suffix(".json"))
+        convert(opened, to.with_suffix(".json"))
 
 
 def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.datasets.instances._COUNTED_BYTES", 1)
+    monkeypatch.setattr("cts_async.datasets.registry._COUNTED_BYTES", 1)
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\ng,\n"), write("there.jsonl", "old")
     with pytest.raises(InputError) as caught:
         convert(open_to_inspect(str(source)), to, force=True)
@@ -300,7 +291,7 @@ def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.
     assert sorted(path.name for path in to.parent.iterdir()) == ["q.csv", "there.jsonl"]
 
 
-def test_csv_holds_no_nul(tmp_path: Path) -> None:
+def test_nul_cannot_be_written_to_csv(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="NUL"):
-        convert(shelf_of([Instance("a", "f\0g", "b")]), tmp_path / "q.csv")
+        convert(inspected([Instance("a", "f\0g", "b")]), tmp_path / "q.csv")
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from cts_async.errors import InputError
 Write = Callable[..., Path]
 
 
-def test_lists_in_cells_are_read_as_json_and_as_python_prints_them(write: Write) -> None:
+def test_list_cells_are_json_or_python_literals(write: Write) -> None:
     text = (
         'id,clarification_questions,ua_answers\na,"[""which year?"",""where?""]","[""2024"",""unknown""]"\n'
     )
@@ -24,7 +24,7 @@ def test_lists_in_cells_are_read_as_json_and_as_python_prints_them(write: Write)
     ]
 
 
-def test_a_single_question_needs_no_list(write: Write) -> None:
+def test_single_question_needs_no_list(write: Write) -> None:
     text = "blurred_query,question,answer\nferry times,which day?,Monday\n"
     assert read_question_file(write("k1.csv", text)) == [
         QuestionedInstance("ferry times", ("which day?",), ("Monday",))
@@ -32,7 +32,7 @@ def test_a_single_question_needs_no_list(write: Write) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "False", "nan", "None"])
-def test_a_table_says_in_several_ways_that_there_was_no_error(write: Write, word: str) -> None:
+def test_error_cell_that_denies_an_error_is_none(write: Write, word: str) -> None:
     path = write("k1.csv", f"id,question,answer,error\na,when?,now,{word}\nb,when?,now,timeout\n")
     assert read_question_file(path) == [
         QuestionedInstance("a", ("when?",), ("now",)),
@@ -49,7 +49,7 @@ def test_numbered_columns_are_turns(write: Write, header: str) -> None:
     ]
 
 
-def test_rows_of_the_same_id_are_turns_in_their_order(write: Write) -> None:
+def test_rows_of_one_id_are_turns_in_order(write: Write) -> None:
     text = "id,question,answer\na,when?,now\nb,what?,unknown\na,where?,here\n"
     assert read_question_file(write("long.csv", text)) == [
         QuestionedInstance("a", ("when?", "where?"), ("now", "here")),
@@ -57,7 +57,7 @@ def test_rows_of_the_same_id_are_turns_in_their_order(write: Write) -> None:
     ]
 
 
-def test_json_lines_are_read_too(write: Write) -> None:
+def test_json_lines_are_read(write: Write) -> None:
     rows = [{"id": 7, "questions": ["when?"], "answers": ["now"]}]
     assert read_question_file(write("k1.jsonl", rows)) == [QuestionedInstance("7", ("when?",), ("now",))]
 
@@ -65,13 +65,13 @@ def test_json_lines_are_read_too(write: Write) -> None:
 @pytest.mark.parametrize(
     "cells", ['"[]","[]"', "when?,", ',"now"', '"[""when?"",""where?""]","[""now"",""""]"']
 )
-def test_a_question_without_answer_is_a_failed_instance_and_no_unknown(write: Write, cells: str) -> None:
+def test_question_without_answer_is_a_failed_instance(write: Write, cells: str) -> None:
     assert read_question_file(write("k.csv", f"id,questions,answers\na,{cells}\n")) == [
         QuestionedInstance("a", (), ())
     ]
 
 
-def test_missing_columns_are_refused_with_those_there_are(write: Write) -> None:
+def test_missing_columns_are_reported_with_existing_ones(write: Write) -> None:
     with pytest.raises(
         InputError, match=r"k1.csv:2: field 'answers': is missing; .* 'id', 'question', 'ergebnis'"
     ):
@@ -97,7 +97,7 @@ def test_invalid_question_file_is_located(write: Write, cells: str, problem: str
     assert refused.value.line == 2
 
 
-def test_an_empty_file_is_refused(write: Write) -> None:
+def test_empty_file_is_refused(write: Write) -> None:
     with pytest.raises(InputError, match="contains no questions"):
         read_question_file(write("k.csv", "id,question,answer\n"))
 
@@ -105,7 +105,7 @@ def test_an_empty_file_is_refused(write: Write) -> None:
 TYPES = ("time", "region", "other")
 
 
-def test_types_are_joined_in_any_usual_way(write: Write) -> None:
+def test_types_are_split_at_usual_separators(write: Write) -> None:
     text = "question,type\nwhen?,Time\nwhere and when?,region+time\nso?,other\nx,time; region\n"
     assert read_type_labels(write("types.csv", text), TYPES) == {
         "when?": ("time",),
@@ -132,8 +132,6 @@ def test_types_are_joined_in_any_usual_way(write: Write) -> None:
         ("question,type\n", "contains no labels"),
     ],
 )
-def test_labels_that_cannot_be_used_are_refused_with_their_place(
-    write: Write, text: str, problem: str
-) -> None:
+def test_invalid_labels_are_located(write: Write, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read_type_labels(write("types.csv", text), TYPES)

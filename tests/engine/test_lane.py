@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_time import run_virtual
+from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.engine.events import (
     CircuitChanged,
@@ -52,6 +53,15 @@ async def use(lane: Lane, seq: int, order: list[int], seconds: float = 1.0, toke
     lane.succeeded(permit, None)
 
 
+@asynccontextmanager
+async def dispatched(lane: Lane) -> AsyncIterator[Lane]:
+    """The lane with its dispatcher running."""
+    dispatcher = asyncio.create_task(lane.dispatch())
+    await asyncio.sleep(0)
+    yield lane
+    dispatcher.cancel()
+
+
 async def with_dispatcher(lane: Lane, work: list[asyncio.Task[None]]) -> None:
     dispatcher = asyncio.create_task(lane.dispatch())
     try:
@@ -60,102 +70,76 @@ async def with_dispatcher(lane: Lane, work: list[asyncio.Task[None]]) -> None:
         dispatcher.cancel()
 
 
-def test_never_more_in_flight_than_allowed_and_the_oldest_goes_first() -> None:
-    async def main() -> tuple[list[int], float]:
-        lane, order = Lane("x", LaneLimits(max_concurrency=2)), []
-        seqs = list(range(10))
-        random.Random(5).shuffle(seqs)
-        tasks = [asyncio.create_task(use(lane, seq, order)) for seq in seqs]
-        await with_dispatcher(lane, tasks)
-        return order[2:], asyncio.get_running_loop().time()
-
-    order, elapsed = run_virtual(main)
+@in_virtual_time
+async def test_never_more_in_flight_than_allowed_and_the_oldest_goes_first() -> None:
+    lane, order = Lane("x", LaneLimits(max_concurrency=2)), []
+    seqs = list(range(10))
+    random.Random(5).shuffle(seqs)
+    tasks = [asyncio.create_task(use(lane, seq, order)) for seq in seqs]
+    await with_dispatcher(lane, tasks)
+    order = order[2:]
+    elapsed = asyncio.get_running_loop().time()
     assert order == sorted(order)
     assert elapsed == pytest.approx(5.0)  # 10 seconds of work, two at a time
 
 
-def test_a_large_request_does_not_starve_behind_small_ones() -> None:
-    async def main() -> list[int]:
-        lane, order = Lane("x", LaneLimits(tokens_per_min=6000, kind="bucket")), []
-        await use(lane, 0, [], seconds=0, tokens=6000)  # the bucket is empty: 100 tokens a second
-        big = asyncio.create_task(use(lane, 1, order, tokens=5000))
-        small = [asyncio.create_task(use(lane, seq, order, tokens=100)) for seq in range(2, 12)]
-        await with_dispatcher(lane, [big, *small])
-        return order
-
-    assert run_virtual(main)[0] == 1
+@in_virtual_time
+async def test_a_large_request_does_not_starve_behind_small_ones() -> None:
+    lane, order = Lane("x", LaneLimits(tokens_per_min=6000, kind="bucket")), []
+    await use(lane, 0, [], seconds=0, tokens=6000)  # the bucket is empty: 100 tokens a second
+    big = asyncio.create_task(use(lane, 1, order, tokens=5000))
+    small = [asyncio.create_task(use(lane, seq, order, tokens=100)) for seq in range(2, 12)]
+    await with_dispatcher(lane, [big, *small])
+    assert order[0] == 1
 
 
-def test_a_cancelled_waiter_takes_nothing_with_it() -> None:
-    async def main() -> tuple[int, int]:
-        lane, order = Lane("x", LaneLimits(max_concurrency=1)), []
-        tasks = [asyncio.create_task(use(lane, seq, order)) for seq in range(6)]
-        await asyncio.sleep(0.5)
-        tasks[2].cancel()
-        tasks[4].cancel()
-        await with_dispatcher(lane, [t for i, t in enumerate(tasks) if i not in (2, 4)])
-        return lane.in_flight, len(order)
-
-    assert run_virtual(main) == (0, 4)
-
-
-def test_429_pauses_everybody_once_per_episode() -> None:
+@in_virtual_time
+async def test_429_pauses_everybody_once_per_episode() -> None:
     pauses: list[float] = []
 
-    async def main() -> float:
-        lane = Lane(
-            "x", KNOWN, Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
-        )
-        dispatcher = asyncio.create_task(lane.dispatch())
-        burst = [await lane.admit(0) for _ in range(10)]
-        for permit in burst:
-            lane.failed(permit, RateLimited("429", retry_after_s=None, status=429), "k")
-        await lane.admit(1)
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time()
-
-    assert run_virtual(main) == pytest.approx(1.0)
+    lane = Lane("x", KNOWN, Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None))
+    dispatcher = asyncio.create_task(lane.dispatch())
+    burst = [await lane.admit(0) for _ in range(10)]
+    for permit in burst:
+        lane.failed(permit, RateLimited("429", retry_after_s=None, status=429), "k")
+    await lane.admit(1)
+    dispatcher.cancel()
+    assert asyncio.get_running_loop().time() == pytest.approx(1.0)
     assert pauses == [1.0], "ten refusals of one burst are one episode"
 
 
-def test_nobody_sends_before_retry_after_has_passed() -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits())
-        dispatcher = asyncio.create_task(lane.dispatch())
-        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=7.5, status=429), "k")
+@in_virtual_time
+async def test_nobody_sends_before_retry_after_has_passed() -> None:
+    lane = Lane("x", LaneLimits())
+    dispatcher = asyncio.create_task(lane.dispatch())
+    lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=7.5, status=429), "k")
+    await lane.admit(0)
+    dispatcher.cancel()
+    assert asyncio.get_running_loop().time() == pytest.approx(7.5)
+
+
+@in_virtual_time
+async def test_a_pause_longer_than_an_allowed_outage_stops_the_run_instead_of_waiting() -> None:
+    lane = Lane("x", LaneLimits(max_outage_s=60))
+    lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=86_400, status=429), "k")
+    with pytest.raises(ProviderDown, match="86400 s"):
         await lane.admit(0)
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time()
-
-    assert run_virtual(main) == pytest.approx(7.5)
 
 
-def test_a_pause_longer_than_an_allowed_outage_stops_the_run_instead_of_waiting() -> None:
-    async def main() -> None:
-        lane = Lane("x", LaneLimits(max_outage_s=60))
-        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=86_400, status=429), "k")
-        with pytest.raises(ProviderDown, match="86400 s"):
-            await lane.admit(0)
+@in_virtual_time
+async def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
+    lane = Lane("x", LaneLimits(max_outage_s=60))
+    dispatcher = asyncio.create_task(lane.dispatch())
 
-    run_virtual(main)
+    async def insist(i: int) -> None:
+        while True:
+            lane.failed(await lane.admit(i), TransientError("refused"), f"k{i}")
 
-
-def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits(max_outage_s=60))
-        dispatcher = asyncio.create_task(lane.dispatch())
-
-        async def insist(i: int) -> None:
-            while True:
-                lane.failed(await lane.admit(i), TransientError("refused"), f"k{i}")
-
-        with pytest.raises(ProviderDown, match="refused"):
-            await asyncio.gather(*(insist(i) for i in range(8)))
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time()
-
+    with pytest.raises(ProviderDown, match="refused"):
+        await asyncio.gather(*(insist(i) for i in range(8)))
+    dispatcher.cancel()
     # A probe each second: the one that finds 60 s over is the last.
-    assert run_virtual(main) == pytest.approx(60.0, abs=1.1)
+    assert asyncio.get_running_loop().time() == pytest.approx(60.0, abs=1.1)
 
 
 @pytest.mark.parametrize(
@@ -167,56 +151,53 @@ def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
         ("an answer", 900.0, False),
     ],
 )
-def test_a_provider_that_was_never_reached_is_given_up_after_a_minute(
+@in_virtual_time
+async def test_a_provider_that_was_never_reached_is_given_up_after_a_minute(
     first: TransientError | str | None, lasts_s: float, hint: bool
 ) -> None:
-    async def main() -> tuple[float, str]:
-        lane = Lane("x", LaneLimits(max_outage_s=900))
-        dispatcher = asyncio.create_task(lane.dispatch())
-        if isinstance(first, TransientError):
-            lane.failed(await lane.admit(0), first, "k")
-        elif first:
-            lane.succeeded(await lane.admit(0), None)
+    lane = Lane("x", LaneLimits(max_outage_s=900))
+    dispatcher = asyncio.create_task(lane.dispatch())
+    if isinstance(first, TransientError):
+        lane.failed(await lane.admit(0), first, "k")
+    elif first:
+        lane.succeeded(await lane.admit(0), None)
 
-        async def insist(i: int) -> None:
-            while True:
-                lane.failed(await lane.admit(i), TransientError("no connection", unsent=True), f"k{i}")
+    async def insist(i: int) -> None:
+        while True:
+            lane.failed(await lane.admit(i), TransientError("no connection", unsent=True), f"k{i}")
 
-        with pytest.raises(ProviderDown) as caught:
-            await asyncio.gather(*(insist(i) for i in range(8)))
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time(), str(caught.value)
-
-    took_s, said = run_virtual(main)
+    with pytest.raises(ProviderDown) as caught:
+        await asyncio.gather(*(insist(i) for i in range(8)))
+    dispatcher.cancel()
+    took_s = asyncio.get_running_loop().time()
+    said = str(caught.value)
     assert took_s == pytest.approx(lasts_s, abs=16.0)
     assert ("base_url" in said and "HTTPS_PROXY" in said) is hint
 
 
 @pytest.mark.parametrize("late", ["fails", "is refused", "is cancelled"])
-def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
-    async def main() -> tuple[int, int]:
-        lane = Lane("x", LaneLimits(max_concurrency=64, requests_per_min=6000, kind="bucket"))
-        dispatcher = asyncio.create_task(lane.dispatch())
-        permits = [await lane.admit(0) for _ in range(10)]
-        for i, permit in enumerate(permits[:5]):
-            lane.failed(permit, TransientError("500", status=500), f"k{i}")
-        waiting = [asyncio.create_task(lane.admit(0)) for _ in range(3)]
-        await asyncio.sleep(1.5)
-        probes = sum(task.done() for task in waiting)
-        for permit in permits[5:]:
-            if late == "fails":
-                lane.failed(permit, TransientError("500", status=500), "late")
-            elif late == "is refused":
-                lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "late")
-            else:
-                lane.abandoned(permit)
-            await asyncio.sleep(0.5)
-        dispatcher.cancel()
-        lane.stop(Interrupted("over"))
-        await asyncio.gather(*waiting, return_exceptions=True)
-        return probes, lane.in_flight
-
-    assert run_virtual(main) == (1, 1)
+@in_virtual_time
+async def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
+    lane = Lane("x", LaneLimits(max_concurrency=64, requests_per_min=6000, kind="bucket"))
+    dispatcher = asyncio.create_task(lane.dispatch())
+    permits = [await lane.admit(0) for _ in range(10)]
+    for i, permit in enumerate(permits[:5]):
+        lane.failed(permit, TransientError("500", status=500), f"k{i}")
+    waiting = [asyncio.create_task(lane.admit(0)) for _ in range(3)]
+    await asyncio.sleep(1.5)
+    probes = sum(task.done() for task in waiting)
+    for permit in permits[5:]:
+        if late == "fails":
+            lane.failed(permit, TransientError("500", status=500), "late")
+        elif late == "is refused":
+            lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "late")
+        else:
+            lane.abandoned(permit)
+        await asyncio.sleep(0.5)
+    dispatcher.cancel()
+    lane.stop(Interrupted("over"))
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert (probes, lane.in_flight) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -227,27 +208,10 @@ def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: st
         (TransientError("reset by peer"), True),
     ],
 )
-def test_a_single_request_that_never_ends_is_no_outage(error: TransientError, outage: bool) -> None:
-    async def main() -> bool:
-        lane = Lane("x", LaneLimits())
-        return any([lane.failed(await lane.admit(0), error, "same") for _ in range(5)])
-
-    assert run_virtual(main) == outage
-
-
-def test_stopping_lets_everybody_go() -> None:
-    async def main() -> list[BaseException | None]:
-        lane = Lane("x", LaneLimits(max_concurrency=1))
-        await lane.admit(0)
-        waiting = [asyncio.create_task(lane.admit(i)) for i in range(3)]
-        await asyncio.sleep(0)
-        lane.stop(Interrupted("stop"))
-        await asyncio.wait(waiting)
-        with pytest.raises(Interrupted):
-            await lane.admit(9)
-        return [task.exception() for task in waiting]
-
-    assert all(isinstance(error, Interrupted) for error in run_virtual(main))
+@in_virtual_time
+async def test_a_single_request_that_never_ends_is_no_outage(error: TransientError, outage: bool) -> None:
+    lane = Lane("x", LaneLimits())
+    assert any([lane.failed(await lane.admit(0), error, "same") for _ in range(5)]) == outage
 
 
 # --- What answers teach ---
@@ -274,269 +238,215 @@ def burst(lane: Lane) -> int:
     return 1000
 
 
-def test_where_nothing_is_known_it_begins_with_a_few() -> None:
-    async def main() -> int:
-        return burst(Lane("x", LaneLimits(max_concurrency=500)))
-
-    assert run_virtual(main) == 8
-
-
-def test_a_limit_is_learned_from_the_provider_s_own_word() -> None:
-    learned: list[LimitLearned] = []
-
-    async def main() -> int:
-        events = Events(lambda e: learned.append(e) if isinstance(e, LimitLearned) else None)
-        lane = Lane("x", LaneLimits(max_concurrency=500), events)
-        await answered(lane, Quotas(requests=Quota(20.0, 14.0, 30.0)))
+@pytest.mark.parametrize(
+    ("limits", "quota", "admitted"),
+    [
+        (LaneLimits(), None, 8),
+        # 14 of 20 a minute are left; a bucket of 20 keeps 20/60 * 0.4 s back.
+        (LaneLimits(), Quota(20.0, 14.0, 30.0), 13),
+        # The headers raise a catalogue's limit, but not a user's own.
+        (LaneLimits(requests_per_min=10, kind="sliding"), Quota(40.0, 39.0, 60.0), 39),
+        (LaneLimits(requests_per_min=10, kind="sliding", raisable=False), Quota(40.0, 39.0, 60.0), 9),
+        (LaneLimits(requests_per_min=100, kind="sliding", raisable=False), Quota(5.0, 4.0, 60.0), 4),
+        # Others use the account too.
+        (LaneLimits(requests_per_min=100, kind="sliding"), Quota(100.0, 30.0, 60.0), 30),
+    ],
+)
+@in_virtual_time
+async def test_first_reply_limits_the_next_burst(
+    limits: LaneLimits, quota: Quota | None, admitted: int
+) -> None:
+    learned: list[Event] = []
+    lane = Lane("x", replace(limits, max_concurrency=500), Events(learned.append))
+    if quota:
+        await answered(lane, Quotas(requests=quota), seconds=1.0)
         lane.window.size = 500
-        return burst(lane)
-
-    # 20 a minute, 14 left; a bucket of 20 keeps 20/60 * 0.4 s back.
-    assert run_virtual(main) == 13
-    assert learned == [LimitLearned("x", "requests", 20.0)]
-
-
-def test_a_catalogue_s_limit_is_raised_by_the_provider_s_word_and_a_user_s_own_is_not() -> None:
-    async def main(raisable: bool) -> float:
-        lane = Lane("x", LaneLimits(requests_per_min=10, kind="sliding", raisable=raisable))
-        await answered(lane, Quotas(requests=Quota(40.0, 39.0, 60.0)))
-        return burst(lane)
-
-    assert run_virtual(lambda: main(True)) == 39
-    assert run_virtual(lambda: main(False)) == 9
+    assert burst(lane) == admitted
+    named = [event.per_min for event in learned if isinstance(event, LimitLearned)]
+    assert named == (
+        [quota.limit] if quota and quota.limit != limits.requests_per_min and admitted != 9 else []
+    )
 
 
 @pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
-def test_nobody_waits_at_a_gate_that_is_no_longer_there(kind: LimitKind) -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits(tokens_per_min=1000, kind=kind))
-        dispatcher = asyncio.create_task(lane.dispatch())
-        first = await lane.admit(0, 800.0)
-        large = asyncio.create_task(lane.admit(0, 20_000.0))
-        await asyncio.sleep(5.0)
-        began = asyncio.get_running_loop().time()
-        lane.succeeded(first, 800.0, Quotas(tokens=Quota(1_200_000.0, 1_200_000.0, 0.0)))
-        await large
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time() - began
-
+@in_virtual_time
+async def test_nobody_waits_at_a_gate_that_is_no_longer_there(kind: LimitKind) -> None:
+    lane = Lane("x", LaneLimits(tokens_per_min=1000, kind=kind))
+    dispatcher = asyncio.create_task(lane.dispatch())
+    first = await lane.admit(0, 800.0)
+    large = asyncio.create_task(lane.admit(0, 20_000.0))
+    await asyncio.sleep(5.0)
+    began = asyncio.get_running_loop().time()
+    lane.succeeded(first, 800.0, Quotas(tokens=Quota(1_200_000.0, 1_200_000.0, 0.0)))
+    await large
+    dispatcher.cancel()
     # 20,000 a second instead of 16 a minute; the estimate may be a fifth too low.
-    assert run_virtual(main) < 1.25
+    assert (asyncio.get_running_loop().time() - began) < 1.25
 
 
-def test_a_lower_limit_than_ours_is_taken_over_in_any_case() -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", raisable=False))
-        await answered(lane, Quotas(requests=Quota(5.0, 4.0, 60.0)))
-        return burst(lane)
-
-    assert run_virtual(main) == 4
-
-
-def test_of_several_models_on_one_account_the_lowest_limit_holds() -> None:
+@in_virtual_time
+async def test_of_several_models_on_one_account_the_lowest_limit_holds() -> None:
     learned: list[LimitLearned] = []
 
-    async def main() -> tuple[float, float]:
-        events = Events(lambda e: learned.append(e) if isinstance(e, LimitLearned) else None)
-        lane = Lane("x", LaneLimits(requests_per_min=6000), events)
-        dispatcher = asyncio.create_task(lane.dispatch())
-        times = []
-        for per_min in (60.0, 6000.0) * 30 + (6000.0,) * 90:
-            await answered(lane, Quotas(requests=Quota(per_min)))
-            times.append(asyncio.get_running_loop().time())
-        dispatcher.cancel()
-        return times[59], times[-1]
-
+    events = Events(lambda e: learned.append(e) if isinstance(e, LimitLearned) else None)
+    lane = Lane("x", LaneLimits(requests_per_min=6000), events)
+    dispatcher = asyncio.create_task(lane.dispatch())
+    times = []
+    for per_min in (60.0, 6000.0) * 30 + (6000.0,) * 90:
+        await answered(lane, Quotas(requests=Quota(per_min)))
+        times.append(asyncio.get_running_loop().time())
+    dispatcher.cancel()
     # One a second (99 % of it), until a minute has passed in which nobody named the lower one.
-    first_60, all_150 = run_virtual(main)
+    first_60 = times[59]
+    all_150 = times[-1]
     assert first_60 == pytest.approx(59 / 0.99, rel=0.02)
     assert all_150 == pytest.approx(first_60 + 60.0, rel=0.02)
     assert [event.per_min for event in learned] == [60.0, 6000.0]
 
 
-def test_what_others_use_of_the_account_is_left_to_them() -> None:
-    async def main() -> int:
-        lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", max_concurrency=500))
-        await answered(lane, Quotas(requests=Quota(100.0, 30.0, 60.0)), seconds=1.0)
-        return burst(lane)
+@in_virtual_time
+async def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> None:
+    lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", max_concurrency=500))
+    first = await lane.admit(0)
+    for seq in range(20):
+        with pytest.raises(StopIteration):
+            lane.admit(seq).send(None)
+    # The server had counted all 21 when it answered the first.
+    lane.succeeded(first, None, Quotas(requests=Quota(100.0, 79.0, 60.0)))
 
-    assert run_virtual(main) == 30
-
-
-def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> None:
-    async def main() -> int:
-        lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", max_concurrency=500))
-        first = await lane.admit(0)
-        assert burst_of(lane, 20) == 20
-        # The server had counted all 21 when it answered the first.
-        lane.succeeded(first, None, Quotas(requests=Quota(100.0, 79.0, 60.0)))
-        return burst(lane)
-
-    def burst_of(lane: Lane, n: int) -> int:
-        for seq in range(n):
-            with pytest.raises(StopIteration):
-                lane.admit(seq).send(None)
-        return n
-
-    assert run_virtual(main) == 79
+    assert burst(lane) == 79
 
 
 @pytest.mark.parametrize("kind", ["sliding", "bucket"])
-def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(kind: LimitKind) -> None:
-    async def main() -> int:
-        lane = Lane("x", LaneLimits(requests_per_min=100, kind=kind, max_concurrency=500))
-        permits = [await lane.admit(0) for _ in range(20)]
-        for n, permit in enumerate(permits, start=1):
-            # Others had sent 30 when the first of ours arrived.
-            lane.succeeded(permit, None, Quotas(requests=Quota(100.0, 70.0 - n, 60.0)))
-        return burst(lane)
-
+@in_virtual_time
+async def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(kind: LimitKind) -> None:
+    lane = Lane("x", LaneLimits(requests_per_min=100, kind=kind, max_concurrency=500))
+    permits = [await lane.admit(0) for _ in range(20)]
+    for n, permit in enumerate(permits, start=1):
+        # Others had sent 30 when the first of ours arrived.
+        lane.succeeded(permit, None, Quotas(requests=Quota(100.0, 70.0 - n, 60.0)))
     # 50 are left, and a difference of one is nobody's.
-    assert run_virtual(main) == 51
+    assert burst(lane) == 51
 
 
-def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_else() -> None:
+@in_virtual_time
+async def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_else() -> None:
     pauses: list[float] = []
 
-    async def main() -> float:
-        events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
-        lane = Lane("x", LaneLimits(requests_per_min=6000), events)
-        dispatcher = asyncio.create_task(lane.dispatch())
-        await asyncio.sleep(100)
-        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.0, status=429), "k")
-        began = asyncio.get_running_loop().time()
-        for _ in range(100):
-            await answered(lane)
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time() - began
-
-    # 100 a second, of which 99 % times 95 % are used; those of the first 1.5 s take 5 % more.
-    assert run_virtual(main) == pytest.approx(105 / 94.05, rel=0.03)
-    assert pauses == []
-
-
-def test_isolated_429_delays_its_own_request_only() -> None:
-    pauses: list[float] = []
-
-    async def main() -> tuple[float, float]:
-        events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
-        lane = Lane("x", LaneLimits(max_concurrency=64), events)
+    events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
+    lane = Lane("x", LaneLimits(requests_per_min=6000), events)
+    dispatcher = asyncio.create_task(lane.dispatch())
+    await asyncio.sleep(100)
+    lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.0, status=429), "k")
+    began = asyncio.get_running_loop().time()
+    for _ in range(100):
         await answered(lane)
-        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=20.0, status=429), "k")
-        await lane.admit(0)
-        return lane.window.size, lane.paused_s
-
-    assert run_virtual(main) == (7.5, 0.0)
+    dispatcher.cancel()
+    # 100 a second, of which 99 % times 95 % are used; those of the first 1.5 s take 5 % more.
+    assert (asyncio.get_running_loop().time() - began) == pytest.approx(105 / 94.05, rel=0.03)
     assert pauses == []
 
 
-def test_more_429_than_isolated_ones_pause_everybody() -> None:
-    async def main() -> list[float]:
-        lane = Lane("x", KNOWN)
-        paused = []
-        for _ in range(7):  # (1 - 1 / 64) ** 7 is below 90 %
-            lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
-            paused.append(lane.paused_s)
-        return paused
+@in_virtual_time
+async def test_isolated_429_delays_its_own_request_only() -> None:
+    pauses: list[float] = []
 
-    assert run_virtual(main) == [0.0] * 6 + [1.5]
+    events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
+    lane = Lane("x", LaneLimits(max_concurrency=64), events)
+    await answered(lane)
+    lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=20.0, status=429), "k")
+    await lane.admit(0)
+    assert (lane.window.size, lane.paused_s) == (7.5, 0.0)
+    assert pauses == []
 
 
-def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are_served() -> None:
+@in_virtual_time
+async def test_more_429_than_isolated_ones_pause_everybody() -> None:
+    lane = Lane("x", KNOWN)
+    paused = []
+    for _ in range(7):  # (1 - 1 / 64) ** 7 is below 90 %
+        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
+        paused.append(lane.paused_s)
+    assert paused == [0.0] * 6 + [1.5]
+
+
+@in_virtual_time
+async def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are_served() -> None:
     opened: list[CircuitChanged] = []
 
-    async def main() -> tuple[float, bool]:
-        events = Events(lambda e: opened.append(e) if isinstance(e, CircuitChanged) else None)
-        lane = Lane("x", replace(KNOWN, max_concurrency=64), events)
-        burst = [await lane.admit(0) for _ in range(64)]
-        for i, permit in enumerate(burst[32:]):
-            lane.failed(permit, TransientError("503", status=503), f"k{i}")
-        size = lane.window.size
-        for permit in burst[:32]:
-            lane.succeeded(permit, None)
-        return size, lane.circuit.is_open
-
+    events = Events(lambda e: opened.append(e) if isinstance(e, CircuitChanged) else None)
+    lane = Lane("x", replace(KNOWN, max_concurrency=64), events)
+    burst = [await lane.admit(0) for _ in range(64)]
+    for i, permit in enumerate(burst[32:]):
+        lane.failed(permit, TransientError("503", status=503), f"k{i}")
+    size = lane.window.size
+    for permit in burst[:32]:
+        lane.succeeded(permit, None)
     # The 7th refusal is overload, at 58 under way: half of them, since nothing was known.
-    assert run_virtual(main) == (29.0, False)
+    assert (size, lane.circuit.is_open) == (29.0, False)
     assert opened == []
 
 
-def test_refusals_of_everybody_under_way_open_the_circuit_with_the_last() -> None:
-    async def main() -> list[bool]:
-        lane, is_open = Lane("x", KNOWN), []
-        for i, permit in enumerate([await lane.admit(0) for _ in range(8)]):
-            lane.failed(permit, TransientError("503", status=503), f"k{i}")
-            is_open.append(lane.circuit.is_open)
-        return is_open
-
-    assert run_virtual(main) == [False] * 7 + [True]
+@in_virtual_time
+async def test_refusals_of_everybody_under_way_open_the_circuit_with_the_last() -> None:
+    lane, is_open = Lane("x", KNOWN), []
+    for i, permit in enumerate([await lane.admit(0) for _ in range(8)]):
+        lane.failed(permit, TransientError("503", status=503), f"k{i}")
+        is_open.append(lane.circuit.is_open)
+    assert is_open == [False] * 7 + [True]
 
 
 @pytest.mark.parametrize(("after_s", "outage"), [(1.0, False), (6.0, True)])
-def test_refusals_beside_requests_that_nobody_answers_open_the_circuit_after_a_while(
+@in_virtual_time
+async def test_refusals_beside_requests_that_nobody_answers_open_the_circuit_after_a_while(
     after_s: float, outage: bool
 ) -> None:
-    async def main() -> bool:
-        lane = Lane("x", KNOWN)
-        permits = [await lane.admit(0) for _ in range(8)]
-        await asyncio.sleep(after_s)
-        for i, permit in enumerate(permits[:5]):
-            lane.failed(permit, TransientError("503", status=503), f"k{i}")
-        return lane.circuit.is_open
-
-    assert run_virtual(main) == outage
+    lane = Lane("x", KNOWN)
+    permits = [await lane.admit(0) for _ in range(8)]
+    await asyncio.sleep(after_s)
+    for i, permit in enumerate(permits[:5]):
+        lane.failed(permit, TransientError("503", status=503), f"k{i}")
+    assert lane.circuit.is_open == outage
 
 
-def test_circuit_that_was_opened_in_error_keeps_the_window() -> None:
-    async def main() -> tuple[bool, float, float]:
-        lane = Lane("x", LaneLimits(max_concurrency=64))
-        for burst in (8, 10):
-            for permit in [await lane.admit(0) for _ in range(burst)]:
-                lane.succeeded(permit, None)
-        permits = [await lane.admit(0) for _ in range(6)]
-        for i, permit in enumerate(permits[1:]):
-            lane.failed(permit, TransientError("500", status=500), f"k{i}")
-        was_open, before = lane.circuit.is_open, lane.window.size
-        lane.succeeded(permits[0], None)
-        return was_open, before, lane.window.size
-
-    was_open, before, after = run_virtual(main)
+@in_virtual_time
+async def test_circuit_that_was_opened_in_error_keeps_the_window() -> None:
+    lane = Lane("x", LaneLimits(max_concurrency=64))
+    for burst in (8, 10):
+        for permit in [await lane.admit(0) for _ in range(burst)]:
+            lane.succeeded(permit, None)
+    permits = [await lane.admit(0) for _ in range(6)]
+    for i, permit in enumerate(permits[1:]):
+        lane.failed(permit, TransientError("500", status=500), f"k{i}")
+    was_open, before = lane.circuit.is_open, lane.window.size
+    lane.succeeded(permits[0], None)
+    after = lane.window.size
     assert was_open
     assert before == after > 8
 
 
-def test_one_that_is_refused_halves_what_may_be_under_way_where_no_limit_is_known() -> None:
-    async def main() -> list[float]:
-        lane = Lane("x", LaneLimits(max_concurrency=64))
-        permits = [await lane.admit(0) for _ in range(8)]
-        await asyncio.sleep(1.0)
-        sizes = []
-        for permit in permits[:3]:
-            lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "k")
-            sizes.append(lane.window.size)
-        return sizes
-
-    assert run_virtual(main) == [4.0, 4.0, 4.0]
-
-
-def test_timeouts_are_a_sign_of_too_much_too() -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits(max_concurrency=64))
-        permits = [await lane.admit(0) for _ in range(8)]
-        lane.failed(permits[0], TimedOut("no answer"), "k")
-        return lane.window.size
-
-    assert run_virtual(main) == 4.0
+@in_virtual_time
+async def test_one_that_is_refused_halves_what_may_be_under_way_where_no_limit_is_known() -> None:
+    lane = Lane("x", LaneLimits(max_concurrency=64))
+    permits = [await lane.admit(0) for _ in range(8)]
+    await asyncio.sleep(1.0)
+    sizes = []
+    for permit in permits[:3]:
+        lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "k")
+        sizes.append(lane.window.size)
+    assert sizes == [4.0, 4.0, 4.0]
+    timed_out = Lane("x", LaneLimits(max_concurrency=64))
+    permits = [await timed_out.admit(0) for _ in range(8)]
+    timed_out.failed(permits[0], TimedOut("no answer"), "k")
+    assert timed_out.window.size == 4.0
 
 
-def test_underestimates_make_the_next_charges_more_cautious() -> None:
-    async def main() -> float:
-        lane = Lane("x", LaneLimits(tokens_per_min=6000, kind="sliding"))
-        permit = await lane.admit(0, 100.0)
-        lane.succeeded(permit, 250.0)
-        return (await lane.admit(0, 100.0)).tokens
-
-    assert run_virtual(main) == 250.0
+@in_virtual_time
+async def test_underestimates_make_the_next_charges_more_cautious() -> None:
+    lane = Lane("x", LaneLimits(tokens_per_min=6000, kind="sliding"))
+    permit = await lane.admit(0, 100.0)
+    lane.succeeded(permit, 250.0)
+    assert (await lane.admit(0, 100.0)).tokens == 250.0
 
 
 def test_cancelling_anywhere_leaves_the_lane_as_it_was() -> None:
@@ -701,40 +611,36 @@ def in_order(sent: list[Sent]) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(limits, callers)
-def test_everybody_is_let_in_in_the_end_and_the_oldest_first(
+@in_virtual_time
+async def test_everybody_is_let_in_in_the_end_and_the_oldest_first(
     limits: LaneLimits, callers: list[Caller]
 ) -> None:
-    async def main() -> tuple[int, int, list[Sent]]:
-        lane, sent = Lane("x", limits), list[Sent]()
-        dispatcher = asyncio.create_task(lane.dispatch())
-        work = [come_and_go(lane, caller, f"k{i}", sent) for i, caller in enumerate(callers)]
-        await asyncio.wait_for(asyncio.gather(*work), PATIENCE_S)
-        await asyncio.sleep(PATIENCE_S)  # what those who left asked for may have been waited for until now
-        dispatcher.cancel()
-        return lane.in_flight, lane.waiting, sent
-
-    in_flight, waiting, sent = run_virtual(main)
-    assert (in_flight, waiting) == (0, 0)
+    lane, sent = Lane("x", limits), list[Sent]()
+    dispatcher = asyncio.create_task(lane.dispatch())
+    work = [come_and_go(lane, caller, f"k{i}", sent) for i, caller in enumerate(callers)]
+    await asyncio.wait_for(asyncio.gather(*work), PATIENCE_S)
+    await asyncio.sleep(PATIENCE_S)  # what those who left asked for may have been waited for until now
+    dispatcher.cancel()
+    assert (lane.in_flight, lane.waiting) == (0, 0)
     assert in_order(sent)
 
 
 @settings(max_examples=50, deadline=None)
 @given(limits, callers, st.floats(0, 60))
-def test_a_stop_at_any_time_lets_everybody_go(limits: LaneLimits, callers: list[Caller], at_s: float) -> None:
-    async def main() -> tuple[int, int, float]:
-        lane = Lane("x", limits)
-        dispatcher = asyncio.create_task(lane.dispatch())
-        asyncio.get_running_loop().call_later(at_s, lane.stop, Interrupted("stop"))
-        work = [come_and_go(lane, caller, f"k{i}", []) for i, caller in enumerate(callers)]
-        ends = await asyncio.gather(*work, return_exceptions=True)
-        ended_at = asyncio.get_running_loop().time()
-        assert all(end is None or isinstance(end, Interrupted) for end in ends)
-        await asyncio.sleep(max(0.0, at_s - ended_at))  # the stop may come after the last of them
-        dispatcher.cancel()
-        return lane.in_flight, lane.waiting, ended_at
-
-    in_flight, waiting, ended_at = run_virtual(main)
-    assert (in_flight, waiting) == (0, 0)
+@in_virtual_time
+async def test_a_stop_at_any_time_lets_everybody_go(
+    limits: LaneLimits, callers: list[Caller], at_s: float
+) -> None:
+    lane = Lane("x", limits)
+    dispatcher = asyncio.create_task(lane.dispatch())
+    asyncio.get_running_loop().call_later(at_s, lane.stop, Interrupted("stop"))
+    work = [come_and_go(lane, caller, f"k{i}", []) for i, caller in enumerate(callers)]
+    ends = await asyncio.gather(*work, return_exceptions=True)
+    ended_at = asyncio.get_running_loop().time()
+    assert all(end is None or isinstance(end, Interrupted) for end in ends)
+    await asyncio.sleep(max(0.0, at_s - ended_at))  # the stop may come after the last of them
+    dispatcher.cancel()
+    assert (lane.in_flight, lane.waiting) == (0, 0)
     # Who is under way when it stops comes to an end; who comes later is turned away.
     assert ended_at <= max(at_s, 30.0) + 20.0
 
@@ -838,96 +744,71 @@ def test_many_that_are_always_refused_do_not_keep_the_others_from_their_turn(tmp
     assert "refused all requests" in ended.stopped
 
 
-def told(lane_use: Callable[[Lane], Awaitable[None]], limits: LaneLimits) -> LaneStatus:
-    """What a lane says after `lane_use`, asked by the clock of its loop."""
-
-    async def main() -> LaneStatus:
-        lane = Lane("gpt", limits)
-        async with asyncio.TaskGroup() as tasks:
-            dispatcher = tasks.create_task(lane.dispatch())
-            await asyncio.sleep(0)
-            await lane_use(lane)
-            status = lane.status(asyncio.get_running_loop().time())
-            dispatcher.cancel()
-        return status
-
-    return run_virtual(main)
+# --- Status ---------------------------------------------------------------------------------------------
 
 
-def test_it_counts_who_is_under_way_and_who_waits() -> None:
-    async def use(lane: Lane) -> None:
+def status_of(lane: Lane) -> LaneStatus:
+    return lane.status(asyncio.get_running_loop().time())
+
+
+@in_virtual_time
+async def test_status_counts_requests_in_flight_and_waiting() -> None:
+    limits = LaneLimits(max_concurrency=2, requests_per_min=600, kind="sliding")
+    async with dispatched(Lane("gpt", limits)) as lane:
         first, _ = await lane.admit(0, 100), await lane.admit(1, 100)
         third = asyncio.ensure_future(lane.admit(2, 100))
         lane.succeeded(first, 80.0)
         await third
         waiting = asyncio.ensure_future(lane.admit(3, 100))
         await asyncio.sleep(0)
+        assert status_of(lane).waiting == 1
         lane.stop(Interrupted("Ctrl-C"))
         with pytest.raises(Interrupted):
             await waiting
-
-    status = told(use, LaneLimits(max_concurrency=2, requests_per_min=600, kind="sliding"))
+        status = status_of(lane)
     assert (status.in_flight, status.places, status.waiting) == (2, 2, 0)
     assert (status.sent, status.tokens) == (3, 80.0)
-    # Who interrupted the run was no provider that is gone.
+    # An interrupt does not mean that the provider is gone.
     assert (status.gone, status.reason, status.probe_s, status.paused_s) == (False, "", None, 0.0)
 
 
-def test_with_its_first_request_a_lane_says_how_it_can_be_asked() -> None:
-    async def main() -> list[Event]:
-        heard: list[Event] = []
-        lane = Lane("gpt", LaneLimits(), Events(heard.append))
-        for n in range(3):
-            await lane.admit(n)
-        return heard
-
-    (in_use,) = run_virtual(main)
+@in_virtual_time
+async def test_first_request_emits_an_event_that_gives_the_status() -> None:
+    events: list[Event] = []
+    lane = Lane("gpt", LaneLimits(), Events(events.append))
+    for n in range(3):
+        await lane.admit(n)
+    (in_use,) = events
     assert isinstance(in_use, LaneInUse)
     assert (in_use.lane, in_use.ask().sent, in_use.ask().in_flight) == ("gpt", 3, 3)
 
 
-def test_refusals_are_counted_and_their_pause_runs_down() -> None:
-    async def use(lane: Lane) -> None:
+@in_virtual_time
+async def test_status_shows_refusals_outages_and_a_gone_provider() -> None:
+    async with dispatched(Lane("gpt", LaneLimits())) as lane:
         lane.failed(await lane.admit(0), RateLimited("slower", retry_after_s=30.0), "step")
         await asyncio.sleep(10.0)
-
-    status = told(use, LaneLimits())
-    assert status.answers_429 == 1
-    assert status.paused_s == pytest.approx(20.0)
-
-
-def test_even_flow_goes_on_at_95_percent_after_a_refusal() -> None:
-    async def use(lane: Lane) -> None:
+        status = status_of(lane)
+        assert (status.answers_429, status.paused_s) == (1, pytest.approx(20.0))
+    async with dispatched(Lane("gpt", LaneLimits(requests_per_min=600))) as lane:
         lane.failed(await lane.admit(0), RateLimited("slower", retry_after_s=30.0), "step")
-
-    assert told(use, LaneLimits(requests_per_min=600)).requests_per_min == pytest.approx(570.0)
-
-
-def test_an_outage_says_when_the_next_look_is_and_what_began_it() -> None:
-    async def use(lane: Lane) -> None:
+        assert status_of(lane).requests_per_min == pytest.approx(570.0)
+    async with dispatched(Lane("gpt", LaneLimits())) as lane:
         for n in range(5):
             permit = await lane.admit(n)
             lane.failed(permit, TransientError("HTTP 503", status=503), f"step {n}")
-
-    status = told(use, LaneLimits())
-    assert status.probe_s == pytest.approx(1.0)
-    assert (status.reason, status.gone) == ("HTTP 503", False)
-
-
-def test_a_provider_that_is_gone_has_no_next_look() -> None:
-    async def use(lane: Lane) -> None:
+        status = status_of(lane)
+        assert (status.probe_s, status.reason, status.gone) == (pytest.approx(1.0), "HTTP 503", False)
         lane.stop(ProviderRefused("HTTP 401"))
+        status = status_of(lane)
+        assert (status.gone, status.reason, status.probe_s) == (True, "HTTP 401", None)
 
-    status = told(use, LaneLimits())
-    assert (status.gone, status.reason, status.probe_s) == (True, "HTTP 401", None)
 
-
-@pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
-def test_what_is_allowed_reads_as_it_was_configured(kind: LimitKind) -> None:
-    async def use(lane: Lane) -> None:
-        return
-
-    status = told(use, LaneLimits(requests_per_min=600, tokens_per_min=90_000, kind=kind, window_s=10.0))
-    assert (status.requests_per_min, status.tokens_per_min) == pytest.approx((600.0, 90_000.0))
-    nothing = told(use, LaneLimits())
-    assert (nothing.requests_per_min, nothing.tokens_per_min) == (None, None)
+@in_virtual_time
+async def test_status_shows_the_limits_as_configured() -> None:
+    for kind in get_args(LimitKind):
+        limits = LaneLimits(requests_per_min=600, tokens_per_min=90_000, kind=kind, window_s=10.0)
+        status = status_of(Lane("gpt", limits))
+        assert (status.requests_per_min, status.tokens_per_min) == pytest.approx((600.0, 90_000.0))
+    status = status_of(Lane("gpt", LaneLimits()))
+    assert (status.requests_per_min, status.tokens_per_min) == (None, None)

@@ -23,7 +23,7 @@ from simulated import (
     single_calls,
     staged_calls,
 )
-from virtual_time import run_virtual
+from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.engine.lane import LaneLimits
 from cts_async.engine.ratelimit import LimitKind, PacedGate, make_gate
@@ -80,41 +80,37 @@ def test_a_second_that_begins_with_a_slow_first_request_holds_no_more_than_its_s
     assert others[19] - (first + 0.04) >= 1.0
 
 
-def test_a_late_wake_up_is_made_good() -> None:
-    async def main() -> float:
-        gate = make_gate("paced", 1200.0, 60.0)
-        loop = asyncio.get_running_loop()
-        for _ in range(101):
-            while not gate.has_room(1.0):
-                await gate.wait(1.0)
-            await asyncio.sleep(0.005)  # the loop was busy
+@in_virtual_time
+async def test_a_late_wake_up_is_made_good() -> None:
+    gate = make_gate("paced", 1200.0, 60.0)
+    loop = asyncio.get_running_loop()
+    for _ in range(101):
+        while not gate.has_room(1.0):
+            await gate.wait(1.0)
+        await asyncio.sleep(0.005)  # the loop was busy
+        gate.take(loop.time(), 1.0)
+    assert loop.time() < 1.02 * 100 / 19.8 + 0.02
+
+
+@in_virtual_time
+async def test_a_paced_gate_slows_down_and_recovers_in_small_steps() -> None:
+    gate = PacedGate(1200.0)
+    loop = asyncio.get_running_loop()
+
+    async def takes_s(n: int) -> float:
+        began = loop.time()
+        for _ in range(n):
+            await gate.wait(1.0)
             gate.take(loop.time(), 1.0)
-        return loop.time()
+        return loop.time() - began
 
-    assert run_virtual(main) < 1.02 * 100 / 19.8 + 0.02
-
-
-def test_a_paced_gate_slows_down_and_recovers_in_small_steps() -> None:
-    async def main() -> tuple[float, float]:
-        gate = PacedGate(1200.0)
-        loop = asyncio.get_running_loop()
-
-        async def takes_s(n: int) -> float:
-            began = loop.time()
-            for _ in range(n):
-                await gate.wait(1.0)
-                gate.take(loop.time(), 1.0)
-            return loop.time() - began
-
-        await takes_s(1)
-        gate.slow_down(loop.time())
-        slow = await takes_s(100)
-        for _ in range(20):
-            await asyncio.sleep(11.0)
-            gate.speed_up(loop.time())
-        return slow, await takes_s(100)
-
-    slow, recovered = run_virtual(main)
+    await takes_s(1)
+    gate.slow_down(loop.time())
+    slow = await takes_s(100)
+    for _ in range(20):
+        await asyncio.sleep(11.0)
+        gate.speed_up(loop.time())
+    recovered = await takes_s(100)
     assert slow == pytest.approx(100 / (19.8 * 0.95), rel=0.02)
     assert recovered == pytest.approx(100 / 19.8, rel=0.02)
 
@@ -126,46 +122,40 @@ def test_a_sliding_gate_lets_a_burst_through_and_then_waits_for_the_window() -> 
 
 
 @pytest.mark.parametrize("kind", ["sliding", "bucket", "auto"])
-def test_whoever_waits_is_woken_when_something_is_given_back(kind: LimitKind) -> None:
-    async def main() -> float:
-        gate = make_gate(kind, 100.0, 60.0)
-        loop = asyncio.get_running_loop()
-        first_at = loop.time()
-        gate.take(first_at, 90.0)
-        loop.call_later(2.0, gate.settle, first_at, 90.0, 10.0)
-        while not gate.has_room(50.0):
-            await gate.wait(50.0)
-        return loop.time()
-
-    assert run_virtual(main) == pytest.approx(2.0)
+@in_virtual_time
+async def test_whoever_waits_is_woken_when_something_is_given_back(kind: LimitKind) -> None:
+    gate = make_gate(kind, 100.0, 60.0)
+    loop = asyncio.get_running_loop()
+    first_at = loop.time()
+    gate.take(first_at, 90.0)
+    loop.call_later(2.0, gate.settle, first_at, 90.0, 10.0)
+    while not gate.has_room(50.0):
+        await gate.wait(50.0)
+    assert loop.time() == pytest.approx(2.0)
 
 
-def test_tokens_beyond_the_estimate_are_paid() -> None:
-    async def main() -> tuple[bool, float]:
-        gate = make_gate("bucket", 100.0, 60.0)  # 99.33 at once, 1.667 a second
-        loop = asyncio.get_running_loop()
-        gate.take(0.0, 20.0)
-        gate.settle(0.0, 20.0, 110.0)  # 99.33 - 110 = -10.67
-        room = gate.has_room(1.0)
-        while not gate.has_room(10.0):
-            await gate.wait(10.0)
-        return room, loop.time()
-
+@in_virtual_time
+async def test_tokens_beyond_the_estimate_are_paid() -> None:
+    gate = make_gate("bucket", 100.0, 60.0)  # 99.33 at once, 1.667 a second
+    loop = asyncio.get_running_loop()
+    gate.take(0.0, 20.0)
+    gate.settle(0.0, 20.0, 110.0)  # 99.33 - 110 = -10.67
+    room = gate.has_room(1.0)
+    while not gate.has_room(10.0):
+        await gate.wait(10.0)
     # 20.67 are lacking at 100 a minute: 12.4 s.
-    assert run_virtual(main) == (False, pytest.approx(12.4))
+    assert (room, loop.time()) == (False, pytest.approx(12.4))
 
 
-def test_a_paced_prompt_larger_than_its_grain_goes_after_the_time_it_takes() -> None:
+@in_virtual_time
+async def test_a_paced_prompt_larger_than_its_grain_goes_after_the_time_it_takes() -> None:
     # 6,000 tokens a minute, 99 a second: 5,000 go after (5,000 - what the grain held at first) / 99.
-    async def main() -> float:
-        gate = make_gate("paced", 6000.0, 60.0, smallest=500.0)
-        loop = asyncio.get_running_loop()
-        while not gate.has_room(5000.0):
-            await gate.wait(5000.0)
-        gate.take(loop.time(), 5000.0)
-        return loop.time()
-
-    assert run_virtual(main) == pytest.approx(4500 / 99.0, abs=0.1)
+    gate = make_gate("paced", 6000.0, 60.0, smallest=500.0)
+    loop = asyncio.get_running_loop()
+    while not gate.has_room(5000.0):
+        await gate.wait(5000.0)
+    gate.take(loop.time(), 5000.0)
+    assert loop.time() == pytest.approx(4500 / 99.0, abs=0.1)
 
 
 SILENT = Allowance(headers="none")

@@ -75,20 +75,13 @@ def test_instructions_stand_apart_from_the_conversation() -> None:
     }
 
 
-def test_a_limit_of_tokens_is_always_sent() -> None:
+def test_parameters_that_are_sent() -> None:
     assert sent(SPEC, said("user", "hi"))["max_tokens"] == 4096
-    spec = replace(SPEC, params={"max_tokens": 900, "temperature": 0.0})
-    body = sent(spec, said("user", "hi"))
-    assert (body["max_tokens"], body["temperature"]) == (900, 0.0)
+    # Newer models take a temperature or top_p, not both.
+    spec = replace(SPEC, params={"max_tokens": 900, "temperature": 0.0}, drops=("top_p",))
+    body = sent(spec, said("user", "hi"), top_p=0.95)
+    assert (body["max_tokens"], body["temperature"], "top_p" in body) == (900, 0.0, False)
     assert sent(spec, said("user", "hi"), max_tokens=70)["max_tokens"] == 70
-
-
-def test_what_the_model_refuses_is_never_sent() -> None:
-    """Newer models take a temperature or top_p, not both."""
-    spec = replace(SPEC, drops=("top_p",))
-    body = sent(spec, said("user", "hi"), temperature=0.6, top_p=0.95)
-    assert body["temperature"] == 0.6
-    assert "top_p" not in body
 
 
 def test_a_form_is_asked_for_in_words_only() -> None:
@@ -106,34 +99,32 @@ def test_the_key_is_in_its_own_header() -> None:
 # --- Turns ------------------------------------------------------------------------------------------------
 
 
-def test_the_same_speaker_s_turns_are_one() -> None:
-    system, turns = split_system(
-        [said("system", "A"), said("user", "1"), said("user", "2"), said("system", "B"), said("user", "3")]
-    )
-    assert system == "A\n\nB"
-    assert turns == [said("user", "1\n\n2\n\n3")]
-
-
-def test_a_beginning_of_the_reply_is_asked_for() -> None:
-    """Others continue a last turn of the assistant's; newer Claude models refuse one."""
-    _, turns = split_system([said("user", "Who?"), said("assistant", "<think>\n")])
-    assert turns == [said("user", f"Who?\n\n{BEGIN_WITH}\n<think>\n")]
-
-
-def test_a_conversation_that_the_assistant_begins_is_opened_for_it() -> None:
-    _, turns = split_system([said("assistant", "Hello."), said("user", "Hi.")])
-    assert turns == [said("user", OPENING), said("assistant", "Hello."), said("user", "Hi.")]
-
-
-def test_nothing_but_instructions_is_what_the_user_says() -> None:
-    assert split_system([said("system", "Say hi.")]) == ("", [said("user", "Say hi.")])
-
-
-def test_blank_messages_which_the_api_refuses_are_left_out() -> None:
-    assert split_system([said("system", " "), said("user", "\n"), said("user", "hi")]) == (
-        "",
-        [said("user", "hi")],
-    )
+@pytest.mark.parametrize(
+    ("messages", "system", "turns"),
+    [
+        (
+            [said("system", "A"), said("user", "1"), said("user", "2"), said("system", "B")],
+            "A\n\nB",
+            [said("user", "1\n\n2")],
+        ),
+        # Others continue a last turn of the assistant's; newer Claude models refuse one.
+        (
+            [said("user", "Who?"), said("assistant", "<think>\n")],
+            "",
+            [said("user", f"Who?\n\n{BEGIN_WITH}\n<think>\n")],
+        ),
+        (
+            [said("assistant", "Hello."), said("user", "Hi.")],
+            "",
+            [said("user", OPENING), said("assistant", "Hello."), said("user", "Hi.")],
+        ),
+        ([said("system", "Say hi.")], "", [said("user", "Say hi.")]),
+        ([said("system", " "), said("user", "\n"), said("user", "hi")], "", [said("user", "hi")]),
+    ],
+    ids=["joined", "begun by the assistant", "opened for it", "instructions only", "blank"],
+)
+def test_turns_are_as_the_api_requires(messages: list[Message], system: str, turns: list[Message]) -> None:
+    assert split_system(messages) == (system, turns)
 
 
 messages = st.lists(
@@ -170,37 +161,26 @@ def test_text_blocks_are_one_text_and_thinking_stands_apart() -> None:
     assert (reply.text, reply.reasoning) == ("Hello!", "A greeting.")
 
 
-def test_what_a_cache_gave_or_took_was_input_too() -> None:
-    usage = {
-        "input_tokens": 12,
-        "cache_creation_input_tokens": 100,
-        "cache_read_input_tokens": 2000,
-        "output_tokens": 6,
-    }
-    assert read(200, {**GOOD, "usage": usage}).usage == Usage(2112, 6)
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (
+            {**GOOD["usage"], "cache_creation_input_tokens": 100, "cache_read_input_tokens": 2000},
+            Usage(2112, 6),
+        ),
+        *[(usage, None) for usage in (None, "many", {}, {"input_tokens": 3}, {"output_tokens": 3}, [])],
+    ],
+)
+def test_usage_counts_cached_input_and_is_none_where_unreadable(usage: Any, expected: Usage | None) -> None:
+    assert read(200, {**GOOD, "usage": usage}).usage == expected
 
 
-@pytest.mark.parametrize("usage", [None, "many", {}, {"input_tokens": 3}, {"output_tokens": 3}, []])
-def test_unreadable_usage_is_none(usage: Any) -> None:
-    assert read(200, {**GOOD, "usage": usage}).usage is None
-
-
-@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
-def test_a_cut_off_says_so(reason: str) -> None:
-    assert read(200, {**GOOD, "stop_reason": reason}).finish_reason == "length"
-
-
-def test_a_refusal_is_no_answer_and_is_charged() -> None:
-    reply = read(200, {**GOOD, "content": [], "stop_reason": "refusal"})
-    assert reply.refused == "the model refuses to answer"
-    assert reply.usage == Usage(12, 6)
-
-
-def test_a_refusal_without_content_is_one_too() -> None:
-    assert read(200, {**GOOD, "content": None, "stop_reason": "refusal"}).refused
-
-
-def test_a_turn_that_the_server_paused_is_no_whole_answer() -> None:
+def test_stop_reasons() -> None:
+    for reason in ("max_tokens", "model_context_window_exceeded"):
+        assert read(200, {**GOOD, "stop_reason": reason}).finish_reason == "length"
+    for content in ([], None):
+        reply = read(200, {**GOOD, "content": content, "stop_reason": "refusal"})
+        assert (reply.refused, reply.usage) == ("the model refuses to answer", Usage(12, 6))
     assert type(raised(200, {**GOOD, "stop_reason": "pause_turn"})) is TransientError
 
 
@@ -247,13 +227,11 @@ def test_each_documented_error_has_its_meaning(status: int, body: Any, expected:
 
 
 def test_a_rate_limit_says_how_long_to_wait() -> None:
-    limited = raised(429, error("rate_limit_error"), {"retry-after": "17"})
-    assert isinstance(limited, RateLimited)
-    assert limited.retry_after_s == 17.0
     reset = {"anthropic-ratelimit-output-tokens-reset": "1970-01-01T00:00:42Z"}
-    limited = raised(429, error("rate_limit_error"), reset)
-    assert isinstance(limited, RateLimited)
-    assert limited.retry_after_s == 42.0
+    for head, wait_s in (({"retry-after": "17"}, 17.0), (reset, 42.0)):
+        limited = raised(429, error("rate_limit_error"), head)
+        assert isinstance(limited, RateLimited)
+        assert limited.retry_after_s == wait_s
 
 
 def test_an_answer_brings_the_account_s_limits() -> None:

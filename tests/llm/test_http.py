@@ -17,7 +17,6 @@ from typing import TypeVar
 
 import aiohttp
 import pytest
-import uvloop
 
 import cts_async
 from cts_async.llm.http import ConnectionPool, HttpEndpoint, HttpResponse, encode_headers
@@ -27,16 +26,10 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[T]], T]:
-    """Runs a coroutine on either loop."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
-
-    def runner(main: Awaitable[T]) -> T:
-        with asyncio.Runner(loop_factory=factory) as loop:
-            return loop.run(main)  # type: ignore[arg-type]
-
-    return runner
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Runs each test on either loop."""
+    return "asyncio", {"use_uvloop": request.param}
 
 
 class Server:
@@ -93,9 +86,9 @@ async def posted(
         ]
 
 
-def test_the_request_is_what_http_says(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_the_request_is_what_http_says() -> None:
     server = Server(OK)
-    run(posted(server))
+    await posted(server)
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"POST /v1/chat?x=1 HTTP/1.1"
@@ -104,16 +97,16 @@ def test_the_request_is_what_http_says(run: Callable[[Awaitable[T]], T]) -> None
     assert body == b"body"
 
 
-def test_connections_are_kept_alive(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_connections_are_kept_alive() -> None:
     server = Server(OK, OK, OK)
-    answers = run(posted(server, times=3))
+    answers = await posted(server, times=3)
     assert [(a.status, a.data) for a in answers] == [(200, b"ok")] * 3
     assert server.connections == 1
 
 
-def test_a_server_that_says_close_gets_a_new_connection(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_a_server_that_says_close_gets_a_new_connection() -> None:
     server = Server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
-    assert [a.data for a in run(posted(server, times=3))] == [b"ok"] * 3
+    assert [a.data for a in await posted(server, times=3)] == [b"ok"] * 3
     assert server.connections == 3
 
 
@@ -131,8 +124,8 @@ def test_a_server_that_says_close_gets_a_new_connection(run: Callable[[Awaitable
     ],
     ids=["chunked", "gzip", "until the end", "after early hints", "HTTP/1.0"],
 )
-def test_every_way_to_send_a_body_is_read_whole(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
-    (got,) = run(posted(Server(answer)))
+async def test_every_way_to_send_a_body_is_read_whole(answer: bytes) -> None:
+    (got,) = await posted(Server(answer))
     assert (got.status, got.data) == (200, b"hello")
 
 
@@ -147,86 +140,72 @@ def test_every_way_to_send_a_body_is_read_whole(run: Callable[[Awaitable[T]], T]
     ],
     ids=["nothing", "half a body", "half a chunk", "no HTTP", "no gzip"],
 )
-def test_what_is_not_whole_is_an_error(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
+async def test_what_is_not_whole_is_an_error(answer: bytes) -> None:
     with pytest.raises(aiohttp.ClientError):
-        run(posted(Server(answer)))
+        await posted(Server(answer))
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"])
-def test_the_deadline_holds_for_all_of_it(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
+async def test_the_deadline_holds_for_all_of_it(answer: bytes) -> None:
     with pytest.raises(TimeoutError):
-        run(posted(Server(answer, then_close=False), total_s=0.1))
+        await posted(Server(answer, then_close=False), total_s=0.1)
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
-def test_an_answer_that_has_no_body_is_not_waited_for(run: Callable[[Awaitable[T]], T], status: str) -> None:
+async def test_an_answer_that_has_no_body_is_not_waited_for(status: str) -> None:
     server = Server(f"HTTP/1.1 {status}\r\n\r\n".encode(), OK, then_close=False)
-    answers = run(posted(server, times=2))
+    answers = await posted(server, times=2)
     assert [(a.status, a.data) for a in answers] == [(int(status[:3]), b""), (200, b"ok")]
     assert server.connections == 1
 
 
-def test_what_a_server_says_unasked_is_nobody_s_answer(run: Callable[[Awaitable[T]], T]) -> None:
-    unasked = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
-
-    async def main() -> list[int]:
-        server = Server(OK, OK, then_close=False)
-        async with exchange(server) as to:
-            await to.send(b"", b"first", 5.0)
-            server.writers[0].write(unasked)
-            await asyncio.sleep(0.05)
-            return [(await to.send(b"", b"later", 5.0)).status for _ in range(2)] + [server.connections]
-
-    assert run(main()) == [200, 200, 2]
+async def test_what_a_server_says_unasked_is_nobody_s_answer() -> None:
+    server = Server(OK, OK, then_close=False)
+    async with exchange(server) as to:
+        await to.send(b"", b"first", 5.0)
+        server.writers[0].write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.sleep(0.05)
+        assert [(await to.send(b"", b"later", 5.0)).status for _ in range(2)] == [200, 200]
+    assert server.connections == 2
 
 
-def test_a_body_that_only_its_end_would_delimit_is_not_whole_at_the_deadline(
-    run: Callable[[Awaitable[T]], T],
-) -> None:
+async def test_a_body_that_only_its_end_would_delimit_is_not_whole_at_the_deadline() -> None:
     half = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly this"
     with pytest.raises(TimeoutError):
-        run(posted(Server(half, then_close=False), total_s=0.1))
+        await posted(Server(half, then_close=False), total_s=0.1)
 
 
-def test_a_pause_in_the_answer_has_a_deadline_of_its_own(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_a_pause_in_the_answer_has_a_deadline_of_its_own() -> None:
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"
     with pytest.raises(aiohttp.SocketTimeoutError):
-        run(posted(Server(half, then_close=False), total_s=60, idle_s=0.1))
+        await posted(Server(half, then_close=False), total_s=60, idle_s=0.1)
 
 
-def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callable[[Awaitable[T]], T]) -> None:
-    async def main() -> tuple[bytes, int]:
-        server = Server(b"", then_close=False)
-        async with exchange(server) as to:
-            first = asyncio.ensure_future(to.send(b"", b"first", 5.0))
-            await server.asked.wait()
-            first.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await first
-            server.answers = (OK,)
-            return (await to.send(b"", b"second", 5.0)).data, server.connections
-
-    assert run(main()) == (b"ok", 2)
+async def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next() -> None:
+    server = Server(b"", then_close=False)
+    async with exchange(server) as to:
+        first = asyncio.ensure_future(to.send(b"", b"first", 5.0))
+        await server.asked.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        server.answers = (OK,)
+        assert (await to.send(b"", b"second", 5.0)).data == b"ok"
+    assert server.connections == 2
 
 
-def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]) -> None:
-    async def main() -> None:
-        connector = ConnectionPool()
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await HttpEndpoint(connector, session, "http://127.0.0.1:9").send(b"", b"", 5.0)
+async def post_to(port: int) -> None:
+    connector = ConnectionPool()
+    async with aiohttp.ClientSession(connector=connector) as session:
+        await HttpEndpoint(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
 
+
+async def test_a_refused_connection_is_a_client_error() -> None:
     with pytest.raises(aiohttp.ClientConnectorError):
-        run(main())
+        await post_to(9)
 
 
-def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
-    run: Callable[[Awaitable[T]], T],
-) -> None:
-    async def main(port: int) -> None:
-        connector = ConnectionPool()
-        async with aiohttp.ClientSession(connector=connector) as session:
-            await HttpEndpoint(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
-
+async def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own() -> None:
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):  # more than it queues: the next is left without an answer
@@ -234,7 +213,7 @@ def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
         with pytest.raises(aiohttp.ConnectionTimeoutError):
-            run(main(full.getsockname()[1]))
+            await post_to(full.getsockname()[1])
 
 
 # --- Idle connections -----------------------------------------------------------------------------------------
@@ -265,46 +244,39 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\
 @pytest.mark.parametrize("idle_s", [None, 5.0])
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("answer", [OK, CHUNKED])
-def test_a_reused_connection_that_closes_without_a_byte_is_one_more_try_on_a_new_one(
-    run: Callable[[Awaitable[T]], T], answer: bytes, reset: bool, idle_s: float | None
+async def test_a_reused_connection_that_closes_without_a_byte_is_one_more_try_on_a_new_one(
+    answer: bytes, reset: bool, idle_s: float | None
 ) -> None:
     server = Closing(answer, reset=reset)
-    assert [got.data for got in run(posted(server, times=4, idle_s=idle_s))] == [b"ok"] * 4
+    assert [got.data for got in await posted(server, times=4, idle_s=idle_s)] == [b"ok"] * 4
     assert (server.connections, len(server.requests)) == (4, 4)
 
 
-def test_many_connections_closed_at_once_are_replaced_without_a_failure(
-    run: Callable[[Awaitable[T]], T],
-) -> None:
-    async def main() -> list[bytes]:
-        server = Server(OK, then_close=False)
-        async with exchange(server) as to:
-            await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
-            for writer in server.writers:
-                writer.close()
-            # Sent before the goodbyes are read.
-            answers = await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
-        assert server.connections == 32
-        return [answer.data for answer in answers]
-
-    assert run(main()) == [b"ok"] * 16
+async def test_many_connections_closed_at_once_are_replaced_without_a_failure() -> None:
+    server = Server(OK, then_close=False)
+    async with exchange(server) as to:
+        await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
+        for writer in server.writers:
+            writer.close()
+        # Sent before the goodbyes are read.
+        answers = await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
+    assert server.connections == 32
+    assert [answer.data for answer in answers] == [b"ok"] * 16
 
 
-def test_a_reused_connection_that_closes_within_an_answer_is_a_failure(
-    run: Callable[[Awaitable[T]], T],
-) -> None:
+async def test_a_reused_connection_that_closes_within_an_answer_is_a_failure() -> None:
     with pytest.raises(aiohttp.ClientError):
-        run(posted(Closing(says=b"HTTP/1.1 200"), times=2))
+        await posted(Closing(says=b"HTTP/1.1 200"), times=2)
 
 
-def test_a_new_connection_that_closes_without_a_byte_is_a_failure(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_a_new_connection_that_closes_without_a_byte_is_a_failure() -> None:
     server = Server(b"")
     with pytest.raises(aiohttp.ServerDisconnectedError):
-        run(posted(server))
+        await posted(server)
     assert server.connections == 1
 
 
-def test_a_new_connection_is_tried_once(run: Callable[[Awaitable[T]], T]) -> None:
+async def test_a_new_connection_is_tried_once() -> None:
     class Dying(Closing):
         async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await super().serve(reader, writer)
@@ -312,7 +284,7 @@ def test_a_new_connection_is_tried_once(run: Callable[[Awaitable[T]], T]) -> Non
 
     server = Dying()
     with pytest.raises(aiohttp.ServerDisconnectedError):
-        run(posted(server, times=2))
+        await posted(server, times=2)
     assert server.connections == 2
 
 
@@ -329,21 +301,18 @@ def test_a_new_connection_is_tried_once(run: Callable[[Awaitable[T]], T]) -> Non
         (b"Keep-Alive: max=100\r\n", 4.1, 2),
     ],
 )
-def test_a_connection_is_used_again_while_its_server_keeps_it(
+async def test_a_connection_is_used_again_while_its_server_keeps_it(
     monkeypatch: pytest.MonkeyPatch, says: bytes, idle_s: float, connections: int
 ) -> None:
     answer = OK.replace(b"Content-Length", says + b"Content-Length")
     server = Server(answer, answer, then_close=False)
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        async with exchange(server) as to:
-            await to.send(b"", b"body", 5.0)
-            now = loop.time()
-            monkeypatch.setattr(loop, "time", lambda: now + idle_s)
-            await to.send(b"", b"body", 5.0)
-
-    asyncio.run(main())
+    loop = asyncio.get_running_loop()
+    async with exchange(server) as to:
+        await to.send(b"", b"body", 5.0)
+        now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now + idle_s)
+        await to.send(b"", b"body", 5.0)
     assert server.connections == connections
 
 
@@ -367,8 +336,10 @@ with asyncio.Runner(loop_factory=uvloop.new_event_loop if sys.argv[2] == "uvloop
 """
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-async def test_answers_that_came_while_the_process_was_stopped_are_read(loop: str) -> None:
+async def test_answers_that_came_while_the_process_was_stopped_are_read(
+    anyio_backend: tuple[str, dict[str, bool]],
+) -> None:
+    loop = "uvloop" if anyio_backend[1]["use_uvloop"] else "asyncio"
     asked, resumed, answers = asyncio.Semaphore(0), asyncio.Event(), cycle([OK, CHUNKED])
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -31,26 +31,19 @@ def test_a_missing_model_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) ->
     assert MODEL_VARIABLE in str(refused.value)
 
 
-def test_a_named_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"{MODEL_VARIABLE}=.*none\.gguf: no such file"):
-        model_file({MODEL_VARIABLE: str(tmp_path / "none.gguf")})
-
-
-def test_a_folder_is_no_model(tmp_path: Path) -> None:
+def test_named_file_is_served_only_if_it_is_a_gguf(tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    named = {MODEL_VARIABLE: str(path)}
+    with pytest.raises(UsageError, match=rf"{MODEL_VARIABLE}=.*mine\.gguf: no such file"):
+        model_file(named)
     with pytest.raises(UsageError, match="no such file"):
         model_file({MODEL_VARIABLE: str(tmp_path)})
-
-
-@pytest.mark.parametrize("content", [b"", b"GG", b"PK\x03\x04 not a model"])
-def test_a_file_that_is_no_gguf_is_refused(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "x.gguf").write_bytes(content)
-    with pytest.raises(UsageError, match="not a GGUF file"):
-        model_file({MODEL_VARIABLE: str(tmp_path / "x.gguf")})
-
-
-def test_a_named_gguf_wins(tmp_path: Path) -> None:
-    (tmp_path / "mine.gguf").write_bytes(b"GGUF....")
-    assert model_file({MODEL_VARIABLE: str(tmp_path / "mine.gguf")}) == tmp_path / "mine.gguf"
+    for content in (b"", b"GG", b"PK\x03\x04 not a model"):
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match="not a GGUF file"):
+            model_file(named)
+    path.write_bytes(b"GGUF....")
+    assert model_file(named) == path
 
 
 def test_embedded_model_with_another_digest_is_refused(tmp_path: Path) -> None:
@@ -92,7 +85,7 @@ async def test_server_imports_nothing_from_the_current_folder_and_gets_no_key(
 
 @needs_server
 def test_the_server_answers_and_ends_when_its_standard_input_does() -> None:
-    command = [sys.executable, "-m", "cts_async.llm.local_server", str(model_file({})), "--context", "512"]
+    command = [sys.executable, "-m", "cts_async.llm.local", str(model_file({}))]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

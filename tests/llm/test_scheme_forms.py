@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.scheme_forms import Choice, Clarification, Clarified, ambiguity_type
+from cts_async.llm.parsing import Choice, Clarification, Clarified, ambiguity_type
 from cts_async.records import AMBIGUITY_TYPES
 
 ASK = Clarification(2)
@@ -203,17 +203,6 @@ def test_a_choice_in_words_that_have_brackets(offer: str) -> None:
 def test_nothing_offered_is_no_choice() -> None:
     with pytest.raises(ValueError, match="nothing is offered"):
         Choice(())
-
-
-def test_names_tell_forms_apart() -> None:
-    forms = [ASK, OFFER, COT, AT_COT]
-    assert [form.name for form in forms] == [
-        "questions/2",
-        "queries/3",
-        "reasoning+questions/1",
-        "reasoning+types+questions/1",
-    ]
-    assert CARS.name == "choice/3"
 
 
 def test_a_schema_has_its_parts_in_the_papers_order() -> None:

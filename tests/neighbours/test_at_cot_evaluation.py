@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_talks import made_talk
+from made_talks import INTENTS as TURN_INTENTS
+from made_talks import QRELS, RANKED, made_talk, three_talks
 from rich.console import Console
 from talk_world import INTENTS, write_talk_world
-from talked_turns import INTENTS as TURN_INTENTS
-from talked_turns import QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.datasets.instances import AnnotatedQuery, Annotations
+from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments, turn_tables

@@ -17,7 +17,7 @@ from rich.console import Console
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
 from cts_async.analysis.turn_retrieval import retrieve_turns
-from cts_async.datasets.instances import AnnotatedQuery, Annotations
+from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
     BertScore,

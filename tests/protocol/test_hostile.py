@@ -15,9 +15,8 @@ from cts_async.engine.events import Events
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.coverage import CoverageList
 from cts_async.protocol.judge import nuggets_by_call
-from cts_async.protocol.judge_plan import plan_judging
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.rejudge import run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.records import Language, Nugget
 
 SIX_FULL = json.dumps({"results": [{"id": f"N{n}", "coverage": "full"} for n in (1, 2, 3)]})
@@ -97,7 +96,7 @@ def labels(text: str) -> list[str]:
 
 @pytest.mark.parametrize("size", ["full", "small"])
 @pytest.mark.parametrize(("language", "name"), ROWS)
-def test_an_obedient_judge_hears_no_order(language: Language, name: str, size: Any) -> None:
+def test_fenced_instructions_do_not_reach_an_obedient_judge(language: Language, name: str, size: Any) -> None:
     prompt = load_prompts().get("judge", language, size)
     (nuggets,) = nuggets_by_call(NUGGETS[language], 20)
     answer = f"{HARMLESS[language]} {attacks(language)[name]}"
@@ -107,7 +106,7 @@ def test_an_obedient_judge_hears_no_order(language: Language, name: str, size: A
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_an_order_outside_its_fence_would_be_obeyed(language: Language) -> None:
+def test_unfenced_instruction_would_be_obeyed(language: Language) -> None:
     """Or the test above proved nothing: without the fence's care every closing is one."""
     (nuggets,) = nuggets_by_call(NUGGETS[language], 20)
     for name, attack in attacks(language).items():
@@ -150,7 +149,7 @@ def judged(folder: Path, server: ObedientJudge, language: Language) -> list[dict
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("echoing", [False, True])
-def test_all_of_them_judged_over_http_score_as_the_harmless_one(
+def test_hostile_answers_score_like_the_harmless_one(
     tmp_path: Path, language: Language, echoing: bool
 ) -> None:
     server = ObedientJudge(echoing=echoing)

@@ -15,19 +15,13 @@ from hypothesis import strategies as st
 from made_runs import Row, made_run
 
 from cts_async.analysis.runs import read_run
-from cts_async.errors import InputError, RejectedError
+from cts_async.errors import InputError
 from cts_async.protocol.results import (
     LatestLines,
-    checked_results,
-    failed,
-    failure_line,
-    first_repetition,
-    latest_results,
     latest_rows,
     outcome_line,
 )
 from cts_async.records import Answer, Instance, Judgment, Nugget, Outcome, Trace, Turn
-from cts_async.report.status import idle_state
 
 INSTANCE = Instance("s1", "ferry in winter", "ferry", (Nugget("N1", "a", 3), Nugget("N2", "b", 1)))
 TRACE = Trace((Turn("search", "…", "ferry"), Turn("answer", "At nine.")), "At nine.", "tag", 2, False)
@@ -53,24 +47,6 @@ def test_an_outcome_has_the_contracts_fields_and_its_score() -> None:
     assert line["restore_score_100"] == 87.5
 
 
-def test_a_failure_has_a_reason_and_no_score() -> None:
-    error = RejectedError("HTTP 400: too long")
-    error.step = "search/turn/2"
-    line = failure_line("gpt-k1", INSTANCE, error)
-    assert line["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "HTTP 400: too long"}
-    assert "restore_score_100" not in line
-    assert failed(line)
-
-
-def test_a_later_line_supersedes_an_earlier_one(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    lines = [failure_line("x", INSTANCE, RejectedError("no")), outcome_line("x", OUTCOME)]
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines) + b'{"id": "torn')
-    latest = latest_results(path)
-    assert list(latest) == ["s1"]
-    assert not failed(latest["s1"])
-
-
 # --- Of each id the last line counts, whatever came in between.
 
 
@@ -82,37 +58,16 @@ def write(path: Path, *lines: dict[str, Any]) -> Path:
     return path
 
 
-def test_rows_by_hand() -> None:
-    # Ids 7 5 7 9 5 7: 7 appears first and last stands in row 5, 5 in row 4, 9 in row 3.
-    assert latest_rows(array("q", [7, 5, 7, 9, 5, 7])).tolist() == [5, 4, 3]
-    assert latest_rows(array("q", [-3, 8])).tolist() == [0, 1]
-    assert latest_rows(array("q")).tolist() == []
-
-
 @given(st.lists(st.integers(-3, 3)))
 def test_rows_are_those_of_a_dict(hashes: list[int]) -> None:
     last = {id: row for row, id in enumerate(hashes)}
     assert latest_rows(array("q", hashes)).tolist() == list(last.values())
 
 
-def test_the_first_repetition_by_hand() -> None:
-    assert first_repetition(array("q", [7, 5, 9, 5, 7])) == (1, 3)
-    assert first_repetition(array("q", [7, 7, 7])) == (0, 1)
-    assert first_repetition(array("q", [7, 5])) is None
-    assert first_repetition(array("q")) is None
-
-
-@given(st.lists(st.integers(-5, 5)))
-def test_the_first_repetition_is_the_one_that_a_set_meets_first(hashes: list[int]) -> None:
-    row = next((row for row, id in enumerate(hashes) if id in hashes[:row]), None)
-    expected = None if row is None else (hashes.index(hashes[row]), row)
-    assert first_repetition(array("q", hashes)) == expected
-
-
 def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
     lines = LatestLines(tmp_path / "none.jsonl")
     assert (len(lines), lines.n_failed, lines.failed("a"), lines.line("a")) == (0, 0, None, None)
-    assert lines.lacks("a")
+    assert lines.compared(array("q", [1, 2]), array("q"), but_failures=False) == (2, 0)
 
 
 def test_a_retry_supersedes_a_failure_and_a_failure_a_result(tmp_path: Path) -> None:
@@ -122,7 +77,6 @@ def test_a_retry_supersedes_a_failure_and_a_failure_a_result(tmp_path: Path) -> 
     )
     assert (len(lines), lines.n_failed) == (2, 1)
     assert [lines.failed(id) for id in "abc"] == [False, True, None]
-    assert [lines.lacks(id) for id in "abc"] == [False, True, True]
     assert lines.line("b") == {"id": "b", **failure}
 
 
@@ -142,13 +96,22 @@ def test_it_agrees_with_a_dict_of_all_lines(written: list[tuple[str, bool]]) -> 
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.dictionaries(IDS, st.booleans()), st.lists(IDS, unique=True), st.booleans())
-def test_having_all_is_having_each(written: dict[str, bool], asked: list[str], but_failures: bool) -> None:
-    rows = [{"id": id, "error": {"kind": "x"} if bad else None} for id, bad in written.items()]
+@given(
+    st.dictionaries(IDS, st.tuples(st.booleans(), st.integers(0, 2))),
+    st.dictionaries(IDS, st.integers(1, 2)),
+    st.booleans(),
+)
+def test_comparing_all_ids_is_comparing_each(
+    written: dict[str, tuple[bool, int]], wanted: dict[str, int], but_failures: bool
+) -> None:
+    rows = [{"id": id, "mark": mark, "error": {} if bad else None} for id, (bad, mark) in written.items()]
     with tempfile.TemporaryDirectory() as directory:
-        lines = LatestLines(write(Path(directory, "r.jsonl"), *rows))
-        each = [not lines.lacks(id) if but_failures else lines.failed(id) is not None for id in asked]
-        assert lines.have_all(array("q", map(hash, asked)), but_failures=but_failures) == all(each)
+        lines = LatestLines(write(Path(directory, "r.jsonl"), *rows), lambda line: int(line["mark"]))
+    found = [id for id in wanted if lines.failed(id) is False or (lines.failed(id) and not but_failures)]
+    outdated = [id for id in found if lines.outdated(id, wanted[id])]
+    marks = array("q", wanted.values())
+    compared = lines.compared(array("q", map(hash, wanted)), marks, but_failures=but_failures)
+    assert compared == (len(wanted) - len(found), len(outdated))
 
 
 def test_damaged_lines_and_lines_without_an_id_are_passed_over(tmp_path: Path) -> None:
@@ -188,15 +151,3 @@ def test_a_field_of_another_form_is_named_with_its_line(tmp_path: Path, field: s
     path = broken(tmp_path, field, value)
     with pytest.raises(InputError, match=f"results.jsonl:2: field '{field}': has to be "):
         read_run(path.parent)
-
-
-@pytest.mark.parametrize(("field", "value"), [("answers", 3), ("restore_score_100", ["x"]), ("error", "no")])
-def test_cts_status_says_so_of_that_run(tmp_path: Path, field: str, value: Any) -> None:
-    state = idle_state(broken(tmp_path, field, value).parent)
-    assert (state.state, f"field '{field}'" in state.reason) == ("damaged", True)
-
-
-def test_fields_that_are_not_there_are_no_fault(tmp_path: Path) -> None:
-    path = tmp_path / "lines.jsonl"
-    path.write_text('{"id": "a", "nuggets": null}\n{"id": 3}\n')
-    assert list(checked_results(path)) == [{"id": "a", "nuggets": None}]

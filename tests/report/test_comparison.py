@@ -1,67 +1,59 @@
-"""Runs compared as a whole: what is put together, what is refused, and what a reader is told."""
+"""Runs compared as a whole: what is put together, what is refused, and the tables and sentences about them."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from rich.console import Console
 
 from cts_async.errors import UsageError
-from cts_async.report.comparison import compare_runs, comparison_json
+from cts_async.report.comparison import (
+    MOST_PAIRS,
+    RunsCompared,
+    compare_runs,
+    comparison_json,
+    headline,
+    tables,
+)
 from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.tables import DataTable, print_table
 
 
 def rows(*scores: float) -> list[Row]:
     return [Row(f"q{i}", score=score) for i, score in enumerate(scores)]
 
 
-def both(folder: Path) -> str:
-    """orig and gpt-k1, which is 1, 2 and 3 points better."""
-    made_run(folder, label="orig", rows=rows(10, 20, 30))
-    made_run(folder, label="gpt-k1", rows=rows(11, 22, 33))
-    return str(folder)
-
-
-def test_differences_are_to_orig_and_tests_are_of_all_pairs(tmp_path: Path) -> None:
-    found = compare_runs([both(tmp_path)])
-    assert found.baseline == "orig"
+def test_differences_are_to_orig_or_a_baseline(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(10, 20, 30))
+    gpt = made_run(tmp_path, label="gpt-k1", rows=rows(11, 22, 33))
+    found = compare_runs([str(tmp_path)])
     (judged,) = found.judged
-    assert [one.system for one in judged.standings] == ["orig", "gpt-k1"]
+    assert (found.baseline, [one.system for one in judged.standings]) == ("orig", ["orig", "gpt-k1"])
     assert judged.standings[1].delta is not None
     assert judged.standings[1].delta.mean == 2.0
     assert [pair.p for pair in judged.pairs] == [0.25]
     assert (found.robustness, found.stabilities, found.notes) == (None, (), ())
-
-
-def test_a_baseline_may_be_any_system_by_name_or_directory(tmp_path: Path) -> None:
-    for name in ("gpt-k1", "made-gpt-k1", str(tmp_path / "made-gpt-k1")):
-        found = compare_runs(
-            [both(tmp_path)] if not any(tmp_path.iterdir()) else [str(tmp_path)], baseline=name
-        )
-        assert found.baseline == "gpt-k1"
-        assert found.judged[0].standings[0].system == "gpt-k1"
+    for name in ("gpt-k1", "made-gpt-k1", str(gpt)):
+        found = compare_runs([str(tmp_path)], baseline=name)
+        assert found.baseline == found.judged[0].standings[0].system == "gpt-k1"
         assert found.judged[0].pairs[0].difference == -2.0
 
 
 def test_json_is_unrounded_and_reproducible(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(0, 0, 1))
-    made_run(tmp_path, label="gpt-k1", rows=rows(1, 2, 3))
+    made_run(tmp_path, label="local-k1", rows=rows(1, 2, 3), embedded=True)
     first = json.dumps(comparison_json(compare_runs([str(tmp_path)])))
     assert first == json.dumps(comparison_json(compare_runs([str(tmp_path)])))
     found = json.loads(first)
     assert found["judges"][0]["leaderboard"][0]["mean"] == 1 / 3
     assert found["judges"][0]["leaderboard"][1]["delta"]["mean"] == 5 / 3
     assert found["judges"][0]["family"] == {"tests": 1, "against": None}
-    assert [system["system"] for system in found["systems"]] == ["orig", "gpt-k1"]
-    assert found["data"]["name"] == "made"
-
-
-def test_single_run_is_refused(tmp_path: Path) -> None:
-    path = made_run(tmp_path, label="orig", rows=rows(1))
-    with pytest.raises(UsageError, match="one run alone"):
-        compare_runs([str(path), str(path)])
+    assert [system["system"] for system in found["systems"]] == ["orig", "local-k1"]
+    assert (found["data"]["name"], found["smoke_test"]) == ("made", True)
 
 
 def test_no_differences_without_orig(tmp_path: Path) -> None:
@@ -69,103 +61,51 @@ def test_no_differences_without_orig(tmp_path: Path) -> None:
     made_run(tmp_path, label="kimi-k1", rows=rows(10, 20, 30))
     found = compare_runs([str(tmp_path)])
     (judged,) = found.judged
-    assert [(one.system, one.scores.mean, one.delta) for one in judged.standings] == [
-        ("gpt-k1", 22.0, None),
-        ("kimi-k1", 20.0, None),
-    ]
-    assert [(pair.system, pair.other, pair.difference, pair.p) for pair in judged.pairs] == [
-        ("gpt-k1", "kimi-k1", 2.0, 0.25)
-    ]
+    assert [(one.scores.mean, one.delta) for one in judged.standings] == [(22.0, None), (20.0, None)]
+    assert [(pair.system, pair.difference) for pair in judged.pairs] == [("gpt-k1", 2.0)]
     (note,) = found.notes
-    assert note == (
-        "No differences: no orig among these runs, to which differences refer: add its directory, or choose "
-        "another with --baseline (gpt-k1, kimi-k1)."
-    )
+    assert note.startswith("No differences: no orig among these runs")
     assert comparison_json(found)["baseline"] is None
-    assert compare_runs([str(tmp_path)], baseline="kimi-k1").baseline == "kimi-k1"
 
 
-def test_several_origs_need_a_choice(tmp_path: Path) -> None:
-    for name in ("monday", "friday"):
-        made_run(tmp_path, label="orig", rows=rows(1), name=name)
+def test_choices_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    one, _ = (made_run(tmp_path, label="orig", rows=rows(1), name=name) for name in ("friday", "monday"))
+    with pytest.raises(UsageError, match="one run alone"):
+        compare_runs([str(one), str(one)])
     with pytest.raises(UsageError, match="several runs are orig: friday, monday"):
         compare_runs([str(tmp_path)])
     assert compare_runs([str(tmp_path)], baseline="monday").baseline == "monday"
-
-
-def test_unknown_baseline_or_judge_lists_known_ones(tmp_path: Path) -> None:
-    folder = both(tmp_path)
-    with pytest.raises(UsageError, match=r"--baseline gtp-k1: no such system here; there are orig, gpt-k1"):
-        compare_runs([folder], baseline="gtp-k1")
+    with pytest.raises(UsageError, match=r"--baseline gtp-k1: no such system here; there are friday, monday"):
+        compare_runs([str(tmp_path)], baseline="gtp-k1")
     with pytest.raises(UsageError, match=r"judged by 'gpt'; there are ernie"):
-        compare_runs([folder], judges=["gpt"])
-
-
-def test_unjudged_runs_are_refused_with_command(tmp_path: Path) -> None:
-    for label in ("orig", "gpt-k1"):
-        made_run(tmp_path, label=label, rows=[Row("q1")])
+        compare_runs([str(tmp_path)], baseline="friday", judges=["gpt"])
     with pytest.raises(UsageError, match="cts judge RUN"):
-        compare_runs([str(tmp_path)])
-
-
-def test_runs_without_answers_are_not_sent_to_judge(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=[Row("q1", error="search/turn/1")])
-    made_run(tmp_path, label="gpt-k1", rows=[], n_expected=1)
-    with pytest.raises(UsageError, match=r"^no instance of these runs has an answer yet.*--retry-failed"):
-        compare_runs([str(tmp_path)])
-
-
-def test_unfinished_and_unjudged_runs_are_noted(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
-    made_run(tmp_path, label="gpt-k1", rows=[Row("q0"), Row("q1")])
-    made_run(tmp_path, label="kimi-k1", rows=[Row("q9", labels={"gpt": "f"})])
-    unfinished, unjudged, other = compare_runs([str(tmp_path)]).notes
-    assert unfinished.startswith("Unfinished: orig has 2 of 5 instances")
-    assert unjudged.startswith("Not judged, so left out: gpt-k1")
-    assert "cts judge" in unjudged
-    assert other.startswith("Not judged by ernie: kimi-k1")
-
-
-def test_run_of_failures_is_noted_with_retry(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=rows(1, 2))
-    made_run(tmp_path, label="gpt-k1", rows=[Row("q0", error="clarify"), Row("q1", error="clarify")])
-    (note,) = compare_runs([str(tmp_path)]).notes
-    assert note.startswith("Nothing but failures, so left out: gpt-k1, 2 of 2 instances")
-    assert "--retry-failed" in note
-
-
-def test_run_without_finished_instances_is_not_sent_to_judge(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=rows(1, 2))
-    made_run(tmp_path, label="gpt-k1", rows=[], n_expected=2)
-    (only,) = compare_runs([str(tmp_path)]).notes
-    assert only.startswith("Unfinished: gpt-k1 has 0 of 2 instances")
-
-
-def test_different_agents_are_noted(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=rows(1))
-    made_run(tmp_path, label="gpt-k1", rows=rows(1), players={"agent": "gpt"})
-    (note,) = compare_runs([str(tmp_path)]).notes
-    assert "webdancer: orig; gpt: gpt-k1" in note
-
-
-def test_supporting_models_are_compared_within_a_clarifier_and_budget(tmp_path: Path) -> None:
-    asked = [Row("q1", ["Where?"], ["unknown"], score=1.0, rewritten_query="rents")]
-    made_run(tmp_path, label="orig", rows=rows(1))
-    for support in ("ernie", "gpt", "claude"):
-        made_run(tmp_path, label="gpt-k1", rows=asked, name=support, players={"support": support})
-    made_run(tmp_path, label="kimi-k1", rows=asked, players={"support": "gpt"})
-    found = compare_runs([str(tmp_path)])
-    assert [(row.run, row.other) for row in found.stabilities] == [
-        ("gpt-claude k1", "gpt-ernie k1"),
-        ("gpt-claude k1", "gpt-gpt k1"),
-        ("gpt-ernie k1", "gpt-gpt k1"),
+        compare_runs(
+            [str(made_run(tmp_path / "x", label=label, rows=[Row("q1")])) for label in ("orig", "a-k1")]
+        )
+    unanswered = [
+        made_run(tmp_path / "y", label="orig", rows=[Row("q1", error="search/turn/1")]),
+        made_run(tmp_path / "y", label="gpt-k1", rows=[], n_expected=1),
     ]
+    with pytest.raises(UsageError, match=r"^no instance of these runs has an answer yet.*--retry-failed"):
+        compare_runs([*map(str, unanswered)])
 
 
-def test_smoke_test_is_marked(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=rows(1))
-    made_run(tmp_path, label="local-k1", rows=rows(1), embedded=True)
-    assert compare_runs([str(tmp_path)]).embedded
+def test_facts_about_runs_are_noted(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
+    made_run(tmp_path, label="a-k1", rows=[Row("q0"), Row("q1")])
+    made_run(tmp_path, label="b-k1", rows=[Row("q9", labels={"gpt": "f"})], players={"agent": "gpt"})
+    made_run(tmp_path, label="c-k1", rows=[Row("q0", error="clarify"), Row("q1", error="clarify")])
+    notes = compare_runs([str(tmp_path)]).notes
+    assert [note.split(" (")[0] for note in notes] == [
+        "Unfinished: orig has 2 of 5 instances",
+        "Not judged by ernie: a-k1",
+        "Not judged by ernie: b-k1",
+        "Nothing but failures, so left out: c-k1",
+        "The agents differ, so differences are not due to the Clarifiers alone. webdancer: orig, a-k1, c-k1; gpt: b-k1.",
+    ]
+    assert "cts judge" in notes[1]
+    assert "--retry-failed" in notes[3]
 
 
 def test_contradicting_stored_score_is_noted(tmp_path: Path) -> None:
@@ -176,6 +116,151 @@ def test_contradicting_stored_score_is_noted(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"restore_score_100": 3.0', '"restore_score_100": 77'))
     found = compare_runs([str(tmp_path)])
     assert [one.scores.mean for one in found.judged[0].standings] == [1.5, 3.5]
-    said = f"Stored scores contradict their nuggets, and are recomputed: {path}: 'q0' says 77, its nuggets give 3."
-    assert said in found.notes
-    assert said in diagnose_named([str(tmp_path)]).notes
+    for notes in (found.notes, diagnose_named([str(tmp_path)]).notes):
+        assert any("'q0' says 77 by ernie, its nuggets give 3" in note for note in notes)
+
+
+# Tables
+
+
+def judged(*words: tuple[str, str]) -> list[Row]:
+    """Labels of ernie and gpt, an instance each."""
+    return [Row(f"q{i}", labels={"ernie": ernie, "gpt": gpt}) for i, (ernie, gpt) in enumerate(words)]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> RunsCompared:
+    made_run(tmp_path, label="orig", rows=judged(("nn", "nn"), ("np", "pp"), ("pn", "pn")))
+    made_run(tmp_path, label="gpt-k1", rows=judged(("fn", "ff"), ("pp", "pp"), ("ff", "ff")))
+    return compare_runs([str(tmp_path)])
+
+
+def named(found: RunsCompared, name: str, **options: bool) -> DataTable:
+    options = {"main_only": True, "all_pairs": False, **options}
+    return next(table for table in tables(found, **options) if table.name == name)
+
+
+def shown(table: DataTable) -> list[tuple[str, ...]]:
+    """The cells as they are printed."""
+    return [tuple(column.show(row) for column in table.columns) for row in table.rows]
+
+
+def test_leaderboard_is_table_2(found: RunsCompared) -> None:
+    """orig 0 25 25, gpt-k1 50 50 100: p90 of three is 0.8 of the way from the second to the third."""
+    assert shown(named(found, "leaderboard")) == [
+        ("orig", "-", "16.667", "25.000", "25.000", "0.000", "25.000", "3/3", "0"),
+        ("gpt-k1", "1", "66.667 (+50.000)", "50.000", "90.000", "50.000", "100.000", "3/3", "0"),
+    ]
+
+
+def test_intervals_are_table_3(found: RunsCompared) -> None:
+    """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the interval spans 25 to 75."""
+    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]†")]
+    assert named(found, "intervals").remarks[-1].startswith("† too short: below 30 instances")
+
+
+def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
+    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
+    table = named(found, "pairs")
+    assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "-", "6")]
+    assert table.remarks[1].startswith("Too few instances differ in 1 of 1 tests")
+
+
+def test_judges_are_table_9(found: RunsCompared) -> None:
+    """gpt's scores: orig 0 50 25, gpt-k1 100 50 100."""
+    table = named(found, "judges")
+    assert shown(table) == [("orig", "16.67", "25.00"), ("gpt-k1", "66.67", "83.33")]
+    assert table.remarks == (
+        "Ordering by ernie: gpt-k1 > orig",
+        "Ordering by gpt: gpt-k1 > orig",
+        "All judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
+        "judge.",
+    )
+    names = [table.name for table in tables(found, main_only=False, all_pairs=False)]
+    assert names.count("leaderboard") == 2
+
+
+def test_agreement_is_per_nugget(found: RunsCompared) -> None:
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47)."""
+    (row,) = shown(named(found, "agreement"))
+    assert row[:5] == ("ernie", "gpt", "12", "0.833", "0.753")
+    assert named(found, "agreement").remarks[1] == "Labels of ernie: 25.0% full, 33.3% partial, 41.7% none"
+
+
+def test_stability_is_table_11(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
+    for support, rewritten in (("ernie", "rents"), ("gpt", "rents 2024")):
+        row = Row("q1", ["Where?", "When?"], ["unknown", "unknown"], score=1.0, rewritten_query=rewritten)
+        made_run(tmp_path, label="gpt-k2", rows=[row], name=support, players={"support": support})
+    table = named(compare_runs([str(tmp_path)]), "support")
+    assert shown(table) == [
+        ("gpt-ernie k2 vs. gpt-gpt k2", "2/2", "1.000", "0.667", "0.500", "0.500", "0.000")
+    ]
+
+
+def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
+    for label in ("orig", *(f"m{i}-k1" for i in range(9))):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
+    found = compare_runs([str(tmp_path)])
+    assert len(found.judged[0].pairs) == 45 > MOST_PAIRS
+    shortened = named(found, "pairs")
+    assert len(shortened.rows) == 9
+    assert shortened.remarks[-1].startswith("Shown are 9 of 45 pairs, of which 0 differ")
+    assert len(named(found, "pairs", all_pairs=True).rows) == 45
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_table_fits(found: RunsCompared, width: int) -> None:
+    out = io.StringIO()
+    for table in tables(found, main_only=False, all_pairs=True):
+        print_table(Console(file=out, width=width, color_system=None), table)
+    assert all(len(line) <= width for line in out.getvalue().splitlines())
+    assert "…" not in out.getvalue()
+
+
+def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
+    """a 50 over one, 25 with a failure as 0; b (100 + 0) / 2; on q0 alone b has 100, and stands above a."""
+    both = {"x": "pp", "y": "pp"}
+    made_run(tmp_path, label="a-k1", rows=[Row("q0", labels=both), Row("q1", error="search")])
+    labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
+    made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
+    found = compare_runs([str(tmp_path)])
+    table = named(found, "leaderboard")
+    headings = [column.heading for column in table.columns]
+    assert headings[2:5] == ["mean", "common", "failed=0"]
+    cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
+    assert cells == [["50.000", "50.000", "25.000"], ["33.333", "100.000", "33.333"]]
+    assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
+    judges = named(found, "judges")
+    assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
+    assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
+    assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
+
+
+def said(folder: Path, **letters: str) -> list[str]:
+    """Systems (`gpt_k1` is gpt-k1) with a letter for each instance: full, partial, none, x for a failure."""
+    for label, word in letters.items():
+        rows = [
+            Row(f"q{i:02}", error="search") if letter == "x" else Row(f"q{i:02}", labels={"ernie": letter})
+            for i, letter in enumerate(word)
+        ]
+        made_run(folder, label=label.replace("_", "-"), rows=rows, embedded=label.startswith("local"))
+    return list(headline(compare_runs([str(folder)])))
+
+
+def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> None:
+    """Twelve times 0 against 100: of 4,096 choices of signs two are as extreme, p = 0.0005, of six tests."""
+    assert said(tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12) == [
+        "The best by judge ernie: gpt-k1 with a mean of 100.00 over the 11 instances that all systems have, "
+        "+100.00 [+100.00, +100.00]† over orig.",
+        "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
+        "1 of 48 instances failed: they have no score, and are in no mean.",
+    ]
+
+
+def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:
+    assert said(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
+        "The best by judge ernie: gpt-k1, kimi-k1 with a mean of 50.00.",
+        "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
+    ]
+    assert said(tmp_path / "smoke", orig="n", local_k1="f") == []

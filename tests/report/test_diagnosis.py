@@ -12,11 +12,10 @@ from made_runs import SCORING, Row, made_run
 from made_talks import made_talk
 from rich.console import Console
 
-from cts_async.analysis.runs import read_run
-from cts_async.analysis.selection import read_run_set
+from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.runs import read_path, read_run, read_run_set
 from cts_async.errors import UsageError
 from cts_async.report import statistics
-from cts_async.report.comparison import compare_runs, read_board
 from cts_async.report.diagnosis import diagnose_board, diagnose_named, print_report, report_json
 from cts_async.report.statistics import named_systems
 
@@ -62,47 +61,32 @@ def column(rows: list[dict[str, Any]], *keys: str) -> list[tuple[Any, ...]]:
     return [tuple(row[key] for key in keys) for row in rows]
 
 
-def test_runs(found: dict[str, Any]) -> None:
+def test_tables_of_the_paper_match_hand_calculation(found: dict[str, Any]) -> None:
     assert column(found["runs"], "model", "k", "n", "failed", "missing", "scored") == [
         ("gpt", 1, 4, 1, 0, 4),
         ("kimi", 1, 5, 0, 0, 4),
         ("gpt", 2, 3, 0, 0, 3),
     ]
-
-
-def test_table_4(found: dict[str, Any]) -> None:
-    """gpt, k = 1: two of four unknown, three ask about a city; k = 2: three of six unknown, two about a city."""
+    # gpt, k = 1: two of four unknown, three ask about a city; k = 2: three of six unknown, two about a city.
     assert column(found["table_4"], "model", "k", "ua_unknown_rate", "cq_region_rate") == [
         ("gpt", 1, 2 / 4, 3 / 4),
         ("kimi", 1, 5 / 5, 1 / 5),
         ("gpt", 2, 3 / 6, 2 / 6),
     ]
-
-
-def test_table_5(found: dict[str, Any]) -> None:
-    """The question for a city and a year is not region-only."""
+    # The question for a city and a year is not region-only.
     assert column(found["table_5"], "model", "region_only", "region_only_unknown_rate") == [
         ("gpt", 2, 1 / 2),
         ("kimi", 1, 1.0),
     ]
-
-
-def test_table_7(found: dict[str, Any]) -> None:
     assert column(found["table_7"], "model", "k", "all_unknown", "known_cnt_1", "known_cnt_2") == [
         ("gpt", 1, 2 / 4, 2 / 4, None),
         ("kimi", 1, 1.0, 0.0, None),
         ("gpt", 2, 1 / 3, 1 / 3, 1 / 3),
     ]
-
-
-def test_table_8(found: dict[str, Any]) -> None:
     assert column(found["table_8"], "k", "low", "high", "lowest", "highest") == [
         (1, 0.5, 1.0, "gpt-k1, turn 1", "kimi-k1, turn 1"),
         (2, 1.0, 1.0, "gpt-k2, turn 1", "gpt-k2, turn 1"),
     ]
-
-
-def test_table_10(found: dict[str, Any]) -> None:
     assert column(found["table_10"], "model", "k", "turn", "region_only", "region_only_unknown_rate") == [
         ("gpt", 1, 1, 2, 0.5),
         ("kimi", 1, 1, 1, 1.0),
@@ -174,11 +158,13 @@ def test_ask_or_not_runs_from_orig_to_the_run(found: dict[str, Any]) -> None:
 
 
 def test_diagnosis_without_orig_has_no_gains(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="gpt-k1", rows=[Row("a", [CITY], [U], score=10.0)])
+    rows = [Row("a", [CITY], [U], score=10.0)]
+    run = made_run(tmp_path, label="local-k1", rows=rows, embedded=True)
     found = report_json(diagnose_named([str(run)]))
     assert found["table_4"][0]["ua_unknown_rate"] == 1.0
     assert (found["known_count"][0]["score"], found["known_count"][0]["gain"]) == (10.0, None)
-    assert found["ask_or_not"] == []
+    assert (found["ask_or_not"], found["smoke_test"]) == ([], True)
+    assert "Smoke test" in printed([str(run)])
     assert any("no gains" in note for note in found["notes"])
 
 
@@ -228,19 +214,6 @@ def test_printed_tables_are_complete(runs: Path, width: int) -> None:
         assert title in text
 
 
-def test_long_name_fits_eighty_columns(tmp_path: Path) -> None:
-    rows = [Row(f"q{i}", [CITY] * 3, [U] * 3, score=100.0) for i in range(4)]
-    made_run(tmp_path, label="openrouter:vendor/a-model-with-a-name-2026-k3", rows=rows, name="x")
-    made_run(tmp_path, label="orig", rows=[Row(f"q{i}", score=0.0) for i in range(4)])
-    assert all(len(line.rstrip()) <= 80 for line in printed([str(tmp_path / "x")]).splitlines()[:-2])
-
-
-def test_embedded_model_is_marked_smoke_test(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="local-k1", rows=[Row("a", [CITY], [U])], embedded=True)
-    assert "Smoke test" in printed([str(run)])
-    assert report_json(diagnose_named([str(run)]))["smoke_test"] is True
-
-
 # --- Files of questions and answers
 
 
@@ -264,6 +237,10 @@ def test_own_labels_replace_rules(runs: Path, tmp_path: Path) -> None:
     assert found["notes"][-1] == "types: 1 of 3 distinct questions by label, the others by the rules"
 
 
+def board_of(*paths: Path) -> Board:
+    return make_board(map(read_path, paths))
+
+
 def test_board_diagnosis_equals_diagnosis_of_its_runs(tmp_path: Path) -> None:
     paths = [
         made_run(tmp_path, label="orig", rows=[Row(id, score=40) for id in "abc"]),
@@ -272,7 +249,8 @@ def test_board_diagnosis_equals_diagnosis_of_its_runs(tmp_path: Path) -> None:
         ),
         made_run(tmp_path, label="kimi-k1", rows=[Row(id, ["Where?"], ["unknown"], score=30) for id in "ab"]),
     ]
-    one_by_one = diagnose_board(read_board(paths), "orig", SCORING)
+    assert diagnose_board(board_of(paths[0]), "orig", SCORING) is None
+    one_by_one = diagnose_board(board_of(*paths), "orig", SCORING)
     assert one_by_one == diagnose_named([str(path) for path in paths])
 
 
@@ -281,18 +259,13 @@ def test_run_without_answers_is_left_out_with_note(tmp_path: Path) -> None:
     chosen = made_run(
         tmp_path, label="gpt-cot-select-k1", rows=[Row("a", score=60)], scheme="cot", mode="select"
     )
-    found = diagnose_board(read_board([asked, chosen]), "", SCORING)
+    found = diagnose_board(board_of(asked, chosen), "", SCORING)
     assert found is not None
     assert [one.system.label for one in found.diagnosis.systems] == ["gpt-k1"]
     assert found.notes == [
         "gpt-cot-select-k1: its user chose among queries and answered no questions, left out",
         "no gains: there is no scored run of orig over the same data here",
     ]
-
-
-def test_board_without_clarifiers_has_no_diagnosis(tmp_path: Path) -> None:
-    orig = made_run(tmp_path, label="orig", rows=[Row("a", score=40)])
-    assert diagnose_board(read_board([orig]), "orig", SCORING) is None
 
 
 @pytest.fixture
@@ -334,23 +307,6 @@ def test_clarifier_name_includes_scheme_and_mode(clarifier_runs: Path) -> None:
     assert found["made-gpt-cot-select-k1"].players["clarifier"] == "gpt"
 
 
-def test_every_scheme_has_its_row(clarifier_runs: Path) -> None:
-    (judged,) = compare_runs([str(clarifier_runs)]).judged
-    assert {standing.system: standing.scores.mean for standing in judged.standings} == {
-        "orig": 5.0,
-        "gpt-k1": 10.0,
-        "gpt-at-cot-k1": 20.0,
-        "gpt-at-cot-respond-k1": 20.0,
-        "gpt-at-cot-respond-k1+support-kimi": 20.0,
-        "gpt-cot-select-k1": 30.0,
-    }
-
-
-def test_supporting_models_are_compared_within_a_scheme_and_mode(clarifier_runs: Path) -> None:
-    (found,) = compare_runs([str(clarifier_runs)]).stabilities
-    assert {found.run, found.other} == {"gpt-at-cot-respond-ernie k1", "gpt-at-cot-respond-kimi k1"}
-
-
 def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> None:
     found = read_run_set([str(clarifier_runs)])
     assert [run.clarifier for run in found.runs].count("gpt-cot-select") == 0
@@ -362,25 +318,17 @@ def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> No
     assert len(rates) == 4
 
 
-def test_select_mode_alone_is_refused(clarifier_runs: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"answered no questions; name a run with answers, or .* cts compare"
-    ):
-        diagnose_named([str(clarifier_runs / "made-gpt-cot-select-k1")])
-
-
-def test_unanswered_conversations_are_refused(tmp_path: Path) -> None:
+def test_runs_without_answers_alone_are_refused(clarifier_runs: Path, tmp_path: Path) -> None:
     """`cts converse --mode at-once` asks no user, so there is no rate of unknown answers."""
+    with pytest.raises(UsageError, match=r"no Clarifier's run with answers.*answered no questions, left out"):
+        diagnose_named([str(clarifier_runs / "made-gpt-cot-select-k1")])
     offered = [{"offered": ["when?", "where?"]}]
-    alone = made_talk(tmp_path, scheme="cot", mode="at-once", rows={"a": offered}, k=2)
-    with pytest.raises(
-        UsageError, match="no user answered its questions; .* repeat its cts converse command"
-    ):
+    alone = made_talk(tmp_path / "talks", scheme="cot", mode="at-once", rows={"a": offered}, k=2)
+    with pytest.raises(UsageError, match="no user answered its questions, left out"):
         diagnose_named([str(alone)])
-    made_talk(tmp_path, scheme="cot", rows={"a": offered})
-    found = read_run_set([str(tmp_path)])
+    made_talk(tmp_path / "talks", scheme="cot", rows={"a": offered})
+    found = read_run_set([str(tmp_path / "talks")])
     assert [run.clarifier for run in found.runs] == ["gpt-cot-respond"]
-    assert f"{alone}: no user answered its questions, left out" in found.notes
 
 
 def test_new_module_in_the_folder_is_a_statistic(

@@ -13,21 +13,18 @@ from rich.console import Console
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.estimates import Effort
-from cts_async.protocol.forecast import forecast
-from cts_async.protocol.past_usage import Observed, Seen
+from cts_async.protocol.forecast import Effort, Observed, Seen, forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
-    PlannedAndActual,
     budget_warnings,
     compare,
+    comparison_line,
     count,
     forecast_json,
     money,
     print_forecast,
 )
-from cts_async.report.text import duration
 
 NOTED = {"calls": 100, "input_tokens": 20_000, "output_tokens": 3_000, "cost_usd": 0.5, "known_cost_usd": 0.5}
 
@@ -84,10 +81,6 @@ def test_money_marks_unknown_prices(effort: Effort, said: str) -> None:
     assert money(effort) == said
 
 
-def test_durations_are_formatted_as_clock() -> None:
-    assert [duration(s) for s in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
-
-
 def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> None:
     said = printed(plan, {})
     # orig: 10 turns and a judgement; fake-k1: three calls more; of two instances each.
@@ -100,28 +93,6 @@ def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> N
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
 
 
-def test_narrow_terminal_breaks_no_number(plan: Plan) -> None:
-    narrow, wide = (printed(plan, {}, width).splitlines() for width in (30, 80))
-    numbers = [line.split()[2:5] for line in wide if line.startswith(("clarify", "answer", "rewrite"))]
-    assert len(numbers) == 3
-    for cells in numbers:
-        assert any(line.split()[2:5] == cells or line.split()[1:4] == cells for line in narrow)
-
-
-def test_unknown_prices_are_reported_with_settings(plan: Plan, tmp_path: Path) -> None:
-    assert "unknown" not in printed(plan, {})
-    asked = RunConfig(models=("fake",), every_role="free", limit=2, runs_dir=tmp_path / "runs")
-    free = make_plan(asked, load_catalogue(tmp_path / "cts.toml"), {})
-    assert "The price of free is unknown (?): give input_usd_per_mtok" in printed(free, {})
-
-
-def test_unknown_cost_is_spelled_out() -> None:
-    planned, took = Effort(20, 900, 100, priced=False), Effort(18, 800, 90, 2.0, priced=False)
-    assert PlannedAndActual(planned, 60.0, took, 75.0).line() == (
-        "Planned: 20 calls, 1,000 tokens, cost unknown, 1:00. Took: 18 calls, 890 tokens, $2.00+?, 1:15."
-    )
-
-
 def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:
     plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
     # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
@@ -131,14 +102,15 @@ def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:
 
 
 def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
-    comparison = compare(plan, over(plan))
-    assert comparison
     # Two systems with 90 calls, 10,000 tokens in and 1,000 out: 2 x (0.01 + 0.01) dollars.
-    assert comparison.line() == (
+    line = comparison_line(plan, over(plan))
+    assert line == (
         "Planned: 200 calls, 46.0k tokens, $1.00, 1:00. Took: 180 calls, 22.0k tokens, $0.0400, 1:15."
     )
     assert "Nothing is left to do" in printed(plan, over(plan))
-    assert comparison.line() in printed(plan, over(plan))
+    assert line in printed(plan, over(plan))
+    unknown = {"instances": 2, **NOTED, "cost_usd": None, "time_s": 60.0}
+    assert "Planned: 200 calls, 46.0k tokens, $1.00+?, 1:00." in printed(plan, over(plan, forecast=unknown))
 
 
 @pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])

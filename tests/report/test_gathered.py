@@ -1,4 +1,4 @@
-"""Instances opened in a report."""
+"""Tables of whole runs, and instances opened in a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from talk_world import INTENTS, write_talk_world
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.io import sha256_of
-from cts_async.report.gathered import Opened, gather, open_instances, open_talks
+from cts_async.report.gathered import (
+    Opened,
+    causes_table,
+    effort_table,
+    failures_table,
+    gather,
+    health_table,
+    open_instances,
+    open_talks,
+    runs_table,
+    served_table,
+)
+from cts_async.report.summary import RunSummary, summarise_run
 
 GOLD = {
     "id": "a",
@@ -50,12 +62,17 @@ def test_opened_instance_has_labels_and_nugget_texts(tmp_path: Path) -> None:
     assert notes == ()
 
 
-def test_missing_gold_is_noted_and_texts_left_out(tmp_path: Path) -> None:
+def test_gold_or_data_that_changed_is_noted_and_not_quoted(tmp_path: Path) -> None:
+    """A manifest may name any file, and reports are passed on."""
     directory = world(tmp_path)
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD).replace("nine", "ten") + "\n")
     one, (note,) = opened(directory)
     assert one.nuggets == {}
     assert "is no longer the gold of these runs" in note
+    (tmp_path / "queries.csv").write_text("hunter2,the password\nx,y\n")
+    _, (note,) = opened(directory)
+    assert "not the file this run was made with" in note
+    assert "hunter2" not in note
 
 
 def test_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:
@@ -65,15 +82,6 @@ def test_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:
     verdicts.write_text(json.dumps({**line, "answer_digest": "0" * 16}) + "\n")
     one, _ = opened(directory)
     assert list(one.verdicts) == ["ernie"]
-
-
-def test_changed_data_file_is_not_quoted(tmp_path: Path) -> None:
-    """A manifest may name any file, and reports are passed on."""
-    directory = world(tmp_path)
-    (tmp_path / "queries.csv").write_text("hunter2,the password\nx,y\n")
-    _, (note,) = opened(directory)
-    assert "not the file this run was made with" in note
-    assert "hunter2" not in note
 
 
 def test_opened_conversations_are_extremes_over_q(tmp_path: Path) -> None:
@@ -101,8 +109,57 @@ def test_opened_conversations_are_extremes_over_q(tmp_path: Path) -> None:
     assert found["2-1"].gain == -1.0
     assert found["2-1"].why == ("greatest loss", "lowest score")
     assert "highest score" in found["1-2"].why
+    assert list(open_talks(gather([str(directory)]))) == []  # without documents
 
 
-def test_conversations_without_documents_are_not_opened(tmp_path: Path) -> None:
-    directory = made_talk(tmp_path, scheme="cot", rows={"1-2": [{"query": "q"}]})
-    assert list(open_talks(gather([str(directory)]))) == []
+def run(folder: Path) -> RunSummary:
+    """gpt-k1 over four instances: two answered, one failed, one missing; two calls, an hour and a half."""
+    rows = [
+        Row("a", ["Q?"], ["yes"], score=40),
+        Row("b", ["Q?"], ["no"], score=60),
+        Row("c", error="search/turn/2"),
+    ]
+    directory = made_run(folder, label="gpt-k1", rows=rows, n_expected=4)
+    manifest = json.loads((directory / "run.json").read_text())
+    sessions = [
+        {"start": "2026-11-20T23:00:00+00:00", "end": "2026-11-21T00:00:00+00:00", "wall_s": 3600.0},
+        {"start": "2026-11-21T08:00:00+00:00", "end": "2026-11-21T08:30:00+00:00", "wall_s": 1800.0},
+    ]
+    manifest |= {"sessions": sessions, "prices": {"gpt-5": {"input": 2.0, "output": 10.0}}}
+    (directory / "run.json").write_text(json.dumps(manifest))
+    step = {"key": "k", "ok": True, "instance": "a", "model": "gpt-5", "attempts": 2}
+    step |= {"usage": {"input": 50_000, "output": 10_000}, "response": {"text": "", "served_model": "gpt-4"}}
+    (directory / "steps.jsonl").write_text(json.dumps(step) + "\n")
+    return summarise_run(directory)
+
+
+def test_tables_of_whole_runs_match_hand_calculation(tmp_path: Path) -> None:
+    made = [("gpt", run(tmp_path))]
+    (row,) = runs_table(made).rows
+    assert (row["began"], row["ended"]) == ("2026-11-20T23:00:00+00:00", "2026-11-21T08:30:00+00:00")
+    assert (row["clarifier"], row["agent"], row["judges"]) == ("gpt", "webdancer", "ernie")
+    assert (row["done"], row["failed"], row["missing"], row["expected"]) == (2, 1, 1, 4)
+    # 50,000 tokens at 2 and 10,000 at 10 dollars a million are 20 cents, over three instances.
+    (row,) = effort_table(made).rows
+    assert (row["calls"], row["input_tokens"], row["output_tokens"]) == (2, 50_000, 10_000)
+    assert (row["mean"], round(row["cost_usd"], 9), row["hours"]) == (50.0, 0.2, 1.5)
+    assert round(row["usd_per_instance"], 9) == round(0.2 / 3, 9)
+    failure = {"system": "gpt", "step": "search", "kind": "rejected", "n": 1, "example": "c: refused"}
+    assert failures_table(made).rows == [failure]
+    assert served_table(made).rows == [{"system": "gpt", "asked": "gpt-5", "served": "gpt-4", "replies": 1}]
+
+
+def test_health_table_has_requests_and_failures(tmp_path: Path) -> None:
+    made = run(tmp_path)
+    failed = [{"tool": "visit", "host": "a.example", "reason": "http 404", "n": 2}]
+    line = {"id": "a", "search": {"tools": {"searches": 3, "visits": 4, "failed": failed}}}
+    with (made.directory / "results.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    again = summarise_run(made.directory)
+    assert [(row["tool"], row["asked"], row["worked"]) for row in health_table([("gpt", again)]).rows] == [
+        ("searches", 3, 1.0),
+        ("visits", 4, 0.5),
+    ]
+    assert causes_table([("gpt", again)]).rows == [
+        {"system": "gpt", "tool": "visit", "host": "a.example", "reason": "http 404", "n": 2}
+    ]

@@ -6,11 +6,11 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import orjson
 import pytest
-from made_live import live, part
+from made_live import cluster, lane, live, part, worker
 
 from cts_async.engine.events import JobEnded, JobsFound
 from cts_async.report.live import LIVE, STALE_S, Live, LiveFile, has_shape, read_live, remove_live, write_live
@@ -32,7 +32,7 @@ def test_written_live_json_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("now", "going"), [(100 + STALE_S, True), (101 + STALE_S, False), (0.0, False)])
-def test_old_words_count_no_more(tmp_path: Path, now: float, going: bool) -> None:
+def test_stale_live_json_is_ignored(tmp_path: Path, now: float, going: bool) -> None:
     write_live(tmp_path, said(100.0))
     assert (read_live(tmp_path, lambda: now) is not None) is going
 
@@ -44,15 +44,9 @@ def test_live_json_of_a_dead_process_is_ignored(tmp_path: Path, pid: int) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"pid": "x"}', b'{"pid": 1}', b"\xff"])
-def test_a_broken_file_is_no_word(tmp_path: Path, content: bytes) -> None:
+def test_broken_live_json_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / LIVE).write_bytes(content)
     assert read_live(tmp_path) is None
-
-
-def test_removed_folder_does_not_disturb_the_writer(tmp_path: Path) -> None:
-    write_live(tmp_path / "none", said(1.0))
-    remove_live(tmp_path / "none")
-    assert list(tmp_path.iterdir()) == []
 
 
 def doing(*directories: Path) -> Progress:
@@ -82,19 +76,13 @@ def test_each_directory_gets_its_live_json_once_its_lock_is_held(
     said = read_live(one)
     assert said is not None
     assert (said["n_done"], said["n_expected"], said["pid"]) == (4, 4, os.getpid())
+    assert has_shape(orjson.loads((one / LIVE).read_bytes()), LiveFile)
     assert read_live(other) is None
     writer.end()
     assert list(one.iterdir()) == []
 
 
-def test_it_has_the_shape_that_others_rely_on(runs: tuple[Path, Path]) -> None:
-    told = doing(*runs)
-    told(JobsFound("one", 0))
-    LiveWriter(told).tick()
-    assert has_shape(orjson.loads((runs[0] / LIVE).read_bytes()), LiveFile)
-
-
-def test_scores_are_those_of_the_results_file_earlier_ones_too(runs: tuple[Path, Path]) -> None:
+def test_scores_of_the_results_file_make_the_mean(runs: tuple[Path, Path]) -> None:
     one, _ = runs
     (one / "results.jsonl").write_text('{"id":"a","restore_score_100":40.0}\n')
     told = doing(one)
@@ -109,7 +97,7 @@ def test_scores_are_those_of_the_results_file_earlier_ones_too(runs: tuple[Path,
     assert (said["n_scored"], said["mean"]) == (2, 50.0)
 
 
-def test_a_folder_that_vanishes_is_not_made_again(runs: tuple[Path, Path]) -> None:
+def test_removed_folder_is_not_created_again(runs: tuple[Path, Path]) -> None:
     one, _ = runs
     told = doing(one)
     told(JobsFound("one", 0))
@@ -148,7 +136,7 @@ def test_name_that_is_not_utf_8_does_not_stop_the_writer(runs: tuple[Path, Path]
     assert [one["name"] for one in said["parts"]] == ["r?"]
 
 
-def test_a_killed_process_s_word_goes_and_that_of_the_next_one_stays(runs: tuple[Path, Path]) -> None:
+def test_end_removes_a_killed_processs_file_but_not_the_next_ones(runs: tuple[Path, Path]) -> None:
     one, other = runs
     told = doing(one, other)
     told(JobsFound("one", 0))
@@ -160,7 +148,7 @@ def test_a_killed_process_s_word_goes_and_that_of_the_next_one_stays(runs: tuple
     assert (other / LIVE).exists()
 
 
-def test_it_is_removed_whatever_ends_the_command(runs: tuple[Path, Path]) -> None:
+def test_live_json_is_removed_when_the_command_is_interrupted(runs: tuple[Path, Path]) -> None:
     one, _ = runs
     told = doing(one)
     told(JobsFound("one", 0))
@@ -174,7 +162,7 @@ def write(path: Path, *lines: dict[str, Any]) -> None:
         file.write(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
-def test_each_score_is_read_once_as_it_comes(tmp_path: Path) -> None:
+def test_each_score_is_read_once(tmp_path: Path) -> None:
     tail = ScoreTail(tmp_path / "results.jsonl")
     assert list(tail.read()) == []
     write(
@@ -188,7 +176,7 @@ def test_each_score_is_read_once_as_it_comes(tmp_path: Path) -> None:
     assert list(tail.read()) == [1e-7]
 
 
-def test_a_line_that_is_not_whole_waits_for_its_end(tmp_path: Path) -> None:
+def test_incomplete_line_is_read_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     tail = ScoreTail(path)
     path.write_bytes(b'{"restore_score_100":12.5}\n{"restore_score_100":2')
@@ -197,62 +185,40 @@ def test_a_line_that_is_not_whole_waits_for_its_end(tmp_path: Path) -> None:
     assert list(tail.read()) == [25.0]
 
 
-def test_a_text_that_looks_like_a_score_is_none(tmp_path: Path) -> None:
+def test_text_that_looks_like_a_score_is_none(tmp_path: Path) -> None:
     said = '"restore_score_100": 99, {"restore_score_100":99}'
     write(tmp_path / "r.jsonl", {"id": said, "answer": json.dumps({"x": said}), "restore_score_100": 1.0})
     assert list(ScoreTail(tmp_path / "r.jsonl").read()) == [1.0]
 
 
-def test_blocks_that_cut_lines_lose_nothing(tmp_path: Path) -> None:
+def test_lines_across_blocks_are_found(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", *({"id": str(n), "restore_score_100": float(n)} for n in range(20)))
     assert list(ScoreTail(tmp_path / "r.jsonl", block=7).read()) == [float(n) for n in range(20)]
 
 
-def test_a_file_that_cannot_be_read_has_no_scores(tmp_path: Path) -> None:
-    assert list(ScoreTail(tmp_path).read()) == []
+LIVE_FILE = live([part("a", 1)], [lane("gpt")], **cluster([worker("w1")], 2))
 
 
-class Part(TypedDict):
-    name: str
-    share: float | None
-
-
-class Extra(TypedDict, total=False):
-    note: str
-
-
-class Whole(Extra):
-    n: int
-    by_name: dict[str, bool]
-    parts: list[Part]
-
-
-GOOD: dict[str, Any] = {
-    "n": 1,
-    "by_name": {"a": True},
-    "parts": [{"name": "a", "share": 1}, {"name": "b", "share": None}],
-}
-
-
-def test_a_value_of_the_shape_fits_with_more_fields_than_it_needs() -> None:
-    assert has_shape(GOOD, Whole)
-    assert has_shape({**GOOD, "further": object()}, Whole)
-
-
-def test_optional_field_is_checked_if_present() -> None:
-    assert has_shape({**GOOD, "note": "well"}, Whole)
-    assert not has_shape({**GOOD, "note": 1}, Whole)
+@pytest.mark.parametrize("changed", [{}, {"further": object()}, {"mean": 1}, {"max_usd": 2.0}])
+def test_value_of_the_shape_fits_even_with_more_fields(changed: dict[str, Any]) -> None:
+    assert has_shape({**LIVE_FILE, **changed}, LiveFile)
+    assert has_shape({name: of for name, of in LIVE_FILE.items() if name != "workers"} | changed, LiveFile)
 
 
 @pytest.mark.parametrize(
-    "value",
+    "changed",
     [
-        *(None, [], "x", {}, {"n": 1}, {**GOOD, "n": True}, {**GOOD, "n": 1.5}, {**GOOD, "n": "1"}),
-        *({**GOOD, "parts": {}}, {**GOOD, "parts": [None]}, {**GOOD, "parts": [{"name": 1, "share": 1.0}]}),
-        {**GOOD, "parts": [{"name": "a", "share": "1"}]},
-        {**GOOD, "by_name": {"a": True, "b": 1}},
-        {**GOOD, "by_name": ["a"]},
+        *(
+            {"n_done": True},
+            {"n_done": 1.5},
+            {"n_done": "1"},
+            {"mean": "x"},
+            {"lanes": {}},
+            {"parts": [None]},
+        ),
+        *({"parts": [{}]}, {"workers": [{}]}, {"workers": None}, {"note": None}),
     ],
 )
-def test_anything_else_does_not(value: Any) -> None:
-    assert not has_shape(value, Whole)
+def test_value_of_another_shape_does_not_fit(changed: dict[str, Any]) -> None:
+    assert not has_shape({**LIVE_FILE, **changed}, LiveFile)
+    assert not has_shape([], LiveFile)

@@ -1,4 +1,4 @@
-"""The screen of what goes on, at fixed sizes."""
+"""Progress as a screen of fixed sizes, and in plain lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from made_live import cluster, lane, live, part, scored, worker
 from rich.console import Console
 
-from cts_async.report.live import LiveFile
-from cts_async.report.live_screen import LiveScreen
+from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
+from cts_async.report.live import LiveFile, short
+from cts_async.report.live_screen import LiveScreen, labels, line_of, lines_of, mean_of, notable, state_of
 
 
 def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
@@ -23,14 +24,14 @@ GPT = part("d-gpt-k1", 5, n_failed=2, eta_s=750.0, **scored(54.2, 3.1))
 BUSY = lane("gpt", in_flight=12, waiting=30, places=64, calls_per_min=1180.0, calls_allowed=1200.0)
 
 
-def test_a_run_has_a_bar_a_provider_a_line_and_all_of_it_its_cost() -> None:
-    told = live([ORIG, GPT], [BUSY], calls=1180, tokens=410_000, spent_usd=0.52, max_usd=2.0, eta_s=750.0)
-    assert drawn(told) == [
+def test_run_has_a_bar_provider_a_line_and_process_its_costs() -> None:
+    state = live([ORIG, GPT], [BUSY], calls=1180, tokens=410_000, spent_usd=0.52, max_usd=2.0, eta_s=750.0)
+    assert drawn(state) == [
         "orig    ━━━━━━━━━━━━━━━━  10/10            40.0 ± 4.0  done",
         "gpt-k1  ━━━━━━━━────────   5/10  2 failed  54.2 ± 3.1  12:30 left",
         "all     ━━━━━━━━━━━━────  15/20                        12:30 left",
-        "provider  in flight  waiting    calls/min   tokens/min   429s",
-        "gpt           12/64       30  1,180/1,200            0      0",
+        "provider  in flight  waiting    calls/min  tokens/min  429s",
+        "gpt           12/64       30  1,180/1,200           0     0",
         "1,180 calls, 2 failed, 410k tokens, $0.52 of $2.00, 1:00 so far",
     ]
 
@@ -40,8 +41,8 @@ def test_outage_shows_next_probe_and_reason() -> None:
     slow = lane("kimi", in_flight=1, paused_s=12.0, answers_429=3)
     lines = drawn(live([part("a", note="waiting for gpt")], [out, slow]))
     assert lines[0] == "a  ────────────────  0/10  waiting for gpt"
-    assert lines[2] == "gpt             0/8        7  outage, next probe in 34 s: HTTP 503"
-    assert lines[3] == "kimi            1/8        0            0            0      3  waiting 12 s"
+    assert lines[2].endswith("outage, next probe in 34 s: HTTP 503")
+    assert lines[3].endswith("waiting 12 s")
 
 
 SYSTEMS = [f"hard518-{name}-k{k}" for name in ("gpt", "claude", "gemini", "kimi") for k in (1, 2, 3)]
@@ -69,56 +70,36 @@ def test_finished_and_idle_rows_fold_for_lack_of_room() -> None:
         "gpt-k3  ━───────────────   1/10",
         "2 done: orig, gold",
         "all     ━━━━━━━─────────  23/50",
-        "provider  in flight  waiting    calls/min   tokens/min   429s",
-        "gpt             1/8        0            0            0      0",
+        "provider  in flight  waiting  calls/min  tokens/min  429s",
+        "gpt             1/8        0          0           0     0",
         "2 idle: serper, jina",
         "0 calls, 0 tokens, 1:00 so far",
     ]
 
 
 def test_first_bars_stay_for_lack_of_room() -> None:
-    told = live([part(f"d-gpt-k{k}", 1) for k in range(1, 10)], [lane("gpt", in_flight=1)])
-    lines = drawn(told, height=8)
+    state = live([part(f"d-gpt-k{k}", 1) for k in range(1, 10)], [lane("gpt", in_flight=1)])
+    lines = drawn(state, height=8)
     assert [line.split()[0] for line in lines] == ["k1", "k2", "k3", "6", "all", "provider", "gpt", "0"]
     assert lines[3] == "6 more: k4, k5, k6, k7, k8, k9"
 
 
-def test_long_names_drop_settings_if_still_distinct() -> None:
-    one, other = "d-orig+agent-webdancer+judge-ernie", "d-gpt-k1+support-kimi+agent-webdancer"
-    lines = drawn(live([part(one), part(other)]))
-    assert [line.split()[0] for line in lines[:3]] == ["orig", "gpt-k1", "all"]
-    wide = drawn(live([part(one), part(other)]), width=140)
-    assert wide[0].startswith("orig+agent-webdancer+judge-ernie ")
-
-
-def test_a_narrow_terminal_has_fewer_columns() -> None:
-    lines = drawn(live([GPT], [BUSY], calls=1180, retries=12), width=44)
-    assert lines[1] == "provider  in flight    calls/min   429s"
-    assert lines[2] == "gpt           12/64  1,180/1,200      0"
-    assert all(len(line) <= 44 for line in lines)
-
-
-def test_on_a_narrow_terminal_no_number_is_cut() -> None:
+def test_narrow_terminal_has_fewer_columns_and_cuts_no_number() -> None:
     kimi = part("kimi-k3", 40, 518, n_failed=6, eta_s=4000.0, **scored(54.2, 13.1))
     paused = lane("openai", in_flight=5, calls_per_min=4321.0, calls_allowed=5000.0, paused_s=12.0)
-    lines = {width: drawn(live([kimi], [paused]), width=width) for width in (80, 60, 40, 30)}
+    lines = {width: drawn(live([kimi], [paused]), width=width) for width in (80, 60, 44, 30)}
     assert lines[80][0] == "kimi-k3  ━───────────────  40/518  6 failed  54.2 ± 13.1  1:06:40 left"
-    assert lines[60][0] == "kimi-k3  ──────  40/518  6 failed  54.2 ± 13.1  1:06:40 left"
-    assert lines[40][0] == "kimi-k3  ────────  40/518  54.2 ± 13.1"
-    assert lines[30][0] == "kimi-k3  ───────────  40/518"
-    assert lines[60][2] == "openai          5/8  4,321/5,000      0  waiting 12 s"
-    assert lines[40][2] == "openai          5/8  waiting 12 s"
+    assert lines[60][0] == "kimi-k3  ━───────────────  40/518  54.2 ± 13.1  1:06:40 left"
+    assert lines[44][0] == "kimi-k3  ━───────────────  40/518"
+    assert lines[30][0] == "kimi-k3  40/518"
+    assert lines[60][2] == "openai          5/8  4,321/5,000     0  waiting 12 s"
+    assert lines[44][2] == "openai          5/8  waiting 12 s"
 
 
-def test_a_smoke_test_says_so_beside_its_mean() -> None:
-    lines = drawn(live([part("a", 5, smoke_test=True, eta_s=60.0, **scored(26.6, 1.0))]))
-    assert lines[0] == "a  ━━━━━━━━────────  5/10  26.6 ± 1.0 (smoke test)  1:00 left"
-
-
-def test_idle_runs_are_below_as_far_as_there_is_room() -> None:
-    told = live([part("a")])
-    assert drawn(told, foot=("b: finished",))[-1] == "b: finished"
-    lines = drawn(told, height=4, foot=("b: finished", "c: finished", "d: finished"))
+def test_idle_runs_follow_as_far_as_there_is_room() -> None:
+    state = live([part("a")])
+    assert drawn(state, foot=("b: finished",))[-1] == "b: finished"
+    lines = drawn(state, height=4, foot=("b: finished", "c: finished", "d: finished"))
     assert lines[-2:] == ["b: finished", "2 more are not running"]
 
 
@@ -134,8 +115,8 @@ REMOTE = cluster(
 
 
 def test_workers_have_a_line_for_all_and_one_each() -> None:
-    told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
-    assert drawn(told)[3:] == [
+    state = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
+    assert drawn(state)[3:] == [
         "2 workers on 2 hosts, 1 lost and replaced; 8 tasks in hand, 1 idle",
         "worker  host    in hand     done  calls/min  state",
         "w1      node-a        8      120        180  working",
@@ -143,76 +124,41 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
         "w3      node-a        0      120          0  lost: its process died",
         "0 calls, 0 tokens, 1:00 so far",
     ]
-    assert drawn(told, width=120)[3].endswith("1 idle; ray://head:10001")
-
-
-def test_local_workers_show_their_pids() -> None:
-    told = live([part("a", 4)], **cluster([worker("w1", pid=17), worker("w2", pid=0, state="starting")], 2))
-    assert drawn(told)[1:4] == [
-        "1 of 2 workers on this machine, 1 starting; 16 tasks in hand",
-        "worker  pid   in hand     done  calls/min  state",
-        "w1      17          8      120        180  working",
-    ]
+    assert drawn(state, width=120)[3].endswith("1 idle; ray://head:10001")
 
 
 def test_workers_fold_into_one_line_for_lack_of_room() -> None:
-    told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
-    first = {height: [line.split()[0] for line in drawn(told, height=height)] for height in (6, 7, 8)}
+    state = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
+    first = {height: [line.split()[0] for line in drawn(state, height=height)] for height in (6, 7, 8)}
     assert first[8] == ["a", "provider", "gpt", "2", "worker", "w1", "w2", "0"]
     assert first[7] == ["a", "provider", "gpt", "2", "worker", "w3", "0"]
     assert first[6] == ["a", "provider", "gpt", "2", "0"]
 
 
-def test_sixty_four_workers_are_one_line_and_fit_with_systems_and_providers_80_by_24() -> None:
+def test_sixty_four_workers_are_one_line_and_fit_80_by_24() -> None:
     parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
     lanes = [lane(name, in_flight=3, calls_per_min=99.0) for name in PROVIDERS]
     workers = [worker(f"w{n}", host=f"node-{n % 8}", in_hand=n % 9) for n in range(64)]
-    told = live(parts, lanes, **cluster(workers, 64, "ray://head:10001"))
-    lines = drawn(told)
+    state = live(parts, lanes, **cluster(workers, 64, "ray://head:10001"))
+    lines = drawn(state)
     assert len(lines) <= 23
     assert "64 workers on 8 hosts; 252 tasks in hand; ray://head:10001" in lines
     assert sum("123/518" in line for line in lines) == 12
-    assert len(drawn(told, width=200, height=500)) == len(lines)
+    assert len(drawn(state, width=200, height=500)) == len(lines)
 
 
-def test_a_narrow_terminal_has_fewer_columns_of_workers() -> None:
-    lines = drawn(live([part("a")], **REMOTE), width=44)
-    assert lines[1] == "2 workers on 2 hosts, 1 lost and replaced"
-    assert lines[2] == "worker  host    in hand  state"
-    assert lines[5] == "w3      node-a        0  lost: its process …"
-
-
-def test_several_processes_are_stacked() -> None:
-    lines = drawn(live([part("a")], [lane("gpt", in_flight=1)]), live([part("b")], pid=2))
-    assert [line.split()[0] for line in lines] == ["a", "provider", "gpt", "0", "b", "0"]
-
-
-def test_nothing_in_a_name_or_a_reason_moves_the_cursor() -> None:
-    told = live(
+def test_control_characters_are_replaced() -> None:
+    state = live(
         [part("a\x1b[2J", note="waiting for \x9b1A")], [lane("x\x07", open_s=1.0, reason="\x1b]0;no")]
     )
-    lines = drawn(told)
+    lines = drawn(state)
     assert "".join(lines).isprintable()
     assert lines[0].startswith("a?[2J")
     hostile = worker("w\x07", host="\x9b1A", note="\x1b]0;no")
     assert "".join(drawn(live([part("a")], **cluster([hostile], 1, "\x1b[2J")))).isprintable()
 
 
-@pytest.mark.parametrize("color", ["0", "1"])
-def test_ascii_terminal_shows_the_same_text(color: str) -> None:
-    out = io.StringIO()
-    environ = {"NO_COLOR": "1"} if color == "0" else {}
-    console = Console(
-        file=out, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm-256color", **environ}
-    )
-    console.print(LiveScreen([live([ORIG, GPT], [BUSY])]))
-    shown = out.getvalue()
-    assert ("\x1b[32m" in shown) is (color == "1")
-    assert "━━━━━━━━" in shown
-    assert "2 failed" in shown
-
-
-def test_a_terminal_without_other_characters_gets_ascii() -> None:
+def test_ascii_terminal_gets_ascii_only() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(file=out, force_terminal=True, width=80, height=24, color_system=None)
     console.print(LiveScreen([live([GPT])]))
@@ -230,7 +176,7 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
     ),
     st.text(max_size=30),
 )
-def test_it_never_exceeds_the_terminal(
+def test_screen_never_exceeds_the_terminal(
     width: int,
     height: int,
     runs: list[tuple[str, int, int]],
@@ -241,7 +187,96 @@ def test_it_never_exceeds_the_terminal(
     parts = [part(f"{name}{n}", done, expected) for n, (name, done, expected) in enumerate(runs)]
     lanes = [lane(name, in_flight=busy, reason=reason) for name, busy, reason in providers]
     workers = [worker(name, host=name, state=state, note=note) for name, state, note in others]
-    told = live(parts, lanes, **cluster(workers, 8, address))
-    lines = LiveScreen([told], ("foot",)).lines(width, height)
+    state = live(parts, lanes, **cluster(workers, 8, address))
+    lines = LiveScreen([state], ("foot",)).lines(width, height)
     assert len(lines) <= height
     assert all(line.cell_len <= width for line in lines)
+
+
+def test_line_shows_progress_effort_and_time_left() -> None:
+    state = live([part("a", 9, 14, calls=1, tokens=950)])
+    assert line_of(state) == "9/14 instances, 1 call, 950 tokens"
+    state = live(
+        [part("a", 9, 14, n_failed=1, calls=1, replayed=1, retries=2, tokens=1000, **scored(54.2, 3.1))],
+        eta_s=750.0,
+    )
+    assert line_of(state) == (
+        "9/14 instances, 1 call, 1 replayed, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
+    )
+
+
+def test_line_has_the_mean_of_each_of_several_runs() -> None:
+    state = live([part("d-orig", 3, **scored(40, 2)), part("d-gpt-k1", 3, **scored(50, 2)), part("d-kimi")])
+    assert line_of(state) == "6/30 instances, 0 calls, 0 tokens; orig 40.0 ± 2.0, gpt-k1 50.0 ± 2.0"
+
+
+def test_line_shows_the_limits_of_a_budget() -> None:
+    state = live(
+        [part("run", 0, 4)], spent_usd=0.52, spent_calls=4, spent_tokens=6000.0, max_calls=10, max_usd=2.0
+    )
+    assert line_of(state) == "0/4 instances, 0 calls, 0 tokens, $0.52 of $2.00, 4 of 10 calls"
+    state = live([part("run", 0, 4)], spent_tokens=6000.0, max_tokens=12_000.0)
+    assert line_of(state) == "0/4 instances, 0 calls, 0 tokens, 6,000 of 12,000 tokens"
+
+
+def test_smoke_test_is_marked_beside_its_mean() -> None:
+    assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
+    assert mean_of(part("a", mean=26.56)) == "26.6"
+
+
+def test_plain_lines_have_one_for_each_run_and_provider() -> None:
+    busy = lane("gpt", in_flight=3, waiting=7, calls_per_min=1180.0, calls_allowed=1200.0, answers_429=2)
+    state = live([part("a", 4, 10, n_failed=1, eta_s=65.0, **scored(50, 5))], [busy], pid=7)
+    assert list(lines_of(state)) == [
+        "process 7, running for 1:00: 4/10 instances, 0 calls, 1 failed, 0 tokens",
+        "a: 4/10, 1 failed, mean 50.0 ± 5.0, 1:05 left",
+        "gpt: 3 in flight, 7 waiting, 1,180 calls/min of 1,200, 0 tokens/min, 429s 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, ""),
+        ({"paused_s": 12.3}, "waiting 12 s"),
+        ({"open_s": 34.0, "reason": "HTTP 503"}, "outage, next probe in 34 s: HTTP 503"),
+        ({"open_s": 0.0, "reason": "HTTP 503"}, "outage, probing: HTTP 503"),
+        ({"reason": "HTTP 401"}, "gone: HTTP 401"),
+        ({"open_s": 34.0, "reason": "gpt: HTTP 503"}, "outage, next probe in 34 s: HTTP 503"),
+        ({"reason": "gpt: HTTP 401"}, "gone: HTTP 401"),
+    ],
+)
+def test_held_back_provider_shows_the_reason(fields: dict[str, object], words: str) -> None:
+    assert state_of(lane("gpt", **fields)) == words
+
+
+def test_notable_events_are_sentences() -> None:
+    learned = "gpt: the server reports a limit of 1,200 requests per minute"
+    assert notable(LimitLearned("gpt", "requests", 1200.0)) == learned
+    assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
+    assert notable(LanePaused("gpt", 0.5)) is None
+    assert notable(CircuitChanged("gpt", open=True, reason="503")) == "gpt: outage, waiting (503)"
+    assert notable(CircuitChanged("gpt", open=True, reason="gpt: 503")) == "gpt: outage, waiting (503)"
+    assert notable(Stopping("no money")) == "stopping: no money"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        *((0, "0"), (950, "950"), (999.6, "1.0k"), (1200, "1.2k"), (9_949, "9.9k"), (12_345, "12k")),
+        *((999_400, "999k"), (999_600, "1.0M"), (3_440_000, "3.4M"), (2e9, "2.0G")),
+    ],
+)
+def test_numbers_are_short(value: float, said: str) -> None:
+    assert short(value) == said
+
+
+def test_labels_drop_common_words() -> None:
+    names = ["qulac-talk-gpt-cot-select-k3+support-kimi", "qulac-talk-gpt-at-cot-respond-k3+support-kimi"]
+    assert list(labels(names).values()) == ["cot-select-k3", "at-cot-respond-k3"]
+    assert labels(["qulac-orig+agent-a", "qulac-gpt-k1+all-a"]) == {
+        "qulac-orig+agent-a": "orig+agent-a",
+        "qulac-gpt-k1+all-a": "gpt-k1+all-a",
+    }
+    assert labels(["qulac-gpt-k1+all-a"]) == {"qulac-gpt-k1+all-a": "qulac-gpt-k1+all-a"}
+    assert labels(["a", "a-b"]) == {"a": "a", "a-b": "a-b"}

@@ -1,22 +1,30 @@
-"""Summaries of runs, and agreement with the lexical judge."""
+"""Summaries of runs, agreement with the lexical judge, results in columns, and the health of tools."""
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from cts_async import scorer
 from cts_async.errors import InputError
-from cts_async.protocol.results import answer_digest
+from cts_async.protocol.results import answer_digest, outcome_line
+from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
+from cts_async.report.results import print_results
 from cts_async.report.summary import (
+    Scores,
+    ToolHealth,
     agreement_sentence,
-    judge_pairs,
     pooled_agreements,
     summarise_run,
+    tool_health_of,
     write_summary,
 )
 
@@ -84,20 +92,16 @@ def test_summary_matches_hand_calculation(run: Path) -> None:
     assert (summary["n_expected"], summary["n_scored"], summary["n_failed"]) == (6, 4, 1)
     assert (summary["mean"], summary["p50"], summary["p90"]) == (62.5, 75.0, 100.0)
     assert (summary["min"], summary["max"], summary["judge"]) == (0.0, 100.0, "ernie")
-
-
-def test_summary_agrees_with_standalone_scorer(run: Path) -> None:
-    summary = write_summary(summarise_run(run))
+    # 3 of 8 answers are unknown; of 4 instances one has nothing else.
+    assert (summary["ua_unknown_rate"], summary["all_unknown_rate"]) == (3 / 8, 1 / 4)
     alone = asdict(scorer.score_file(run / "results.jsonl"))
     for name in ("n_scored", "n_failed", "n_unjudged", "mean", "p50", "p90", "min", "max"):
         assert summary[name] == alone[name]
-
-
-def test_unknown_rates_match_hand_calculation(run: Path) -> None:
-    """3 of 8 answers are unknown; of 4 instances one has nothing else."""
-    summary = summarise_run(run)
-    assert summary.unknown_rate == 3 / 8
-    assert summary.all_unknown_rate == 1 / 4
+    with (run / "results.jsonl").open("a") as file:
+        file.write('{"id": "f", "restore_sc')
+    assert summarise_run(run).n_done == 4  # a torn last line is ignored
+    with pytest.raises(InputError, match=r"run\.json not found"):
+        summarise_run(run / "judgments")
 
 
 def test_cost_matches_hand_calculation(run: Path) -> None:
@@ -107,11 +111,6 @@ def test_cost_matches_hand_calculation(run: Path) -> None:
     assert (summary["calls"], summary["failed_attempts"]) == (4, 2)
     assert summary["tokens"] == {"big": {"input": 501_000, "output": 50_100}}
     assert summary["wall_s"] == 12.0
-
-
-def test_cost_is_unknown_without_a_price(run: Path) -> None:
-    (run / "run.json").write_text(json.dumps({**MANIFEST, "prices": {}}))
-    assert write_summary(summarise_run(run))["cost_usd"] is None
 
 
 @pytest.mark.parametrize(
@@ -126,27 +125,18 @@ def test_cost_is_unknown_without_a_price(run: Path) -> None:
 def test_cost_is_unknown_without_reported_tokens(
     run: Path, prices: dict[str, Any], cost: float | None
 ) -> None:
-    write(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
     (run / "run.json").write_text(json.dumps({**MANIFEST, "prices": prices}))
+    write(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
     assert write_summary(summarise_run(run))["cost_usd"] == cost
-
-
-def test_unanswered_calls_cost_nothing(run: Path) -> None:
     write(run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]})
-    assert write_summary(summarise_run(run))["cost_usd"] == 0.0
+    assert write_summary(summarise_run(run))["cost_usd"] == 0.0  # nothing was answered
 
 
 def test_further_judge_counts_recorded_answers_only(run: Path) -> None:
-    _, lexical = summarise_run(run).judges
-    assert lexical.judge == "lexical"
-    assert [lexical.scores.get(id) for id in "abcdez"] == [None, 20.0, 40.0, None, None, None]
-    assert (lexical.summary.n_scored, lexical.summary.n_failed) == (2, 1)
-    assert lexical.summary.mean == 30.0
-
-
-def test_failed_judgement_is_not_a_score(run: Path) -> None:
     write(run / "judgments" / "gpt.jsonl", {**failure("b"), "judge": "gpt"})
-    gpt = next(scores for scores in summarise_run(run).judges if scores.judge == "gpt")
+    _, gpt, lexical = summarise_run(run).judges
+    assert (lexical.judge, sorted(lexical.scores.numbers())) == ("lexical", [20.0, 40.0])
+    assert (lexical.summary.n_scored, lexical.summary.n_failed, lexical.summary.mean) == (2, 1, 30.0)
     assert (gpt.summary.n_scored, gpt.summary.n_failed, gpt.summary.mean) == (0, 2, None)
 
 
@@ -161,17 +151,6 @@ def test_unjudged_run_has_counts_without_scores(run: Path) -> None:
         0,
         2,
     )
-
-
-def test_torn_last_line_is_ignored(run: Path) -> None:
-    with (run / "results.jsonl").open("a") as file:
-        file.write('{"id": "f", "restore_sc')
-    assert summarise_run(run).n_done == 4
-
-
-def test_missing_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json not found"):
-        summarise_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -199,18 +178,12 @@ def judge_failure(id: str, judge: str) -> dict[str, Any]:
     return {"id": id, "judge": judge, "error": {"step": "judge", "kind": "rejected", "message": "no"}}
 
 
-def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
-    return path
-
-
 @pytest.fixture
 def run_of_two_judges(tmp_path: Path) -> Path:
     """Judged by both: a (ff / fn), b (np / np), c (fp / pp). Not by both: d, e, and f with other nuggets."""
     own = {"judge": "ernie"}
-    write_lines(tmp_path / "run.json", {"identity": {"system": "m-k1"}, "n_expected": 6})
-    write_lines(
+    write(tmp_path / "run.json", {"identity": {"system": "m-k1", "judges": ["ernie"]}, "n_expected": 6})
+    write(
         tmp_path / "results.jsonl",
         line("a", "nn", **own),  # superseded
         line("a", "ff", **own),
@@ -220,8 +193,8 @@ def run_of_two_judges(tmp_path: Path) -> Path:
         line("c", "fp", **own),
         line("f", "f", **own),
     )
-    write_lines(
-        tmp_path / "judgments/lexical.jsonl",
+    write(
+        tmp_path / "judgments" / "lexical.jsonl",
         *(line(id, labels, judge="lexical") for id, labels in (("c", "pp"), ("a", "fn"), ("b", "np"))),
         line("e", "ff", judge="lexical"),
         line("f", "fn", judge="lexical"),
@@ -264,40 +237,20 @@ def test_agreements_of_runs_are_pooled(run_of_two_judges: Path) -> None:
     )
 
 
-def test_constant_scores_have_no_correlation(tmp_path: Path) -> None:
-    files = [
-        (judge, write_lines(tmp_path / f"{judge}.jsonl", line("a", "fn", judge=judge)))
-        for judge in ("m", "lexical")
-    ]
-    (found,) = judge_pairs(files, "lexical")
-    assert agreement_sentence(found.agreement()).endswith(
-        "on 100.0 % of 2 nuggets (Cohen's kappa 1.000, quadratic 1.000)"
-    )
-
-
-def test_single_judge_has_no_lexical_agreement(tmp_path: Path) -> None:
-    lexical = write_lines(tmp_path / "l.jsonl", line("a", "fn"))
-    other = write_lines(tmp_path / "m.jsonl", line("b", "fn"))
-    assert list(judge_pairs([("lexical", lexical)], "lexical")) == []
-    assert list(judge_pairs([("m", lexical), ("n", lexical)], "lexical")) == []
-    (found,) = judge_pairs([("m", other), ("lexical", lexical)], "lexical")
-    assert agreement_sentence(found.agreement()) == "lexical and m have no judged nugget in common"
-
-
-def test_verdicts_on_different_answers_are_not_paired(tmp_path: Path) -> None:
-    """Of two answers one has changed since the second judge saw it."""
-    now = {"fused_query": "q", "judge": "ernie"}
-    first = write_lines(
-        tmp_path / "per_item.jsonl",
-        *(line(id, "ff", answer=answer, **now) for id, answer in (("a", "old"), ("b", "new"))),
-    )
-    second = write_lines(
-        tmp_path / "judgments/lexical.jsonl",
-        *(line(id, "fn", answer_digest=answer_digest("q", "old")) for id in ("a", "b")),
-    )
-    (found,) = judge_pairs([("ernie", first), ("lexical", second)], "lexical")
-    assert found.pairs == {("full", "full"): 1, ("full", "none"): 1}
-    assert len(found.scores) == 1
+def test_verdicts_on_other_answers_are_not_compared(tmp_path: Path) -> None:
+    """Of two answers of candidates one has changed since the second judge saw it; of m's no answer is left."""
+    (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "x", "judges": ["ernie"]}}))
+    answers = [("a", "old"), ("b", "new")]
+    lines = [line(id, "ff", answer=text, fused_query="q", judge="ernie") for id, text in answers]
+    write(tmp_path / "per_item.jsonl", *lines)
+    old = answer_digest("q", "old")
+    verdicts = [line(id, "fn", answer_digest=old, judge="lexical") for id in "ab"]
+    write(tmp_path / "judgments" / "lexical.jsonl", *verdicts)
+    write(tmp_path / "judgments" / "m.jsonl", line("c", "fn", judge="m"))
+    ernie, m = summarise_run(tmp_path).judge_pairs
+    assert (ernie.pairs, len(ernie.scores)) == ({("full", "full"): 1, ("full", "none"): 1}, 1)
+    assert agreement_sentence(ernie.agreement()).endswith("(Cohen's kappa 0.000, quadratic 0.000)")
+    assert agreement_sentence(m.agreement()) == "lexical and m have no judged nugget in common"
 
 
 @pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1", None])
@@ -307,3 +260,92 @@ def test_malformed_verdict_is_reported_with_line(run_of_two_judges: Path, nugget
         file.write(json.dumps({"id": "a", "judge": "lexical", "nuggets": nuggets}) + "\n")
     with pytest.raises(InputError, match=r"lexical\.jsonl:7: field 'nuggets': has to be a list of"):
         summarise_run(run_of_two_judges)
+
+
+# Columns, and the health of tools
+
+
+TABLES = st.dictionaries(st.text(max_size=3), st.floats(0, 100), max_size=20)
+
+
+@given(TABLES, TABLES)
+def test_scores_agree_with_dicts(a: dict[str, float], b: dict[str, float]) -> None:
+    scores = Scores.of(a)
+    assert list(scores.numbers()) == sorted(a.values())
+    both = [id for id in a if id in b]
+    here, there = scores.paired(Scores.of(b))
+    assert (here.tolist(), there.tolist()) == ([a[id] for id in both], [b[id] for id in both])
+
+
+def searched(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:
+    trace = Trace((), "answer", "tag", 3, False, use)
+    outcome = Outcome(Instance(id, "q*", "q"), 0, (), (), "q", trace, ())
+    return {**outcome_line("orig", outcome), **fields}
+
+
+def visits(n: int, *reasons: tuple[str, str], searches: int = 0) -> ToolUse:
+    return ToolUse(searches, n, tuple(ToolFailure("visit", host, reason) for host, reason in reasons))
+
+
+def health(*lines: dict[str, Any]) -> ToolHealth:
+    return ToolHealth.total(found for one in lines if (found := tool_health_of(one)))
+
+
+def test_tool_health_counts_requests_and_failures() -> None:
+    use = ToolUse(
+        5, 3, (*[ToolFailure("visit", "a.org", "timeout")] * 2, ToolFailure("search", "web", "http 503")), 1
+    )
+    assert searched("1", use)["search"]["tools"] == {
+        "searches": 5,
+        "visits": 3,
+        "failed": [
+            {"tool": "visit", "host": "a.org", "reason": "timeout", "n": 2},
+            {"tool": "search", "host": "web", "reason": "http 503", "n": 1},
+        ],
+        "lexical": 1,
+    }
+
+
+def test_tool_shares_are_over_all_lines() -> None:
+    found = health(
+        searched("1", visits(4, ("a.org", "http 404"), searches=2)),
+        searched("2", visits(4, ("a.org", "http 404"), ("b.org", "timeout"))),
+    )
+    assert (found.share("search"), found.share("visit")) == (1.0, 1 - 3 / 8)
+    assert found.failed == {("visit", "a.org", "http 404"): 2, ("visit", "b.org", "timeout"): 1}
+    assert found.lines() == ["visits worked: 62 % (http 404 at a.org 2, timeout at b.org 1)"]
+    (said,) = health(searched("1", visits(10_000, ("a.org", "dns")))).lines()
+    assert said.startswith("visits worked: 99 %")
+
+
+def test_malformed_tools_of_a_line_count_nothing() -> None:
+    failed = {"tool": "visit", "host": "a.org", "reason": "timeout"}
+    told: list[Any] = [[1], {"tools": {"failed": 3}}, {"tools": {"failed": [{**failed, "n": "x"}, 3]}}]
+    assert health(*({"id": "1", "search": search} for search in told)).failed == {}
+
+
+def test_no_requests_have_no_share_and_no_line() -> None:
+    found = health({"id": "1"}, {"id": "2", "search": {"tools": 3}}, {"id": "3", "error": {}})
+    assert found == ToolHealth({"search": 0, "visit": 0})
+    assert found.share("visit") is None
+    assert found.lines() == []
+    assert found.as_json()["visits"] == {"asked": 0, "failed": 0, "worked": None}
+
+
+def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
+    """Neither rich markup nor an escape sequence in them reaches the terminal."""
+    hostile = ToolFailure("visit", "[red]evil\x1b[2J.org", "a\x07b\n" + "c" * 200)
+    (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "orig"}, "n_expected": 2}))
+    rows = [searched("1", visits(8)), searched("1", ToolUse(1, 8, (hostile,))), searched("2", visits(0))]
+    write(tmp_path / "results.jsonl", *rows)
+    summary = summarise_run(tmp_path)
+    told = write_summary(summary)["tool_health"]
+    assert told["visits"] == {"asked": 8, "failed": 1, "worked": 0.875}
+    assert told["searches"] == {"asked": 1, "failed": 0, "worked": 1.0}
+    assert (len(told["failures"]), told["other_failures"]) == (1, 0)
+    out = io.StringIO()
+    print_results(Console(file=out, width=80), [summary])
+    shown = next(row for row in out.getvalue().splitlines() if "visits worked" in row)
+    assert shown.startswith("orig: visits worked: 88 % (a?b ccc")
+    assert "at [red]evil?[2J.org 1)" in shown
+    assert "\x1b" not in shown

@@ -1,4 +1,4 @@
-"""Tables as data, on a terminal and as CSV."""
+"""Tables as data, on a terminal, and as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import csv
 import errno
 import io
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -20,6 +24,8 @@ from cts_async.report.tables import (
     Folded,
     estimate,
     folded,
+    latex,
+    markdown,
     number,
     p_value,
     print_table,
@@ -54,13 +60,10 @@ def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
 
 
 def test_names_are_printed_without_markup_or_control_characters() -> None:
-    rows = [{"who": "[red]\x1b[2Jgpt"}]
-    assert "[red]�[2Jgpt" in printed(DataTable("t", "", "", COLUMNS[:1], rows))
-
-
-def test_headings_are_printed_without_markup() -> None:
     columns = (Column("[bold]\x1b[2Jjudge[/]", text("who")),)
-    assert "[bold]�[2Jjudge[/]" in printed(DataTable("t", "", "", columns, [{"who": "x"}]))
+    shown = printed(DataTable("t", "", "", columns, [{"who": "[red]\x1b[2Jgpt"}]))
+    assert "[red]�[2Jgpt" in shown
+    assert "[bold]�[2Jjudge[/]" in shown
 
 
 def test_long_name_folds() -> None:
@@ -160,35 +163,10 @@ def test_names_fold_and_numbers_do_not() -> None:
     assert lines(results(), 40)[2:] == ["gpt-at-  47.18 -13.8 [-30.4, +0.7] 50.00", "cot-k3"]
 
 
-def test_names_fold_less_when_table_overruns_terminal() -> None:
+def test_names_fold_by_the_room_that_is_left() -> None:
+    assert lines(results(), 80)[2:] == ["gpt-at-cot-k3 47.18 -13.8 [-30.4, +0.7] 50.00"]
     for width in (39, 1):
         assert lines(results(), width)[2:] == ["gpt-at-      47.18 -13.8 [-30.4, +0.7] 50.00", "cot-k3"]
-
-
-def test_wide_terminal_changes_nothing() -> None:
-    assert lines(results(), 80)[2:] == ["gpt-at-cot-k3 47.18 -13.8 [-30.4, +0.7] 50.00"]
-
-
-def test_padding_is_counted_in_width() -> None:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
-    for heading in ("account", "calls"):
-        table.add_column(heading)
-    table.add_row("ernie", "132")
-    # 7 and 5, and a blank on either side of the one between them.
-    assert lines(table, 9)[0] == "account   calls"
-    assert lines(table, 9)[2:] == ["ernie     132"]
-
-
-def test_narrow_terminal_keeps_names_of_rows() -> None:
-    columns = [
-        Column("system", text("system"), numeric=False),
-        Column("minus", text("minus"), numeric=False),
-        *(Column(key, number(key, ".3f")) for key in ("delta", "p", "detects")),
-    ]
-    row = {"system": "orig", "minus": "gpt-k3", "delta": 13.842, "p": 0.1133, "detects": 23.373}
-    out = io.StringIO()
-    print_table(Console(file=out, width=20, color_system=None), DataTable("t", "Tests", "", columns, [row]))
-    assert "orig   gpt-k3 13.842 0.113  23.373" in out.getvalue().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -206,15 +184,86 @@ def test_name_breaks_after_hyphen_or_space(text: str, lines: list[str]) -> None:
     assert folded(text, 17) == lines
 
 
-def test_cell_uses_available_width_without_markup() -> None:
-    def printed(width: int) -> list[str]:
-        out = io.StringIO()
-        table = Table(box=None, show_header=False, padding=0)
-        table.add_column(overflow="fold")
-        table.add_row(Folded("gpt-[red]-respond-k2"))
-        Console(file=out, width=width, color_system=None).print(table)
-        return [line.rstrip() for line in out.getvalue().splitlines()]
+SCORED = [
+    {"system": "orig", "mean": 40.0, "ref": True},
+    {"system": "gpt_k1|x", "mean": 45.25, "ref": False},
+    {"system": "ernie & 查询", "mean": 44.0, "ref": False},
+]
+SCORE_COLUMNS = (
+    Column("system", text("system"), numeric=False),
+    Column("mean Δ", number("mean", ".2f"), rank=lambda row: None if row["ref"] else row["mean"]),
+)
+TABLE = DataTable("scores", "Scores", "judge 100 % ernie", SCORE_COLUMNS, SCORED)
 
-    assert printed(80) == ["gpt-[red]-respond-k2"]
-    assert printed(18) == ["gpt-[red]-respond-", "k2"]
-    assert all(len(line) <= 5 for line in printed(5))
+
+def test_markdown_has_a_row_for_each_row_and_bold_best() -> None:
+    assert markdown(replace(TABLE, remarks=("n = 3.",))) == (
+        "**Scores** judge 100 % ernie\n"
+        "\n"
+        "| system | mean Δ |\n"
+        "| :--- | ---: |\n"
+        "| orig | 40.00 |\n"
+        "| gpt\\_k1\\|x | **45.25** |\n"
+        "| ernie \\& 查询 | 44.00 |\n"
+        "\n"
+        "n = 3.\n"
+    )
+
+
+def test_latex_has_rules_caption_and_label() -> None:
+    assert latex(replace(TABLE, remarks=("n = 3.",))) == (
+        "% needs \\usepackage{booktabs}\n"
+        "\\begin{table}\n"
+        "\\centering\n"
+        "\\caption{Scores. judge 100 \\% ernie.}\n"
+        "\\label{tab:scores}\n"
+        "\\begin{tabular}{lr}\n"
+        "\\toprule\n"
+        "system & mean $\\Delta$ \\\\\n"
+        "\\midrule\n"
+        "orig & 40.00 \\\\\n"
+        "gpt\\_k1\\textbar{}x & \\textbf{45.25} \\\\\n"
+        "ernie \\& 查询 & 44.00 \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\par\\smallskip {\\footnotesize n = 3.}\n"
+        "\\end{table}\n"
+    )
+
+
+def test_latex_separates_groups_by_rules() -> None:
+    grouped = DataTable("t", "T", "", SCORE_COLUMNS[:1], SCORED, group="ref")
+    assert latex(grouped).count("\\midrule") == 2
+    labels = [
+        latex(DataTable(f"t_{judge}", "T", "", SCORE_COLUMNS, SCORED)).splitlines()[4] for judge in "甲乙"
+    ]
+    assert labels == ["\\label{tab:t--7532}", "\\label{tab:t--4e59}"]
+    assert "textbf" not in latex(replace(TABLE, rows=SCORED[:2]))  # a single value is not the best
+
+
+@pytest.mark.parametrize(
+    ("said", "typeset"),
+    [
+        ("gpt-k1 -1.5 [-2, 3]", "gpt-k1 $-$1.5 [$-$2, 3]"),
+        ("[a--b]", "{[}a-{}-b]"),
+        ("*a", "{*}a"),
+    ],
+)
+def test_latex_keeps_signs_hyphens_and_brackets(said: str, typeset: str) -> None:
+    table = DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": said}])
+    assert latex(table).splitlines()[9] == f"{typeset} \\\\"
+
+
+@given(st.text())
+def test_latex_escapes_untrusted_text(name: str) -> None:
+    (line,) = latex(DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": name}])).split("\n")[9:10]
+    cell = re.sub(r"\\(text[a-z]+|ldots)\{\}|\$(-|\\[A-Za-z]+)\$|\\[{}$&#%_]", "", line.removesuffix(" \\\\"))
+    assert not set(cell) & set("\\$&#%_~^")
+    assert cell.count("{") == cell.count("}")
+
+
+@given(st.text())
+def test_markdown_text_stays_in_its_cell(name: str) -> None:
+    line = markdown(DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": name}])).split("\n")[4]
+    cell = line.removeprefix("| ").removesuffix(" |")
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|<`]", cell)

@@ -6,7 +6,7 @@ import pytest
 from made_live import cluster, live, part, worker
 
 from cts_async.report.live import LiveFile, LiveWorker
-from cts_async.report.live_words import line_of, lines_of
+from cts_async.report.live_screen import line_of, lines_of
 from cts_async.report.workers import MANY, one_by_one, worker_state, workers_line, workers_of
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from cts_async.errors import InputError, ToolError
 from cts_async.search.backends.base import Hit
-from cts_async.search.backends.corpus import Corpus, CorpusBackend
-from cts_async.search.backends.index import read_documents
+from cts_async.search.backends.corpus import Corpus, CorpusBackend, read_documents
 
 WIKI = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "wiki_en.jsonl"
 
@@ -174,12 +173,12 @@ def test_a_second_open_reads_the_index_from_disk(tmp_path: Path):
     assert not Corpus.open(path, cache).from_cache
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "remove", "no manifest"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "remove", "no digests"])
 def test_a_damaged_index_is_built_again(tmp_path: Path, damage: str):
     path, cache = write(tmp_path / "d"), tmp_path / "cache"
     expected = Corpus.open(path, cache).search("cats", 5)
     (folder,) = cache.iterdir()
-    victim = folder / ("manifest.json" if damage == "no manifest" else "data.csc.index.npy")
+    victim = folder / ("digests.json" if damage == "no digests" else "data.csc.index.npy")
     content = victim.read_bytes()
     if damage == "cut":
         victim.write_bytes(content[:-3])

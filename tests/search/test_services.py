@@ -1,119 +1,405 @@
-"""Serper, the Jina reader, and services described by a table."""
+"""Serper, the Jina reader, services described by a table, and what each answer of theirs means, over real HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
-from fake_web import served
+from fake_web import Handler, raw, served
 from hypothesis import given
 from hypothesis import strategies as st
+from yarl import URL
 
-from cts_async.errors import CTSError, ProviderRefused, RateLimited, ToolError, TransientError
+from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends import services
 from cts_async.search.backends.addresses import AllowList, check_target
-from cts_async.search.backends.base import EngineSpec, Hit, Page, ReaderSpec
+from cts_async.search.backends.base import Hit, Page
 from cts_async.search.backends.services import (
+    READER_REFUSALS,
+    SEARCH_REFUSALS,
+    Answer,
     HttpReader,
     JinaPage,
     JinaReader,
-    Serper,
+    Service,
+    ask,
+    failure_of,
     filled,
     filled_url,
     jina_text,
-    serper_hits,
+    json_of,
+    open_engine,
+    open_reader,
     value_at,
 )
-from cts_async.search.catalog import load_search, open_engine, open_reader
+from cts_async.search.catalog import ReaderSpec, load_search
 
-KEY = "http-key-0123456789"
-ENVIRON = {"BRAVE_API_KEY": KEY, "TAVILY_API_KEY": KEY, "FIRECRAWL_API_KEY": KEY, "MY_KEY": KEY}
+KEY = "secret-key-0123456789"
+SEARCH = Service("mine", "MY_KEY", KEY, 5.0, SEARCH_REFUSALS)
+READER = Service("mine", "MY_KEY", KEY, 5.0, READER_REFUSALS)
+ENVIRON = dict.fromkeys(
+    ("BRAVE_API_KEY", "TAVILY_API_KEY", "FIRECRAWL_API_KEY", "SERPER_API_KEY", "JINA_API_KEY", "MY_KEY"), KEY
+)
+
+# --- The meaning of an answer
 
 
-def documented() -> str:
-    """The example tables of the module's own docstring."""
-    lines = (services.__doc__ or "").splitlines()
-    return "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
+def failure(
+    status: int, data: bytes = b"", headers: Mapping[str, str] | None = None, service: Service = SEARCH
+) -> CTSError | None:
+    return failure_of(service, "h.example", status, headers or {}, data, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("service", "status", "data", "kind"),
+    [
+        (SEARCH, 400, b"", ToolError),
+        (SEARCH, 400, b'{"message": "Not enough credits", "statusCode": 400}', ProviderRefused),
+        *((SEARCH, status, b"", ProviderRefused) for status in (302, 401, 402, 403, 404)),
+        *((SEARCH, status, b"", TransientError) for status in (408, 409, 425, 500, 503, 529)),
+        *((SEARCH, status, b"", ToolError) for status in (413, 422)),
+        (SEARCH, 429, b'{"message": "Too many requests"}', RateLimited),
+        (SEARCH, 429, b'{"message": "Monthly quota exceeded"}', ProviderRefused),
+        (SEARCH, 429, b'{"error": {"message": "insufficient balance"}}', ProviderRefused),
+        (SEARCH, 502, b"<html>Bad gateway</html>", TransientError),
+        # A reader's 4xx is mostly about the page.
+        *((READER, status, b"", ToolError) for status in (400, 403, 404, 422, 451)),
+        *((READER, status, b"", ProviderRefused) for status in (401, 402)),
+        (READER, 429, b"", RateLimited),
+        (READER, 500, b"", TransientError),
+    ],
+)
+def test_status_maps_to_one_kind_of_error(
+    service: Service, status: int, data: bytes, kind: type[CTSError]
+) -> None:
+    error = failure(status, data, service=service)
+    assert type(error) is kind
+    if isinstance(error, ToolError):
+        assert (error.reason, error.host) == (f"http {status}", "h.example")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait_s"),
+    [
+        (429, {"retry-after": "7"}, 7.0),
+        (429, {"retry-after-ms": "250"}, 0.25),
+        (429, {"x-ratelimit-reset": "12"}, 12.0),
+        (429, {}, None),
+        (503, {"retry-after": "3"}, 3.0),
+        (503, {}, None),
+    ],
+)
+def test_wait_is_read_from_headers(status: int, headers: dict[str, str], wait_s: float | None) -> None:
+    error = failure(status, headers=headers)
+    assert isinstance(error, TransientError)
+    assert (error.retry_after_s, error.status) == (wait_s, status)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"message": "Bad \\u001b[31mquery"}', "mine: HTTP 400: Bad [31mquery"),
+        (b'{"error": {"message": "no", "code": 3}}', "mine: HTTP 400: no"),
+        (b'{"error": "no"}', "mine: HTTP 400: no"),
+        (b'{"errors": [{"detail": "no"}]}', "mine: HTTP 400: no"),
+        (b'{"x": 1}', "mine: HTTP 400"),
+        (b"[1]", "mine: HTTP 400"),
+        (b"plain\n\nwords", "mine: HTTP 400: plain words"),
+        (b"\xff\xfe", "mine: HTTP 400: \ufffd\ufffd"),
+        (f'{{"message": "key {KEY} is bad"}}'.encode(), "mine: HTTP 400: key (key) is bad"),
+        (f"<p>{KEY}</p>".encode(), "mine: HTTP 400: <p>(key)</p>"),
+    ],
+)
+def test_error_message_is_one_line_without_the_key(data: bytes, message: str) -> None:
+    assert str(failure(400, data)) == message
+
+
+def test_error_object_under_status_200_is_an_error() -> None:
+    for data in (b'{"error": "no such engine"}', b'{"error": {"message": "no such engine"}}'):
+        with pytest.raises(ToolError, match="no such engine") as caught:
+            json_of(Answer({}, data), SEARCH, "h.example")
+        assert caught.value.reason == "failed"
+    with pytest.raises(ProviderRefused, match=r"out of credits \(key: MY_KEY\)"):
+        json_of(Answer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
+    assert json_of(Answer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
+
+
+@pytest.mark.parametrize("word", ["credits", "billing", "payment", "balance"])
+def test_address_of_a_page_is_no_unpaid_bill(word: str) -> None:
+    for data in (
+        f'{{"message": "Failed to goto https://a.example/{word}: net::ERR_ABORTED"}}'.encode(),
+        f'{{"message": "Domain \'{word}.example\' could not be resolved"}}'.encode(),
+    ):
+        assert type(failure(400, data, service=READER)) is ToolError
+    with pytest.raises(ToolError):
+        json_of(Answer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
+    assert type(failure(403, f'{{"message": "no {word}."}}'.encode(), service=READER)) is ProviderRefused
+
+
+def test_json_is_read_in_its_charset_and_with_half_an_emoji() -> None:
+    assert json_of(Answer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
+    answer = Answer({"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk"))
+    assert json_of(answer, SEARCH, "") == {"text": "渡轮"}
+    for broken in (b"[" * 100_000, b'{"organic": ['):
+        with pytest.raises(TransientError, match="not JSON"):
+            json_of(Answer({}, broken), SEARCH, "")
+
+
+def test_text_is_read_in_its_charset() -> None:
+    def text(content_type: str, data: bytes) -> str:
+        return Answer({"Content-Type": content_type}, data).text
+
+    assert text("text/plain; charset=gb18030", "渡轮".encode("gb18030")) == "渡轮"
+    assert text("text/plain", "渡轮".encode()) == "渡轮"
+    assert text("text/plain; charset=nonsense", b"a\xff") == "a\ufffd"
+    for codec in (
+        "idna",
+        "undefined",
+        "punycode",
+        "unicode_escape",
+        "zlib",
+        "utf-7",
+    ):  # Python's, no charsets
+        assert text(f"text/plain; charset={codec}", b"a\xc3\xa9 \\ud800 +2AA- b").encode().startswith(b"a")
+
+
+# --- Exchanges
+
+
+async def send(url: str, service: Service = SEARCH, body: Any = None) -> Answer:
+    async with aiohttp.ClientSession() as session:
+        return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
+
+
+async def failing(handler: Handler, **changes: Any) -> CTSError:
+    service = Service(**{one.name: getattr(SEARCH, one.name) for one in fields(SEARCH)} | changes)
+    async with served(handler) as url:
+        with pytest.raises(CTSError) as caught:
+            await send(url, service)
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+async def test_request_carries_headers_and_json() -> None:
+    sent: list[Mapping[str, str]] = []
+
+    async def echo(request: web.Request) -> web.Response:
+        sent.append(request.headers)
+        return web.json_response({"body": await request.json()})
+
+    async with served(echo) as url:
+        data = json_of(await send(url, body={"q": "渡轮"}), SEARCH, "")
+    assert data == {"body": {"q": "渡轮"}}
+    assert (sent[0]["X-API-KEY"], sent[0]["Content-Type"]) == (KEY, "application/json")
+    assert sent[0]["User-Agent"].startswith("cts-async/")
+
+
+async def test_key_sent_back_is_removed_from_results_and_errors() -> None:
+    service = Service("mine", "MY_KEY", "base64/key+0123==", 5.0, SEARCH_REFUSALS)
+
+    async def echo(request: web.Request) -> web.Response:
+        status = 400 if await request.json() else 200
+        return web.json_response({"message": f"{service.key} base64%2Fkey%2B0123%3D%3D"}, status=status)
+
+    async with served(echo) as url:
+        assert json_of(await send(url, service, body=[]), service, "") == {"message": "(key) (key)"}
+        with pytest.raises(ToolError, match=r"HTTP 400: \(key\) \(key\)$"):
+            await send(url, service, body=[1])
+
+
+def streaming(block: bytes, pause_s: float) -> Handler:
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(block)
+            await asyncio.sleep(pause_s)
+        return response
+
+    return stream
+
+
+async def test_slow_response_times_out() -> None:
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    error = await failing(hang, timeout_s=0.2)
+    assert isinstance(error, TimedOut)
+    assert "no whole answer within 0.2 s" in str(error)
+    assert not error.unsent
+    assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
+
+
+@pytest.mark.parametrize(
+    ("response", "message", "status"),
+    [
+        (b"", "connection was lost", None),
+        # There is a server: no outage.
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP answer", None),
+    ],
+)
+async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:
+    async with raw(response) as url:
+        with pytest.raises(TransientError, match=message) as caught:
+            await send(url)
+    assert not caught.value.unsent
+    assert status is None or caught.value.status == status
+
+
+async def test_refused_connection_is_transient_and_unsent() -> None:
+    with pytest.raises(TransientError, match="no connection") as caught:
+        await send("http://127.0.0.1:9")
+    assert caught.value.unsent
+
+
+async def test_compression_that_was_not_offered_fails_the_call() -> None:
+    async def packed(request: web.Request) -> web.Response:
+        assert request.headers["Accept-Encoding"] == "gzip, deflate"
+        return web.Response(body=b"no such thing", headers={"Content-Encoding": "br"})
+
+    error = await failing(packed)
+    assert isinstance(error, ToolError)
+    assert "compressed as 'br'" in str(error)
+
+
+async def test_request_is_repeated_if_the_server_had_closed_the_connection() -> None:
+    seen: list[bytes] = []
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n{}"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.read(1)
+        writer.close()
+
+    async with (
+        await asyncio.start_server(once, "127.0.0.1", 0) as server,
+        aiohttp.ClientSession(connector=ConnectionPool()) as session,
+    ):
+        url = URL("http://{}:{}/s".format(*server.sockets[0].getsockname()))
+        for _ in range(3):
+            assert (await ask(SEARCH, session, "POST", url, {}, {})).text == "{}"
+    assert len(seen) == 3
+
+
+async def test_redirect_is_not_followed() -> None:
+    seen: list[str] = []
+
+    async def move(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    assert isinstance(await failing(move), ProviderRefused)
+    assert seen == ["/s"]
+
+
+async def test_endless_response_is_refused() -> None:
+    error = await failing(streaming(bytes(10_000), 0), max_bytes=50_000)
+    assert isinstance(error, ToolError)
+    assert error.reason == "too large"
+
+
+# --- Engines and readers of a table
 
 
 class Recorded:
-    """A server that gives one answer and remembers what it was asked."""
+    """A server that gives one response and records the request."""
 
-    def __init__(self, answer: Any, *, text: str | None = None, status: int = 200) -> None:
-        self.answer, self.text, self.status = answer, text, status
+    def __init__(
+        self, json: Any = None, *, text: str | None = None, status: int = 200, headers: Any = None
+    ) -> None:
+        self.json, self.text, self.status, self.sent = json, text, status, headers
         self.method, self.path, self.headers, self.body = "", "", {}, None
 
     async def reply(self, request: web.Request) -> web.Response:
         self.method, self.path, self.headers = request.method, request.raw_path, dict(request.headers)
         self.body = await request.json() if request.can_read_body else None
         if self.text is not None:
-            return web.Response(text=self.text, status=self.status)
-        return web.json_response(self.answer, status=self.status)
+            return web.Response(text=self.text, status=self.status, headers=self.sent)
+        return web.json_response(self.json, status=self.status, headers=self.sent)
 
 
-async def searched(
-    toml: str, name: str, server: Recorded, tmp_path: Path, query: str, limit: int = 10
-) -> list[Hit]:
-    """Search with the engine `name` of `toml`, whose addresses are all the fake server's."""
-    async with served(server.reply) as url, aiohttp.ClientSession() as session:
-        spec = load_search(moved(toml, url, tmp_path)).engine(name)
-        return await open_engine(spec, ENVIRON, session).search(query, limit)
+HOSTS = (
+    *("http://127.0.0.1:8888", "https://api.search.brave.com", "https://api.tavily.com", "http://h"),
+    "https://api.firecrawl.dev",
+)
 
 
-async def visited(toml: str, name: str, server: Recorded, tmp_path: Path, page: str) -> Page:
-    async with served(server.reply) as url, aiohttp.ClientSession() as session:
-        spec = load_search(moved(toml, url, tmp_path)).reader(name)
-        return await open_reader(spec, ENVIRON, session).fetch(page)
-
-
-def moved(toml: str, url: str, folder: Path) -> Path:
-    for host in (
-        "http://127.0.0.1:8888",
-        "https://api.search.brave.com",
-        "https://api.tavily.com",
-        "http://h",
-    ):
+def written(toml: str, url: str, folder: Path) -> Path:
+    """A cts.toml whose addresses are all the fake server's."""
+    for host in HOSTS:
         toml = toml.replace(f'"{host}/', f'"{url}/')
-    toml = toml.replace('"https://api.firecrawl.dev/', f'"{url}/')
     path = folder / "cts.toml"
     path.write_text(toml, encoding="utf-8")
     return path
 
 
-async def test_searxng_as_documented(tmp_path: Path) -> None:
+async def searched(
+    toml: str, name: str, server: Recorded, folder: Path, query: str = "ferry", limit: int = 10
+) -> list[Hit]:
+    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+        spec = load_search(written(toml, url, folder)).engine(name)
+        return await open_engine(spec, ENVIRON, session).search(query, limit)
+
+
+async def visited(toml: str, name: str, server: Recorded, folder: Path, page: str) -> Page:
+    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+        spec = load_search(written(toml, url, folder)).reader(name)
+        return await open_reader(spec, ENVIRON, session).fetch(page)
+
+
+DOCUMENTED = "\n".join(
+    line.removeprefix("    ") for line in (services.__doc__ or "").splitlines() if line.startswith("    ")
+)
+"""The example tables of the module's own docstring."""
+ENGINE = '[search.m]\nurl = "http://h/?q={query}"\n'
+READER_TABLE = '[visit.m]\nurl = "http://h/read?u={url}"\nmax_chars = 12\n'
+
+
+async def test_searxng_table_as_documented(tmp_path: Path) -> None:
     found = {"title": "Ferries", "url": "https://a.org/", "content": "At nine.", "engine": "bing"}
     server = Recorded({"query": "x", "results": [{**found, "publishedDate": "2024-01-02"}]})
-    hits = await searched(documented(), "searx", server, tmp_path, "a&b=c #渡轮")
+    hits = await searched(DOCUMENTED, "searx", server, tmp_path, "a&b=c #渡轮")
     assert server.path == "/search?q=a%26b%3Dc%20%23%E6%B8%A1%E8%BD%AE&format=json"
     assert (server.method, server.body) == ("GET", None)
     assert hits == [Hit("https://a.org/", "https://a.org/", "Ferries", "At nine.", 1.0, "2024-01-02", "bing")]
 
 
-async def test_brave_as_documented(tmp_path: Path) -> None:
+async def test_brave_table_as_documented(tmp_path: Path) -> None:
     row = {"title": "T", "url": "https://a.org/", "description": "S", "profile": {"name": "A"}}
     server = Recorded({"web": {"results": [row]}})
-    (hit,) = await searched(documented(), "brave", server, tmp_path, "ferry", limit=3)
+    (hit,) = await searched(DOCUMENTED, "brave", server, tmp_path, limit=3)
     assert server.path == "/res/v1/web/search?q=ferry&count=3"
     assert server.headers["X-Subscription-Token"] == KEY
     assert "Authorization" not in server.headers
     assert (hit.snippet, hit.source, hit.date) == ("S", "A", "")
 
 
-async def test_tavily_as_documented(tmp_path: Path) -> None:
+async def test_tavily_table_as_documented(tmp_path: Path) -> None:
     server = Recorded({"results": [{"title": "T", "url": "https://a.org/", "content": "S"}]})
-    (hit,) = await searched(documented(), "tavily", server, tmp_path, "{limit} ferries", limit=3)
+    (hit,) = await searched(DOCUMENTED, "tavily", server, tmp_path, "{limit} ferries", limit=3)
     assert server.method == "POST"
     assert server.body == {"query": "{limit} ferries", "max_results": 3}
     assert server.headers["Authorization"] == f"Bearer {KEY}"
     assert hit.snippet == "S"
 
 
-async def test_bing_s_kind_of_answer_with_the_key_in_the_address(tmp_path: Path) -> None:
+async def test_firecrawl_table_as_documented(tmp_path: Path) -> None:
+    server = Recorded({"data": {"markdown": "# Ferries\nAt nine.", "metadata": {"title": "Ferries"}}})
+    page = await visited(DOCUMENTED, "firecrawl", server, tmp_path, "https://a.org/x?y=1")
+    assert server.body == {"url": "https://a.org/x?y=1", "formats": ["markdown"]}
+    assert page == Page("https://a.org/x?y=1", "https://a.org/x?y=1", "Ferries", "# Ferries\nAt nine.")
+
+
+async def test_key_may_stand_in_the_address(tmp_path: Path) -> None:
     toml = """
     [search.bing]
     url = "http://h/v7.0/search?q={query}&key={key}"
@@ -123,19 +409,18 @@ async def test_bing_s_kind_of_answer_with_the_key_in_the_address(tmp_path: Path)
     fields = { title = "name", date = "datePublished" }
     """
     server = Recorded({"webPages": {"value": [{"name": "T", "url": "https://a.org/", "snippet": "S"}]}})
-    (hit,) = await searched(toml, "bing", server, tmp_path, "ferry")
-    assert server.path == f"/v7.0/search?q=ferry&key={KEY}"
-    assert server.headers["X-Lang"] == "de"
+    (hit,) = await searched(toml, "bing", server, tmp_path)
+    assert (server.path, server.headers["X-Lang"]) == (f"/v7.0/search?q=ferry&key={KEY}", "de")
     assert (hit.title, hit.snippet) == ("T", "S")
-    assert await searched(toml, "bing", Recorded({"_type": "SearchResponse"}), tmp_path, "ferry") == []
+    assert await searched(toml, "bing", Recorded({"_type": "SearchResponse"}), tmp_path) == []
+    refusing = Recorded({"detail": f"bad request: /?q=x&key={KEY}"}, status=422)
+    with pytest.raises(ToolError, match=r"bing: HTTP 422: bad request: /\?q=x&key=\(key\)"):
+        await searched(toml, "bing", refusing, tmp_path)
 
 
-ENGINE = '[search.m]\nurl = "http://h/?q={query}"\n'
-
-
-async def test_an_answer_may_be_the_list_itself(tmp_path: Path) -> None:
+async def test_answer_may_be_the_list_itself(tmp_path: Path) -> None:
     server = Recorded([{"url": "https://a.org/"}, {"url": "https://b.org/", "title": 7}, {"title": "no url"}])
-    hits = await searched(ENGINE + 'results = ""', "m", server, tmp_path, "x", limit=2)
+    hits = await searched(ENGINE + 'results = ""', "m", server, tmp_path, limit=2)
     assert [(hit.url, hit.title, hit.score) for hit in hits] == [
         ("https://a.org/", "https://a.org/", 1.0),
         ("https://b.org/", "7", 0.5),
@@ -143,41 +428,22 @@ async def test_an_answer_may_be_the_list_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("json", "message"),
     [
         ({"results": {"a": 1}}, "'results' is not a list: correct results in cts.toml"),
         ({"results": [{"link": "https://a.org/"}]}, "no result has a 'url': correct fields.url in cts.toml"),
     ],
 )
-async def test_a_table_that_does_not_fit_the_answer_stops_the_run(
-    tmp_path: Path, answer: Any, said: str
+async def test_table_that_does_not_fit_the_answer_stops_the_run(
+    tmp_path: Path, json: Any, message: str
 ) -> None:
-    with pytest.raises(ProviderRefused, match=said):
-        await searched(ENGINE, "m", Recorded(answer), tmp_path, "x")
+    with pytest.raises(ProviderRefused, match=message):
+        await searched(ENGINE, "m", Recorded(json), tmp_path)
 
 
-async def test_an_error_says_what_the_service_said_and_not_the_key(tmp_path: Path) -> None:
-    toml = '[search.m]\nurl = "http://h/?q={query}&key={key}"\nkey_env = "MY_KEY"\n'
-    server = Recorded({"detail": f"bad request: /?q=x&key={KEY}"}, status=422)
-    with pytest.raises(ToolError, match=r"m: HTTP 422: bad request: /\?q=x&key=\(key\)"):
-        await searched(toml, "m", server, tmp_path, "x")
-    with pytest.raises(TransientError, match="not JSON"):
-        await searched(toml, "m", Recorded(None, text="<html>"), tmp_path, "x")
-
-
-async def test_a_reader_as_documented(tmp_path: Path) -> None:
-    server = Recorded({"data": {"markdown": "# Ferries\nAt nine.", "metadata": {"title": "Ferries"}}})
-    page = await visited(documented(), "firecrawl", server, tmp_path, "https://a.org/x?y=1")
-    assert server.body == {"url": "https://a.org/x?y=1", "formats": ["markdown"]}
-    assert page == Page("https://a.org/x?y=1", "https://a.org/x?y=1", "Ferries", "# Ferries\nAt nine.")
-
-
-READER = '[visit.m]\nurl = "http://h/read?u={url}"\nmax_chars = 12\n'
-
-
-async def test_a_reader_may_answer_with_the_text_itself(tmp_path: Path) -> None:
-    server = Recorded(None, text="At nine. And at ten, too.")
-    page = await visited(READER, "m", server, tmp_path, "https://a.org/?a=b&c=d#e")
+async def test_reader_may_answer_with_the_text_itself(tmp_path: Path) -> None:
+    server = Recorded(text="At nine. And at ten, too.")
+    page = await visited(READER_TABLE, "m", server, tmp_path, "https://a.org/?a=b&c=d#e")
     assert server.path == "/read?u=https%3A%2F%2Fa.org%2F%3Fa%3Db%26c%3Dd"
     assert page.text == "At nine. And\n\n[Cut here: the page has 25 characters.]"
 
@@ -185,21 +451,21 @@ async def test_a_reader_may_answer_with_the_text_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("server", "page", "reason"),
     [
-        (Recorded(None, text=" \n"), "https://a.org/", "no text"),
-        (Recorded(None, text="gone", status=404), "https://a.org/", "http 404"),
-        (Recorded(None, text="x"), "file:///etc/passwd", "refused address"),
-        (Recorded(None, text="x"), "https://", "refused address"),
-        (Recorded(None, text="x"), "http://[", "refused address"),
+        (Recorded(text=" \n"), "https://a.org/", "no text"),
+        (Recorded(text="gone", status=404), "https://a.org/", "http 404"),
+        *((Recorded(text="x"), url, "refused address") for url in ("file:///etc", "https://", "http://[")),
     ],
 )
-async def test_a_page_that_cannot_be_had_is_told(
+async def test_unreadable_page_is_a_tool_error(
     tmp_path: Path, server: Recorded, page: str, reason: str
 ) -> None:
     with pytest.raises(ToolError) as caught:
-        await visited(READER, "m", server, tmp_path, page)
+        await visited(READER_TABLE, "m", server, tmp_path, page)
     assert caught.value.reason == reason
     assert caught.value.host == ("a.org" if page == "https://a.org/" else "")
 
+
+# --- Private addresses are not passed on to readers
 
 NAMES = {
     "public.example": ["93.184.216.34", "2606:2800:220:1::1"],
@@ -219,12 +485,12 @@ async def look_up(host: str) -> list[str]:
     return NAMES[host]
 
 
-async def targeted(page: str, kind: str = "http", allow: tuple[str, ...] = ()) -> list[str]:
+async def requested(page: str, kind: str = "http", allow: tuple[str, ...] = ()) -> list[str]:
     """What a reader on loopback was asked for, and why it was not asked."""
-    asked: list[str] = []
+    found: list[str] = []
 
     async def reply(request: web.Request) -> web.Response:
-        asked.append(request.query.get("u") or request.path.removeprefix("/"))
+        found.append(request.query.get("u") or request.path.removeprefix("/"))
         return (
             web.json_response({"data": {"content": "secret"}})
             if kind == "jina"
@@ -233,75 +499,72 @@ async def targeted(page: str, kind: str = "http", allow: tuple[str, ...] = ()) -
 
     async with served(reply) as url, aiohttp.ClientSession() as session:
         place = f"{url}/?u={{url}}" if kind == "http" else url
-        spec = ReaderSpec("m", kind, place, None, "m", 8, 5.0, allow=allow)
-        reader = (HttpReader if kind == "http" else JinaReader)(spec, "", session, look_up)
+        spec = ReaderSpec(name="m", kind=kind, url=place, account="m", allow=allow)
         try:
-            await reader.fetch(page)
+            await (HttpReader if kind == "http" else JinaReader)(spec, "", session, look_up).fetch(page)
         except ToolError as error:
-            asked.append(error.reason)
-    return asked
+            found.append(error.reason)
+    return found
+
+
+PRIVATE = [
+    "http://169.254.169.254/latest/meta-data/",
+    "http://127.0.0.1:6379/",
+    "http://127.1/",
+    "http://2130706433/",
+    "http://0x7f000001/",
+    "http://0177.0.0.1/",
+    "http://0251.0376.0251.0376/",
+    "http://①②⑦.0.0.1/",
+    "http://[::1]/",
+    "http://[::ffff:169.254.169.254]/",
+    "http://[fd00:ec2::254]/",
+    "http://0/",
+    "http://localhost:6379/",
+    "http://LOCALHOST./",
+    "http://metadata.google.internal/",
+    "http://private.example/",
+    "https://metadata.example:8443/",
+    "http://mixed.example/",
+    "http://dns64-private.example/",
+    "http://scoped.example/",
+    "http://bücher.example/",
+    "http://public.example@127.0.0.1/",
+    "http://127.0.0.1\\@public.example/",
+    "http://127.0.0.1%00.public.example/",
+    "http://100.100.100.200/",
+]
+PUBLIC = [
+    "http://public.example/",
+    "http://public.example:8080/a",
+    "http://93.184.216.34/",
+    "http://dns64.example/",
+    "http://resolved-by-the-reader-only.example/",
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [*(("http", page) for page in PRIVATE), ("jina", PRIVATE[0]), ("jina", "http://private.example/")],
+)
+async def test_reader_is_not_sent_a_private_address(kind: str, page: str) -> None:
+    assert await requested(page, kind) == ["refused address"]
 
 
 @pytest.mark.parametrize("kind", ["http", "jina"])
-@pytest.mark.parametrize(
-    "page",
-    [
-        "http://169.254.169.254/latest/meta-data/",
-        "http://127.0.0.1:6379/",
-        "http://127.1/",
-        "http://2130706433/",
-        "http://0x7f000001/",
-        "http://0177.0.0.1/",
-        "http://0251.0376.0251.0376/",
-        "http://①②⑦.0.0.1/",
-        "http://[::1]/",
-        "http://[::ffff:169.254.169.254]/",
-        "http://[fd00:ec2::254]/",
-        "http://0/",
-        "http://localhost:6379/",
-        "http://LOCALHOST./",
-        "http://metadata.google.internal/",
-        "http://private.example/",
-        "https://metadata.example:8443/",
-        "http://mixed.example/",
-        "http://dns64-private.example/",
-        "http://scoped.example/",
-        "http://bücher.example/",
-        "http://public.example@127.0.0.1/",
-        "http://127.0.0.1\\@public.example/",
-        "http://127.0.0.1%00.public.example/",
-        "http://100.100.100.200/",
-    ],
-)
-async def test_a_reader_is_not_asked_for_a_private_address(page: str, kind: str) -> None:
-    assert await targeted(page, kind) == ["refused address"]
+async def test_reader_is_sent_public_and_unknown_addresses(kind: str) -> None:
+    for page in PUBLIC:
+        assert await requested(page, kind) == [page]
 
 
-@pytest.mark.parametrize("kind", ["http", "jina"])
-@pytest.mark.parametrize(
-    "page",
-    [
-        "http://public.example/",
-        "http://public.example:8080/a",
-        "http://93.184.216.34/",
-        "http://dns64.example/",
-        "http://resolved-by-the-reader-only.example/",
-    ],
-)
-async def test_a_reader_is_asked_for_what_is_public_or_unknown_here(page: str, kind: str) -> None:
-    assert await targeted(page, kind) == [page]
-
-
-async def test_a_table_may_allow_private_pages() -> None:
+async def test_allow_list_permits_private_pages() -> None:
     allow = ("private.example", "127.0.0.0/8")
     for page in ("http://private.example:8080/", "http://127.0.0.1:9/", "http://mixed.example/"):
-        assert await targeted(page, allow=allow) == [page]
-    assert await targeted("http://metadata.example/", allow=allow) == ["refused address"]
+        assert await requested(page, allow=allow) == [page]
+    assert await requested("http://metadata.example/", allow=allow) == ["refused address"]
 
 
-async def test_a_name_server_that_hangs_holds_a_visit_up_only_so_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_hanging_name_server_delays_a_visit_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(host: str) -> list[str]:
         await asyncio.sleep(60)
         return []
@@ -310,132 +573,96 @@ async def test_a_name_server_that_hangs_holds_a_visit_up_only_so_long(
     await check_target("http://public.example/", AllowList(), hang)
 
 
+# --- Templates
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [("", {"a": [{"b": 1}]}), ("a.0.b", 1), ("a", [{"b": 1}]), ("a.1.b", None), ("a.b", None), ("x.y", None)],
 )
-def test_a_dotted_path_leads_to_a_value_or_nowhere(path: str, value: Any) -> None:
+def test_dotted_path_leads_to_a_value_or_none(path: str, value: Any) -> None:
     assert value_at({"a": [{"b": 1}]}, path) == value
 
 
-def test_places_are_filled_at_any_depth_once() -> None:
+def test_placeholders_are_filled_once_at_any_depth() -> None:
     template = {"q": "{query}!", "n": "{limit}", "deep": [{"k": "{key}", "x": 1, "y": None}], "z": "{other}"}
     values = {"query": "{key}", "limit": "3", "key": "K"}
-    assert filled(template, values) == {
-        "q": "{key}!",
-        "n": 3,
-        "deep": [{"k": "K", "x": 1, "y": None}],
-        "z": "{other}",
-    }
+    expected = {"q": "{key}!", "n": 3, "deep": [{"k": "K", "x": 1, "y": None}], "z": "{other}"}
+    assert filled(template, values) == expected
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_no_query_changes_the_address_it_is_put_into(query: str) -> None:
+def test_query_cannot_change_the_structure_of_an_address(query: str) -> None:
     url = filled_url("http://h:1/a/{query}?q={query}&n={limit}", {"query": query, "limit": "3"})
     assert (url.host, url.port, url.raw_path.count("/"), url.raw_fragment) == ("h", 1, 2, "")
     assert url.query["q"] == query
     assert list(url.query) == ["q", "n"]
 
 
-SERPER_KEY = "serper-key-0123456789"
-SPEC = EngineSpec("serper", "serper", "", "SERPER_API_KEY", "SERPER_API_KEY", 8, 5.0, engine="Google")
-ANSWER = {
-    "searchParameters": {"q": "ferry", "type": "search"},
-    "answerBox": {"answer": "ignored"},
-    "organic": [
-        {
-            "title": "Ferries",
-            "link": "https://a.org/f",
-            "snippet": "They leave at nine.",
-            "date": "2 Mar 2024",
-            "position": 1,
-        },
-        {"title": "No link"},
-        {"link": "https://b.org/", "source": "B News", "snippet": None},
-        "not a result",
-    ],
-    "credits": 1,
-}
+# --- Serper
+
+SERPER = '[search.serper]\nurl = "http://h/search"\n'
+ORGANIC = [
+    {
+        "title": "Ferries",
+        "link": "https://a.org/f",
+        "snippet": "They leave at nine.",
+        "date": "2 Mar 2024",
+        "position": 1,
+    },
+    {"title": "No link"},
+    {"link": "https://b.org/", "source": "B News", "snippet": None},
+    "not a result",
+]
 
 
-async def serper_searched(answer: web.Response, query: str = "ferry", limit: int = 10, **changes: Any) -> Any:
-    """The hits, and the request that got them."""
-    seen: dict[str, Any] = {}
-
-    async def reply(request: web.Request) -> web.Response:
-        seen.update(method=request.method, path=request.path, key=request.headers["X-API-KEY"])
-        seen.update(body=await request.json())
-        return answer
-
-    async with served(reply) as url, aiohttp.ClientSession() as session:
-        engine = Serper(replace(SPEC, url=f"{url}/search", **changes), SERPER_KEY, session)
-        assert (engine.name, engine.engine) == ("serper", "Google")
-        return await engine.search(query, limit), seen
-
-
-async def test_the_request_is_webdancer_s_with_a_number_of_results() -> None:
-    _, seen = await serper_searched(web.json_response(ANSWER))
-    assert seen == {"method": "POST", "path": "/search", "key": SERPER_KEY, "body": {"q": "ferry", "num": 10}}
-
-
-async def test_organic_results_are_taken_in_order() -> None:
-    hits, _ = await serper_searched(web.json_response(ANSWER))
-    assert hits == [
+async def test_serper_returns_organic_results_in_order(tmp_path: Path) -> None:
+    server = Recorded({"answerBox": {"answer": "ignored"}, "organic": ORGANIC, "credits": 1})
+    assert await searched(SERPER, "serper", server, tmp_path) == [
         Hit("https://a.org/f", "https://a.org/f", "Ferries", "They leave at nine.", 1.0, "2 Mar 2024", ""),
         Hit("https://b.org/", "https://b.org/", "https://b.org/", "", 1 / 3, "", "B News"),
     ]
-
-
-async def test_no_more_results_than_asked_for() -> None:
-    hits, seen = await serper_searched(web.json_response(ANSWER), limit=1)
-    assert [hit.url for hit in hits] == ["https://a.org/f"]
-    assert seen["body"]["num"] == 1
+    assert (server.method, server.path, server.headers["X-API-KEY"]) == ("POST", "/search", KEY)
+    assert server.body == {"q": "ferry", "num": 10}
+    assert "Authorization" not in server.headers
+    (hit,) = await searched(SERPER, "serper", server, tmp_path, limit=1)
+    assert (hit.url, server.body["num"]) == ("https://a.org/f", 1)
+    for nothing in ({}, {"organic": []}, {"organic": None}, []):
+        assert await searched(SERPER, "serper", Recorded(nothing), tmp_path) == []
 
 
 @pytest.mark.parametrize(
     ("query", "sent"), [("ferry", {"gl": "us"}), ("渡轮几点", {"gl": "cn", "hl": "zh-cn"})]
 )
-async def test_country_and_language_may_depend_on_the_query_s(query: str, sent: dict[str, str]) -> None:
-    params = {"params": {"gl": "us"}, "zh_params": {"gl": "cn", "hl": "zh-cn"}}
-    _, seen = await serper_searched(web.json_response(ANSWER), query, **params)
-    assert seen["body"] == {"q": query, "num": 10, **sent}
+async def test_serper_params_follow_the_language_of_the_query(
+    tmp_path: Path, query: str, sent: dict[str, str]
+) -> None:
+    toml = SERPER + 'params = { gl = "us" }\nzh_params = { gl = "cn", hl = "zh-cn" }\n'
+    server = Recorded({"organic": ORGANIC})
+    await searched(toml, "serper", server, tmp_path, query)
+    assert server.body == {"q": query, "num": 10, **sent}
 
 
-@pytest.mark.parametrize("answer", [{}, {"organic": []}, {"organic": None}, [], {"organic": [{}]}])
-def test_nothing_found_is_an_empty_list(answer: Any) -> None:
-    assert serper_hits(answer) == []
+@pytest.mark.parametrize(
+    ("server", "kind", "message"),
+    [
+        (
+            Recorded({"message": f"Unauthorized. {KEY}"}, status=403),
+            ProviderRefused,
+            r"serper: HTTP 403: Unauthorized. \(key\) \(key: SERPER_API_KEY\)",
+        ),
+        (Recorded({"message": "Not enough credits"}, status=400), ProviderRefused, "Not enough credits"),
+        (Recorded({"message": "Query too long"}, status=400), ToolError, "Query too long"),
+        (Recorded({"message": "Slow down"}, status=429, headers={"Retry-After": "2"}), RateLimited, "429"),
+    ],
+)
+async def test_serper_failures(tmp_path: Path, server: Recorded, kind: type[CTSError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        await searched(SERPER, "serper", server, tmp_path)
 
 
-async def test_a_key_that_is_refused_stops_the_search_and_names_its_variable() -> None:
-    denied = web.json_response({"message": f"Unauthorized. {SERPER_KEY}", "statusCode": 403}, status=403)
-    with pytest.raises(
-        ProviderRefused, match=r"serper: HTTP 403: Unauthorized. \(key\) \(key: SERPER_API_KEY\)"
-    ):
-        await serper_searched(denied)
+# --- The Jina reader
 
-
-async def test_spent_credits_stop_the_search() -> None:
-    spent = web.json_response({"message": "Not enough credits", "statusCode": 400}, status=400)
-    with pytest.raises(ProviderRefused, match="Not enough credits"):
-        await serper_searched(spent)
-
-
-async def test_a_query_that_cannot_be_searched_is_the_agent_s_to_change() -> None:
-    bad = web.json_response({"message": "Query too long", "statusCode": 400}, status=400)
-    with pytest.raises(ToolError, match="Query too long") as caught:
-        await serper_searched(bad)
-    assert (caught.value.reason, caught.value.host) == ("http 400", "127.0.0.1")
-
-
-async def test_too_fast_means_slower() -> None:
-    fast = web.json_response({"message": "Too many requests"}, status=429, headers={"Retry-After": "2"})
-    with pytest.raises(RateLimited) as caught:
-        await serper_searched(fast)
-    assert caught.value.retry_after_s == 2.0
-
-
-READER_KEY = "jina-key-0123456789"
-READER_SPEC = ReaderSpec("jina", "jina", "", "JINA_API_KEY", "JINA_API_KEY", 8, 5.0)
 TEXT = """Title: Ferries: a guide
 
 URL Source: https://a.org/f
@@ -447,32 +674,28 @@ They leave at nine.
 
 Markdown Content: is a header.
 """
+JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JINA_API_KEY", timeout_s=5.0)
 
 
-async def read(
-    answer: web.Response, url: str = "https://a.org/f", key: str = READER_KEY, **changes: Any
-) -> Any:
-    """The page, and the request that got it."""
-    seen: dict[str, Any] = {}
-
-    async def reply(request: web.Request) -> web.Response:
-        seen.update(path=request.raw_path, key=request.headers.get("Authorization"))
-        seen.update(accept=request.headers["Accept"])
-        return answer
-
-    async with served(reply) as base, aiohttp.ClientSession() as session:
-        reader = JinaReader(replace(READER_SPEC, url=base, **changes), key, session)
-        return await reader.fetch(url), seen
+async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
+    async with served(server.reply) as base, aiohttp.ClientSession() as session:
+        return await JinaReader(replace(JINA, url=base, max_chars=max_chars), key, session).fetch(url)
 
 
-def page(**data: Any) -> web.Response:
-    return web.json_response({"code": 200, "status": 20000, "data": data})
+def page(**data: Any) -> Recorded:
+    return Recorded({"code": 200, "status": 20000, "data": data})
 
 
-async def test_the_page_s_address_follows_the_reader_s() -> None:
-    found, seen = await read(page(title="Ferries", content="At nine.", url="https://a.org/f"))
-    assert seen == {"path": "/https://a.org/f", "key": f"Bearer {READER_KEY}", "accept": "application/json"}
-    assert found == Page("https://a.org/f", "https://a.org/f", "Ferries", "At nine.")
+async def test_jina_request_and_page() -> None:
+    server = page(title="Ferries", content="At nine.", url="https://a.org/f")
+    assert await read(server) == Page("https://a.org/f", "https://a.org/f", "Ferries", "At nine.")
+    assert server.path == "/https://a.org/f"
+    assert (server.headers["Authorization"], server.headers["Accept"]) == (
+        f"Bearer {KEY}",
+        "application/json",
+    )
+    await read(server, key="")
+    assert "Authorization" not in server.headers
 
 
 @pytest.mark.parametrize(
@@ -483,82 +706,46 @@ async def test_the_page_s_address_follows_the_reader_s() -> None:
         ("https://a.org/%E6%B8%A1", "/https://a.org/%E6%B8%A1"),
     ],
 )
-async def test_an_address_is_sent_whole_but_for_its_fragment(url: str, path: str) -> None:
-    _, seen = await read(page(content="x"), url)
-    assert seen["path"] == path
+async def test_jina_is_sent_the_whole_address_without_its_fragment(url: str, path: str) -> None:
+    server = page(content="x")
+    await read(server, url)
+    assert server.path == path
 
 
-async def test_without_a_key_none_is_sent() -> None:
-    _, seen = await read(page(content="x"), key="")
-    assert seen["key"] is None
-
-
-async def test_the_text_format_is_understood_as_well() -> None:
-    found, _ = await read(web.Response(text=TEXT))
+async def test_jina_text_format_is_understood() -> None:
+    found = await read(Recorded(text=TEXT))
     assert (found.title, found.text) == (
         "Ferries: a guide",
         "They leave at nine.\n\nMarkdown Content: is a header.",
     )
+    assert jina_text("just text") == JinaPage("", "just text")
+    assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")
 
 
-async def test_a_long_page_is_cut_and_says_so() -> None:
-    found, _ = await read(page(content="word " * 10), max_chars=9)
+async def test_long_page_is_cut_with_a_note() -> None:
+    found = await read(page(content="word " * 10), max_chars=9)
     assert found.text == "word word\n\n[Cut here: the page has 49 characters.]"
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("server", "reason"),
     [
         (page(content="Not Found", warning="Target URL returned error 404: Not Found"), "http 404"),
         (
-            web.Response(text="Title: x\n\nWarning: Target URL returned error 403\n\nMarkdown Content:\nno"),
+            Recorded(text="Title: x\nWarning: Target URL returned error 403\nMarkdown Content:\nno"),
             "http 403",
         ),
         (page(content=" "), "no text"),
-        (page(), "no text"),
-        (web.json_response({"code": 200, "data": None}), "no text"),
-        (web.Response(text=""), "no text"),
-        (
-            web.json_response({"code": 422, "message": "Failed to goto https://a.org/f"}, status=422),
-            "http 422",
+        *(
+            (Recorded(json), "no text")
+            for json in ([], {"code": 200, "data": None}, {"data": {"title": "T"}})
         ),
-        (web.json_response({"code": 451, "message": "domain is blocked"}, status=451), "http 451"),
-        (web.json_response({"code": 404, "message": "no such page", "data": None}), "http 404"),
+        (Recorded(text=""), "no text"),
+        (Recorded({"code": 422, "message": "Failed to goto https://a.org/f"}, status=422), "http 422"),
+        (Recorded({"code": 404, "message": "no such page", "data": None}), "http 404"),
     ],
 )
-async def test_a_page_that_cannot_be_had_is_told_with_its_host(answer: web.Response, reason: str) -> None:
+async def test_unreadable_page_is_reported_with_its_host(server: Recorded, reason: str) -> None:
     with pytest.raises(ToolError) as caught:
-        await read(answer)
+        await read(server)
     assert (caught.value.reason, caught.value.host) == (reason, "a.org")
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (401, ProviderRefused),
-        (402, ProviderRefused),
-        (429, RateLimited),
-        (503, TransientError),
-        (524, TransientError),
-    ],
-)
-async def test_trouble_of_the_reader_s_own_is_not_the_page_s(status: int, kind: type[CTSError]) -> None:
-    with pytest.raises(kind):
-        await read(web.json_response({"message": "no"}, status=status))
-
-
-async def test_only_web_pages_are_sent_to_the_reader() -> None:
-    with pytest.raises(ToolError, match="only http and https") as caught:
-        await read(page(content="x"), "file:///etc/passwd")
-    assert caught.value.reason == "refused address"
-
-
-@pytest.mark.parametrize("answer", [[], {"data": []}, {"data": {"title": "T"}}])
-async def test_json_without_content_is_a_page_without_text(answer: object) -> None:
-    with pytest.raises(ToolError, match="no readable text"):
-        await read(web.json_response(answer))
-
-
-def test_text_format_is_parsed_leniently() -> None:
-    assert jina_text("just text") == JinaPage("", "just text")
-    assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")

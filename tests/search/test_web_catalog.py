@@ -1,4 +1,4 @@
-"""The catalogue of engines and readers: what is shipped, what a user may change, what each mistake is told."""
+"""The catalogue of engines and readers: what is shipped, what a user may change, how each mistake is reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.search.backends.corpus import CorpusBackend
-from cts_async.search.catalog import SHIPPED, SearchCatalogue, load_search, open_engine, open_reader
+from cts_async.search.backends.services import open_engine, open_reader
+from cts_async.search.catalog import SHIPPED, SearchCatalogue, load_search
 
 MINE = """
 [search.searx]
@@ -58,7 +59,7 @@ def shipped() -> SearchCatalogue:
     return load_search()
 
 
-def test_the_shipped_names_are_webdancer_s_and_those_that_need_no_key(shipped: SearchCatalogue) -> None:
+def test_shipped_catalogue_has_webdancer_tools_and_keyless_ones(shipped: SearchCatalogue) -> None:
     assert set(shipped.engines) == {"serper", "corpus"}
     assert set(shipped.readers) == {"jina", "direct", "corpus"}
     serper, jina = shipped.engine("serper"), shipped.reader("jina")
@@ -77,11 +78,11 @@ def test_the_shipped_names_are_webdancer_s_and_those_that_need_no_key(shipped: S
     assert shipped.reader("direct").allow == ()
 
 
-def test_the_shipped_file_has_both_tables_and_no_secret() -> None:
+def test_shipped_file_has_both_tables() -> None:
     assert set(tomllib.loads(SHIPPED.read_text(encoding="utf-8"))) == {"search", "visit"}
 
 
-def test_an_unknown_name_lists_the_known_ones(shipped: SearchCatalogue) -> None:
+def test_unknown_name_lists_known_ones(shipped: SearchCatalogue) -> None:
     with pytest.raises(
         UsageError, match="unknown search engine 'sreper'; did you mean 'serper'. known: corpus, serper"
     ):
@@ -90,10 +91,10 @@ def test_an_unknown_name_lists_the_known_ones(shipped: SearchCatalogue) -> None:
         shipped.reader("x")
 
 
-def test_a_user_s_tables_are_read(tmp_path: Path) -> None:
+def test_user_tables_are_read(tmp_path: Path) -> None:
     catalogue = load_search(written(tmp_path, MINE))
     searx, brave = catalogue.engine("searx"), catalogue.engine("brave")
-    assert (searx.kind, searx.call.method, searx.call.key_header, searx.account) == (
+    assert (searx.kind, searx.method, searx.key_header, searx.account) == (
         "http",
         "GET",
         "",
@@ -106,26 +107,26 @@ def test_a_user_s_tables_are_read(tmp_path: Path) -> None:
         "date": "date",
         "source": "source",
     }
-    assert (brave.call.key_header, brave.account) == ("X-Subscription-Token", "BRAVE_API_KEY")
+    assert (brave.key_header, brave.account) == ("X-Subscription-Token", "BRAVE_API_KEY")
     tavily = catalogue.engine("old_tavily")
-    assert (tavily.call.method, tavily.call.key_header) == ("POST", "")
+    assert (tavily.method, tavily.key_header) == ("POST", "")
     assert catalogue.engine("here").path == tmp_path / "documents.jsonl"
     assert catalogue.reader("mine").text == "page.text"
 
 
-def test_a_user_s_table_overrides_a_shipped_one_field_by_field(tmp_path: Path) -> None:
+def test_user_table_overrides_shipped_one_by_field(tmp_path: Path) -> None:
     direct = load_search(written(tmp_path, MINE)).reader("direct")
     assert (direct.allow, direct.max_bytes) == (("wiki.lan", "10.1.0.0/16"), 1_000_000)
     assert (direct.kind, direct.timeout_s, direct.max_redirects) == ("direct", 20, 5)
 
 
-def test_an_empty_key_variable_says_that_no_key_is_needed(tmp_path: Path) -> None:
+def test_empty_key_env_means_no_key(tmp_path: Path) -> None:
     text = '[visit.jina]\nkey_env = ""\nrequests_per_min = 20\n'
     jina = load_search(written(tmp_path, text)).reader("jina")
     assert (jina.key_env, jina.requests_per_min, jina.account) == (None, 20, "r.jina.ai")
 
 
-def test_missing_variables_are_each_named_once(tmp_path: Path) -> None:
+def test_missing_variables_are_listed_once(tmp_path: Path) -> None:
     catalogue = load_search(written(tmp_path, MINE))
     specs = [catalogue.engine("serper"), catalogue.reader("jina"), catalogue.engine("serper")]
     assert catalogue.missing_variables(specs, {}) == ("SERPER_API_KEY", "JINA_API_KEY")
@@ -201,7 +202,7 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
         ("[vist.m]", None, "vist", "did you mean 'visit'?"),
     ],
 )
-def test_a_mistake_is_told_with_file_line_and_field(
+def test_mistake_is_reported_with_file_line_and_field(
     tmp_path: Path, text: str, line: int | None, field: str, said: str
 ) -> None:
     path = written(tmp_path, text)
@@ -214,13 +215,13 @@ def test_a_mistake_is_told_with_file_line_and_field(
     assert "\n" not in str(error)
 
 
-def test_models_and_backends_share_one_file(tmp_path: Path) -> None:
+def test_models_and_tools_share_one_file(tmp_path: Path) -> None:
     path = written(tmp_path, MINE + '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n')
     assert "m" in load_catalogue(path).models
     assert "searx" in load_search(path).engines
 
 
-def test_a_spec_is_hashable_travels_and_says_what_decides_its_results(tmp_path: Path) -> None:
+def test_spec_is_hashable_picklable_and_has_an_identity(tmp_path: Path) -> None:
     catalogue = load_search(written(tmp_path, MINE))
     for spec in (*catalogue.engines.values(), *catalogue.readers.values()):
         assert pickle.loads(pickle.dumps(spec)) == spec
@@ -229,7 +230,7 @@ def test_a_spec_is_hashable_travels_and_says_what_decides_its_results(tmp_path: 
         assert spec.kind == "corpus" or replace(spec, url="http://other/").identity != spec.identity
 
 
-async def test_each_kind_opens_as_its_backend(tmp_path: Path) -> None:
+async def test_each_kind_opens_its_backend(tmp_path: Path) -> None:
     catalogue = load_search(written(tmp_path, MINE))
     environ = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k", "BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}
     async with aiohttp.ClientSession() as session:
@@ -239,7 +240,7 @@ async def test_each_kind_opens_as_its_backend(tmp_path: Path) -> None:
             name: open_reader(catalogue.reader(name), environ, session) for name in ("jina", "direct", "mine")
         }
     assert {name: type(engine).__name__ for name, engine in opened.items()} == {
-        "serper": "Serper",
+        "serper": "HttpEngine",
         "searx": "HttpEngine",
         "brave": "HttpEngine",
         "old_tavily": "HttpEngine",
@@ -258,7 +259,7 @@ async def test_each_kind_opens_as_its_backend(tmp_path: Path) -> None:
     assert isinstance(opened["here"], CorpusBackend)
 
 
-async def test_what_is_missing_is_said_when_a_backend_is_opened(shipped: SearchCatalogue) -> None:
+async def test_opening_without_key_or_documents_is_a_usage_error(shipped: SearchCatalogue) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(UsageError, match="serper needs a key: set SERPER_API_KEY"):
             open_engine(shipped.engine("serper"), {}, session)

@@ -31,8 +31,8 @@ from cts_async.analysis.turn_retrieval import (
     retrieve_turns,
 )
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.fields import listed
-from cts_async.datasets.instances import Dataset
+from cts_async.datasets.io import listed
+from cts_async.datasets.registry import Dataset
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.at_cot.generation import (
@@ -47,8 +47,7 @@ from cts_async.neighbours.at_cot.generation import (
     source_of,
 )
 from cts_async.protocol.results import read_results
-from cts_async.protocol.run_files import RESULTS
-from cts_async.protocol.run_folders import reopen_data
+from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
 from cts_async.report.conversations import TalkReport
 from cts_async.report.summary import RunSummary

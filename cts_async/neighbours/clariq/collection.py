@@ -21,10 +21,10 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.inspect import Contents, Fact, contents_of, counted
-from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.inspect import Contents, contents_of
+from cts_async.datasets.io import short
+from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, checked, read_columns
 from cts_async.neighbours.qulac.collection import unescape
@@ -280,14 +280,12 @@ def clariq_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Conte
     """Contents of the instances, and of the question bank and test topics in the same folder. Raises InputError."""
     found, folder = contents_of(dataset, fields), dataset.path.parent
     bank, test = folder / "question_bank.tsv", folder / "test.tsv"
-    facts = list(found.facts)
+    facts = dict(found.facts)
     if bank.exists():
-        n = len(read_question_bank(bank))
-        facts.append(Fact("question_bank", n, f"{bank.name}: {counted(n, 'question')}"))
+        facts["question_bank"] = len(read_question_bank(bank))
     if test.exists():
-        n = len(read_collection((test,)).topics)
-        facts.append(Fact("test_topics", n, f"{test.name}: {counted(n, 'topic')}"))
-    return Contents(tuple(facts), found.notes)
+        facts["test_topics"] = len(read_collection((test,)).topics)
+    return Contents(facts, found.notes)
 
 
 # --- Published figures -----------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, Field, TypeAdapter
 
-from cts_async.datasets.fields import short
-from cts_async.datasets.io import byte_lines, decode
+from cts_async.datasets.io import byte_lines, decode, short
 from cts_async.errors import InputError
 from cts_async.neighbours.inputs import Share, checked, read_evaluation
 from cts_async.report.tables import Column, DataTable, Row, number, text

@@ -18,9 +18,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from cts_async.datasets.fields import short
-from cts_async.datasets.inspect import Contents, Fact, Inspected, Item, Span, counted
-from cts_async.datasets.io import TSV_SUFFIXES, read_rows, read_tsv
+from cts_async.datasets.inspect import Contents, Inspected, Item, spread
+from cts_async.datasets.io import TSV_SUFFIXES, read_rows, read_tsv, short
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, checked, read_columns
 
@@ -272,19 +271,17 @@ def open_panes(target: str, gold: Path | None = None) -> Inspected:
 
 def pane_contents(folder: Path) -> Contents:
     """What the four files hold, joined. Raises InputError."""
-    panes, options = list(read_panes(folder)), Span()
-    for pane in panes:
-        options.add(len(pane.options))
-    queries, clicked = len({pane.query for pane in panes}), sum(pane.engagement_level > 0 for pane in panes)
-    spread = f"{options.total:,} options, {options} a pane"
-    facts = (
-        Fact("panes", len(panes), counted(len(panes), "pane")),
-        Fact("queries", queries, counted(queries, "distinct query")),
-        Fact("options", {"total": options.total, **options.as_json()}, spread),
-        Fact("clicked", clicked, f"{counted(clicked, 'pane')} with clicks"),
-        Fact("files", len(FILES), "all four files agree"),
+    panes = list(read_panes(folder))
+    options = [len(pane.options) for pane in panes]
+    return Contents(
+        {
+            "panes": len(panes),
+            "queries": len({pane.query for pane in panes}),
+            "options": {"total": sum(options), **spread(options)},
+            "clicked": sum(pane.engagement_level > 0 for pane in panes),
+            "files": len(FILES),
+        }
     )
-    return Contents(facts)
 
 
 def _pane_items(folder: Path) -> Iterator[Item]:

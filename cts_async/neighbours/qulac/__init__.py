@@ -113,7 +113,7 @@ def show_gains(
 
     Example: cts data qulac gains evaluations.json --metric NDCG20 --test
     """
-    from cts_async.datasets.fields import listed
+    from cts_async.datasets.io import listed
     from cts_async.neighbours.qulac import gains as made
     from cts_async.report.output import show_tables
 

@@ -20,10 +20,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints, TypeAdapter
 
-from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.inspect import Contents, Fact, contents_of, counted
-from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.inspect import Contents, contents_of
+from cts_async.datasets.io import short
+from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, read_json
 from cts_async.records import Instance
@@ -244,16 +244,14 @@ def qulac_contents(dataset: Dataset, names: Mapping[str, str] | None) -> Content
     """What the instances hold, and what the other columns do. Raises InputError."""
     found, table = contents_of(dataset, names), read_qulac(dataset.path)
     ambiguous = sum(topic.kind == "ambiguous" for topic in table.topics)
-    topics = len(table.topics)
-    text = f"{counted(topics, 'topic')}: {topics - ambiguous:,} faceted, {ambiguous:,} ambiguous"
-    fact = Fact("topics", {"total": topics, "ambiguous": ambiguous}, text)
+    topics = {"topics": {"total": len(table.topics), "ambiguous": ambiguous}}
     notes = list(found.notes)
     if table.repeated:
         ids = ", ".join(table.repeated)
-        notes.append(f"{counted(len(table.repeated), 'id')} with several answers, all kept: {ids}")
+        notes.append(f"ids with several answers, all kept: {ids}")
     if table.slips:
         notes.append(f"facet_type 'inv' read as 'inf': {', '.join(table.slips)}")
-    return Contents((*found.facts, fact), tuple(notes))
+    return Contents({**found.facts, **topics}, tuple(notes))
 
 
 # --- Published figures -----------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ import orjson
 from pydantic import BaseModel, StringConstraints, TypeAdapter
 
 from cts_async.analysis.stats import holm, paired_t_test
-from cts_async.datasets.fields import short
-from cts_async.datasets.inspect import Contents, Fact, counted
+from cts_async.datasets.inspect import Contents
+from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Share, read_evaluation, read_json
 from cts_async.neighbours.qulac.conversations import NO_QUESTION, RecordId, decode_record_id
@@ -74,12 +74,7 @@ def metric_order(name: str) -> tuple[str, int]:
 def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
     """Contents of an evaluation dictionary. Raises InputError, also for a pickle."""
     found = read_evaluations(Path(path))
-    values = sum(map(len, found.values()))
-    facts = (
-        Fact("values", values, counted(values, "value")),
-        Fact("metrics", list(found), f"of the metrics {', '.join(found)}"),
-    )
-    return Contents(facts)
+    return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
 
 
 # EVAL.about.json says how a dictionary was made, for which its own format has no room.

@@ -1,19 +1,34 @@
-"""A figure as data, and the pieces of plotly specs that figures share: traces with whiskers, axes, captions."""
+"""Figures as data: what they are made of, traces with whiskers, axes, captions, and generated text alternatives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from typing import Any, Final, TypeAlias
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.resampling import Difference
+from cts_async.analysis.board import Board
+from cts_async.analysis.diagnose import SystemDiagnosis
+from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
+from cts_async.analysis.turn_retrieval import TurnRetrieval
+from cts_async.report.comparison import RunsCompared
+from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.plots.style import LEGEND_WIDTH, columns, folded, shown
+from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable, with_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 Spec: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]
 
+MAX_BOOTSTRAPPED: Final = 5_000
+"""With more scores the normal interval of the mean is used: it is the same, and takes no time."""
 SYMBOLS: Final = (
     *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "x", "hexagon"),
     *("bowtie", "pentagon"),
@@ -21,10 +36,16 @@ SYMBOLS: Final = (
 """With 11 symbols, 8 colours and 5 dashes no two of 88 series look alike."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS: Final = ("", "/", ".", "x", "-", "\\")
+LINE_BREAK: Final = "<br>"
+"""Plotly's; texts of unknown origin contain none, since their brackets are escaped."""
 ROW_PX: Final = 34
 """Height of a system's row."""
-_MIN_TOLD: Final = 12
+MAX_IN_ALTERNATIVE: Final = 8
+"""Points in a text alternative; the table of data has all."""
+_MIN_SHARE: Final = 12
 """A part of a bar shows its number from so many per cent on: a phone has room for it."""
+_SAME: Final = 1e-9
+"""Scores that differ by no more are equal up to the rounding of sums."""
 _PHONE_PX: Final = 340
 _SYMBOL_PX: Final = 50
 """Before a name in a legend."""
@@ -41,7 +62,7 @@ class Figure:
     title: str
     caption: str
     alt: str
-    """What it shows, in one or two sentences with numbers."""
+    """The text alternative: some points with their numbers."""
     spec: Mapping[str, Any]
     """`{"data": [...], "layout": {...}}` for plotly; colours come from the template."""
 
@@ -56,63 +77,219 @@ class LeftOut:
     """One sentence."""
 
 
+# --- What figures are made of
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything that figures may show; figures whose part is missing are left out.
+
+    `compared` may be of one run alone, whose baseline is then itself. Summaries belong to systems by directory.
+    """
+
+    compared: RunsCompared | None = None
+    diagnosed: DiagnosisReport | None = None
+    summaries: Sequence[RunSummary] = ()
+    turns: Sequence[TurnRetrieval] = ()
+    """One for each Clarifier of `cts converse`."""
+    judgments: str = ""
+    """The documents searched for `turns` and who judged them: stand-in judgments must be recognisable."""
+    embedded_talks: frozenset[str] = frozenset()
+    """Clarifiers of `turns` in whose conversations the embedded model played."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """One system under one judge, with at least one score."""
+
+    label: str
+    name: str
+    """Its label for readers, marked if the embedded model played."""
+    k: int
+    reference: bool
+    """orig or gold: no questions were asked."""
+    directory: Path
+    scores: Array
+    """By row of the board, NaN if there is none."""
+    mean: Difference
+
+
+def series_of(material: Material) -> dict[str, int]:
+    """The series of every system by label: its colour, marker and dash in all figures."""
+    labels = [entrant.label for entrant in material.compared.board.entrants] if material.compared else []
+    labels += [one.system.label for one in material.diagnosed.diagnosis.systems] if material.diagnosed else []
+    return {label: place for place, label in enumerate(dict.fromkeys(labels))}
+
+
+def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
+    """The systems with a score, in the order of the board."""
+    scores = board.scores[judge]
+    means = means_with_intervals(scores, seed)
+    found = []
+    for entrant, column, mean in zip(board.entrants, scores.T, means, strict=True):
+        if mean:
+            name = marked(entrant.label, embedded=entrant.embedded)
+            reference = entrant.system in ("orig", "gold")
+            found.append(Scored(entrant.label, name, entrant.k, reference, entrant.directory, column, mean))
+    return tuple(found)
+
+
+def method_of(n_rows: int) -> str:
+    """The method of `means_with_intervals` for a matrix with so many rows."""
+    return "bootstrap" if n_rows <= MAX_BOOTSTRAPPED else "normal"
+
+
+def whiskers(systems: Sequence[Scored]) -> str:
+    """A caption's words for the whiskers of systems of one board."""
+    method, n = method_of(len(systems[0].scores)), counts(one.mean.n for one in systems)
+    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances"
+
+
+def means_with_intervals(values: Array, seed: int, resamples: int = RESAMPLES) -> list[Difference | None]:
+    """The mean of each column of `values`, shape (instances, systems), with a 95 % interval.
+
+    Percentile bootstrap up to MAX_BOOTSTRAPPED instances, else the normal interval; None for a column of NaN.
+    """
+    if len(values) <= MAX_BOOTSTRAPPED:
+        return paired_differences(values, seed=seed, resamples=resamples)
+    return [_normal(column) for column in values.T]
+
+
+def _normal(column: Array) -> Difference | None:
+    import numpy as np
+
+    values = column[~np.isnan(column)]
+    n = len(values)
+    if n < 2:
+        return Difference(n, float(values[0]), None, None) if n else None
+    mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
+    return Difference(n, mean, mean - half, mean + half)
+
+
+def marked(label: str, *, embedded: bool) -> str:
+    """A system's name beside its scores."""
+    return f"{label} (smoke test)" if embedded else label
+
+
+def name_of(one: SystemDiagnosis) -> str:
+    """A diagnosed system's name beside its numbers."""
+    return marked(one.system.label, embedded=one.system.embedded)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Versus:
+    """One system's differences to the baseline over the instances scored in both (one at least), greatest first."""
+
+    label: str
+    name: str
+    gains: Array
+    rows: Array
+    """The board's row of each."""
+
+    @property
+    def better(self) -> int:
+        return int((self.gains > _SAME).sum())
+
+    @property
+    def worse(self) -> int:
+        return int((self.gains < -_SAME).sum())
+
+    @property
+    def same(self) -> int:
+        return len(self.gains) - self.better - self.worse
+
+
+def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
+    """Every other system against the baseline; none if that is "" or has no score."""
+    import numpy as np
+
+    base = next((one.scores for one in systems if one.label == baseline), None)
+    found = []
+    for one in systems if base is not None else ():
+        gains = one.scores - base
+        rows = np.flatnonzero(~np.isnan(gains))
+        if one.label != baseline and len(rows):
+            order = np.argsort(-gains[rows], kind="stable")
+            found.append(Versus(one.label, one.name, gains[rows][order], rows[order]))
+    return tuple(found)
+
+
+def nothing_shared(baseline: str) -> str:
+    """Why a figure of differences is left out."""
+    if not baseline:
+        return "These runs include no run of orig to compare with."
+    return f"No other system shares a scored instance with {printable(baseline)}."
+
+
 # --- Traces
 
 
-def points(
-    name: str,
-    x: Sequence[float | None],
-    y: Sequence[float | None],
-    *,
-    series: int = 0,
-    x_interval: Sequence[Interval] | None = None,
-    y_interval: Sequence[Interval] | None = None,
-    hover: Sequence[str] = (),
-    **more: Any,
-) -> Spec:
-    """A scatter trace with the marker of its series; intervals are (low, high) in the units of the axis.
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value of a series, at a place of the other axis (a row, a turn, a cost).
 
-    `name` and `hover` may be of unknown origin.
+    `text` is shown on hover, and becomes the text alternative and the table of data: its name, its value and further
+    details on a line each. It may be of unknown origin.
     """
+
+    at: float
+    value: float
+    text: str
+    ends: Interval | None = None
+    """Its interval, drawn as a whisker."""
+
+
+def estimate(at: float, found: Difference, label: str, form: str = ".2f") -> Point:
+    """A mean with its interval."""
+    return Point(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
+
+
+def rate(at: float, part: int, n: int, label: str) -> Point:
+    """A share in per cent, with Wilson's 95 % interval."""
+    low, high = wilson(part, n) or (0.0, 1.0)
+    text = f"{label}\n{part / n:.1%}\n{part:,} of {n:,}"
+    return Point(at, 100 * part / n, text, (100 * low, 100 * high))
+
+
+def row_points(name: str, points: Sequence[Point], *, series: int = 0, form: str = "", **more: Any) -> Spec:
+    """Points in rows, their values on the x axis; with a `form` also written above them."""
+    if form:
+        texts = [format(one.value, form) for one in points]
+        more |= {"mode": "markers+text", "text": texts, "textposition": "top center"}
+    return _scatter(name, points, "x", series, **more)
+
+
+def lines(name: str, points: Sequence[Point], *, series: int = 0, markers: bool = True, **more: Any) -> Spec:
+    """Points joined by a line with the dash of its series, their values on the y axis."""
+    line = {"dash": DASHES[series % len(DASHES)], "width": 2, **more.pop("line", {})}
+    mode = "lines+markers" if markers else "lines"
+    return _scatter(name, points, "y", series, mode=mode, line=line, **more)
+
+
+def dots(name: str, points: Sequence[Point], *, series: int = 0) -> Spec:
+    """Points with their values on the y axis."""
+    return _scatter(name, points, "y", series)
+
+
+def _scatter(name: str, points: Sequence[Point], axis: str, series: int, **more: Any) -> Spec:
     trace: Spec = {
         "type": "scatter",
         "mode": "markers",
         "name": folded(name, LEGEND_WIDTH),
-        "x": list(x),
-        "y": list(y),
+        "x" if axis == "y" else "y": [one.at for one in points],
+        axis: [one.value for one in points],
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)]},
+        **hovering([one.text for one in points]),
     }
-    if x_interval is not None:
-        trace["error_x"] = _whiskers(x, x_interval)
-    if y_interval is not None:
-        trace["error_y"] = _whiskers(y, y_interval)
-    return {**trace, **hovering(hover), **more}
-
-
-def lines(
-    name: str,
-    x: Sequence[float],
-    y: Sequence[float | None],
-    *,
-    series: int = 0,
-    markers: bool = True,
-    **more: Any,
-) -> Spec:
-    """`points` joined by a line with the dash of its series."""
-    trace = points(name, x, y, series=series, **more)
-    trace["mode"] = "lines+markers" if markers else "lines"
-    trace["line"] = {"dash": DASHES[series % len(DASHES)], "width": 2, **trace.get("line", {})}
-    return trace
-
-
-def _whiskers(values: Sequence[float | None], intervals: Sequence[Interval]) -> Spec:
-    pairs = [(value or 0.0, low, high) for value, (low, high) in zip(values, intervals, strict=True)]
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [high - value for value, _, high in pairs],
-        "arrayminus": [value - low for value, low, _ in pairs],
-    }
+    if any(one.ends for one in points):
+        ends = [one.ends or (one.value, one.value) for one in points]
+        trace[f"error_{axis}"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - one.value for one, (_, high) in zip(points, ends, strict=True)],
+            "arrayminus": [one.value - low for one, (low, _) in zip(points, ends, strict=True)],
+        }
+    return trace | more
 
 
 def placeholder() -> Spec:
@@ -139,15 +316,28 @@ def share_bars(
         "x": shares,
         "y": list(range(len(names))),
         "marker": {"pattern": {"shape": PATTERNS[place % len(PATTERNS)], **faint}},
-        "text": [f"{share:.0f}" if share >= _MIN_TOLD else "" for share in shares],
+        "text": [f"{share:.0f}" if share >= _MIN_SHARE else "" for share in shares],
         **hovering([f"{name}\n{kind}: {count:,} of {n:,} ({share:.1f} %)" for name, count, n, share in rows]),
     }
 
 
 def hovering(texts: Sequence[str]) -> Spec:
     """Texts of unknown origin shown on hover, line by line."""
-    escaped = ["<br>".join(map(shown, text.split("\n"))) for text in texts]
-    return {"hovertext": escaped, "hoverinfo": "text"} if escaped else {}
+    return {
+        "hovertext": [LINE_BREAK.join(map(shown, text.split("\n"))) for text in texts],
+        "hoverinfo": "text",
+    }
+
+
+def unescaped(label: str) -> str:
+    """A label of a spec as plain text."""
+    return unescape(label.replace(LINE_BREAK, " "))
+
+
+def hover_texts(trace: Spec) -> list[str]:
+    """All texts on hover of a trace, row by row; line breaks are LINE_BREAK."""
+    texts = trace.get("hovertext") or []
+    return [text for row in texts for text in ([row] if isinstance(row, str) else row) if text]
 
 
 def beside(place: int, of: int) -> float:
@@ -155,7 +345,52 @@ def beside(place: int, of: int) -> float:
     return 0.0 if of == 1 else 0.5 * (place / (of - 1) - 0.5)
 
 
-# --- Layout
+# --- Figures
+
+
+def figure(
+    name: str,
+    title: str,
+    caption: str,
+    traces: Sequence[Spec],
+    *,
+    told: Sequence[Spec] | None = None,
+    legend: bool = True,
+    height: int = 340,
+    **layout: Any,
+) -> Figure:
+    """A figure with the text alternative of its traces (or of those `told`); `height` is without the legend below."""
+    alt = alternative(traces if told is None else told)
+    return Figure(name, title, caption, alt, spec(traces, height=height, legend=legend, **layout))
+
+
+def rows_figure(
+    name: str,
+    title: str,
+    caption: str,
+    traces: Sequence[Spec],
+    rows: Sequence[str],
+    *,
+    row_px: int = ROW_PX,
+    yaxis: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Figure:
+    """A figure of named rows, the first on top: row i stands at i."""
+    height = rows_height(rows, row_px=row_px)
+    return figure(
+        name, title, caption, traces, height=height, yaxis={**rows_axis(rows), **(yaxis or {})}, **more
+    )
+
+
+def alternative(traces: Sequence[Spec]) -> str:
+    """The first and the last point of every series, as far as there is room."""
+    found: list[str] = []
+    for trace in traces:
+        texts = hover_texts(trace)
+        found += dict.fromkeys(texts[:1] + texts[-1:])
+    more = [f"and {len(found) - MAX_IN_ALTERNATIVE} more"] if len(found) > MAX_IN_ALTERNATIVE else []
+    points = [unescape(text.replace(LINE_BREAK, ", ")) for text in found[:MAX_IN_ALTERNATIVE]]
+    return f"{'; '.join([*points, *more])}."
 
 
 def spec(traces: Sequence[Spec], *, height: int, legend: bool, **layout: Any) -> Spec:
@@ -226,11 +461,6 @@ def counts(values: Iterable[int]) -> str:
     found = sorted(values)
     low, high = found[0], found[-1]
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def number_of(n: int, noun: str) -> str:
-    """`1 system`, `3 systems`"""
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def listed(names: Sequence[str]) -> str:

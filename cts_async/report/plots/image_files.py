@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -71,11 +72,9 @@ Math.random = () => {
 
 def check_export(formats: Sequence[str]) -> None:
     """Raise UsageError if these formats cannot be written here, before anything is computed."""
-    if not formats:
-        raise UsageError(f"no format for figures: choose from {', '.join(FORMATS)}")
-    for form in formats:
-        if form not in FORMATS:
-            raise UsageError(f"figures can be written as {', '.join(FORMATS)}, not as {form!r}")
+    unknown = ", ".join(repr(form) for form in formats if form not in FORMATS)
+    if unknown or not formats:
+        raise UsageError(f"figures can be written as {', '.join(FORMATS)}, not as {unknown or 'nothing'}")
     plotly_path()
     if find_spec("kaleido") is None:
         raise UsageError(
@@ -102,7 +101,9 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
     except OSError as error:
         raise write_error(folder, error) from None
     browser = _browser()
-    with _silent("choreographer", "kaleido"), _keyless_environment():
+    for name in ("choreographer", "kaleido"):  # their errors are raised, too
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with _keyless_environment():
         files = asyncio.run(_drawn(figures, formats, browser))
     written = []
     for name, data in files:
@@ -110,20 +111,6 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
             file.write(data)
         written.append(folder / name)
     return written
-
-
-@contextmanager
-def _silent(*names: str) -> Iterator[None]:
-    """Silence loggers; the error holds what matters."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 @contextmanager
@@ -156,14 +143,12 @@ async def _drawn(
         page = _page(Path(folder))
         try:
             async with kaleido.Kaleido(page_generator=page, path=browser, proxy_server=_NOBODY) as drawing:
-                return [
-                    (
-                        f"{figure.name}.{form}",
-                        _finished(figure, await drawing.calc_fig(*_request(figure, form))),
-                    )
-                    for figure in figures
-                    for form in formats
-                ]
+                found = []
+                for figure, form in product(figures, formats):
+                    options = {"format": form, "scale": PNG_SCALE if form == "png" else 1}
+                    data = await drawing.calc_fig(in_print(figure), options)
+                    found.append((f"{figure.name}.{form}", _finished(figure, data)))
+                return found
         except Exception as error:  # the errors of kaleido and choreographer have no common base
             said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
             raise UsageError(f"{browser} did not draw the figures: {said}; {_NEITHER}") from error
@@ -186,11 +171,6 @@ def in_print(figure: Figure) -> dict[str, Any]:
     sizes = {"width": WIDTH_PX, "height": round(given["height"] * _SMALLER)}
     layout = {**given, **sizes, "template": template("print")}
     return {"data": list(figure.spec["data"]), "layout": layout}
-
-
-def _request(figure: Figure, form: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of kaleido: a spec, and options."""
-    return in_print(figure), {"format": form, "scale": PNG_SCALE if form == "png" else 1}
 
 
 def _finished(figure: Figure, data: bytes) -> bytes:

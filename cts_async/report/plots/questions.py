@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from cts_async.analysis.ask_or_not import Calibration, Frontier, Point
+from cts_async.analysis import diagnose as policies
 from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
-from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
-from cts_async.analysis.stats import wilson
+from cts_async.analysis.question_types import QUESTION_TYPES
 from cts_async.report.plots.figure import (
     Figure,
-    Interval,
     LeftOut,
+    Point,
     Spec,
     axis,
     beside,
     counts,
+    dots,
+    estimate,
+    figure,
     horizontal_line,
     in_series,
-    interval,
     lines,
-    number_of,
+    name_of,
     percent_axis,
-    points,
-    rows_axis,
-    rows_height,
+    rate,
+    row_points,
+    rows_figure,
     share_bars,
-    spec,
     vertical_line,
 )
-from cts_async.report.plots.material import name_of
-from cts_async.report.tables import printable, with_interval
+from cts_async.report.tables import with_interval
 
-_Row: TypeAlias = tuple[QuestionType, float, Interval, str]
-"""A type with its value, the interval of that, and the text on hover."""
-_Counts: TypeAlias = Sequence[tuple[int, int]]
-"""By turn from the first on: questions, and those whose answer is `unknown`."""
 NO_GAIN: Final = "No instance was scored both in a Clarifier's run and in orig."
+NO_QUESTION: Final = "No question was asked in these runs."
+NO_ANSWER: Final = "No question was answered in these runs."
 MAX_FRONTIER: Final = 101
 """Points of a frontier that are drawn."""
+
+
+# --- By type of question
 
 
 def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
@@ -47,210 +48,166 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
     name, title = "question_types", "Types of questions"
     asked = [one for one in systems if one.profiles and one.profiles[0].of]
     if not asked:
-        return LeftOut(name, title, "No question was asked in these runs.")
+        return LeftOut(name, title, NO_QUESTION)
     names = [name_of(one) for one in asked]
     of = [one.profiles[0].of for one in asked]
-    by_kind = {
-        kind: [next((profile.n for profile in one.profiles if profile.kind == kind), 0) for one in asked]
-        for kind in QUESTION_TYPES
-    }
-    drawn = spec(
-        [share_bars(kind, names, n, of, place=place) for place, (kind, n) in enumerate(by_kind.items())],
-        height=rows_height(names),
-        legend=True,
-        barmode="stack",
-        bargap=0.3,
-        xaxis=percent_axis("share of questions (%)"),
-        yaxis=rows_axis(names),
-    )
-    most, total = max(by_kind, key=lambda kind: sum(by_kind[kind])), sum(of)
-    alt = (
-        f"The most frequent type is {most}: {sum(by_kind[most]):,} of {total:,} questions "
-        f"({sum(by_kind[most]) / total:.1%}) of {number_of(len(asked), 'system')}."
-    )
-    return Figure(
+    bars = []
+    for place, kind in enumerate(QUESTION_TYPES):
+        n = [next((profile.n for profile in one.profiles if profile.kind == kind), 0) for one in asked]
+        bars.append(share_bars(kind, names, n, of, place=place))
+    return rows_figure(
         name,
         title,
         f"Questions by their primary type, n = {counts(of)} questions of each system.",
-        alt,
-        drawn,
+        bars,
+        names,
+        barmode="stack",
+        bargap=0.3,
+        xaxis=percent_axis("share of questions (%)"),
     )
 
 
 def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     """A row for each type: the share of its questions that were answered, by budget, with Wilson's intervals."""
-
-    def rows(budget: BudgetDiagnosis) -> Iterable[_Row]:
-        for one in budget.profiles:
-            if one.interval and one.answerability is not None:
-                low, high = one.interval
-                text = f"{one.kind}, k = {budget.k}\n{one.known:,} of {one.n:,} answered ({one.answerability:.1%})"
-                yield one.kind, 100 * one.answerability, (100 * low, 100 * high), text
-
     name, title = "answerability", "Answerability by type of question"
-    traces = _by_type(budgets, rows)
-    if not traces:
-        return LeftOut(name, title, "No question was answered in these runs.")
+    points = {
+        budget.k: [
+            rate(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
+            for one in budget.profiles
+            if one.n
+        ]
+        for budget in budgets
+    }
+    if not any(points.values()):
+        return LeftOut(name, title, NO_ANSWER)
     caption = (
         "Share of questions whose answer is not “unknown”, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals."
     )
-    alt = f"Answered are {_extremes((one for budget in budgets for one in rows(budget)), '{:.1f} %')}."
-    return Figure(name, title, caption, alt, _type_rows(traces, percent_axis("answered (%)", room=2)))
+    return _by_type(name, title, caption, points, percent_axis("answered (%)", room=2))
 
 
 def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     """A row for each type: the points that one question of it brings over orig, by budget."""
-
-    def rows(budget: BudgetDiagnosis) -> Iterable[_Row]:
-        for kind, one in budget.gains.items():
-            points = with_interval(one.points, one.low, one.high, "+.2f", short=one.too_short)
-            text = f"{kind}, k = {budget.k}\n{points}\nn = {one.n:,} questions"
-            ends = (one.points, one.points) if one.low is None or one.high is None else (one.low, one.high)
-            yield kind, one.points, ends, text
-
     name, title = "type_gain", "Gain by type of question"
-    traces = _by_type(budgets, rows)
-    if not traces:
+    points: dict[int, list[Point]] = {budget.k: [] for budget in budgets}
+    for budget in budgets:
+        for kind, one in budget.gains.items():
+            value = with_interval(one.points, one.low, one.high, "+.2f", short=one.too_short)
+            text = f"{kind}, k = {budget.k}\n{value}\nn = {one.n:,} questions"
+            ends = None if one.low is None or one.high is None else (one.low, one.high)
+            points[budget.k].append(Point(QUESTION_TYPES.index(kind), one.points, text, ends))
+    if not any(points.values()):
         return LeftOut(name, title, NO_GAIN)
     caption = (
         "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause."
     )
-    alt = f"A question brings {_extremes((one for budget in budgets for one in rows(budget)), '{:+.1f} points')}."
-    layout = _type_rows(traces, axis("gain of a question (points)"), shapes=[vertical_line(0)])
-    return Figure(name, title, caption, alt, layout)
+    x = axis("gain of a question (points)")
+    return _by_type(name, title, caption, points, x, shapes=[vertical_line(0)])
 
 
 def _by_type(
-    budgets: Sequence[BudgetDiagnosis], rows: Callable[[BudgetDiagnosis], Iterable[_Row]]
-) -> list[Spec]:
+    name: str, title: str, caption: str, budgets: Mapping[int, Sequence[Point]], x: Spec, **layout: Any
+) -> Figure:
     """A trace for each budget, its points beside those of the others."""
-    row_of = {kind: row for row, kind in enumerate(QUESTION_TYPES)}
-    return [
-        points(
-            f"k = {budget.k}",
-            [value for _, value, _, _ in of],
-            [row_of[kind] + beside(place, len(budgets)) for kind, _, _, _ in of],
-            series=place,
-            x_interval=[interval for _, _, interval, _ in of],
-            hover=[text for _, _, _, text in of],
-        )
-        for place, budget in enumerate(budgets)
-        if (of := list(rows(budget)))
-    ]
+    traces = []
+    for place, (k, points) in enumerate(budgets.items()):
+        aside = [replace(one, at=one.at + beside(place, len(budgets))) for one in points]
+        traces += [row_points(f"k = {k}", aside, series=place)] if points else []
+    return rows_figure(name, title, caption, traces, QUESTION_TYPES, xaxis=x, **layout)
 
 
-def _type_rows(traces: list[Spec], x: Spec, **layout: Any) -> Spec:
-    height, y = rows_height(QUESTION_TYPES), rows_axis(QUESTION_TYPES)
-    return spec(traces, height=height, legend=True, xaxis=x, yaxis=y, **layout)
-
-
-def _extremes(rows: Iterable[_Row], form: str) -> str:
-    """The least and the most: `52.0 % (entity, least) to 85.0 % (region, most)`."""
-    ranked = sorted((value, kind) for kind, value, _, _ in rows)
-    (low, worst), (high, best) = ranked[0], ranked[-1]
-    if form.format(low) == form.format(high):
-        return f"{form.format(low)}, whatever the type"
-    return f"{form.format(low)} ({worst}, least) to {form.format(high)} ({best}, most)"
+# --- By system
 
 
 def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
     """Share of `unknown` answers turn by turn (paper, table 4): a line for each system."""
     name, title = "unknown_by_turn", "Unknown answers by turn"
-    found = [(one, one.unknowns.by_turn) for one in systems]
-    empty = LeftOut(name, title, "No question was answered in these runs.")
+    found = [(one, _rates(one, one.unknowns.by_turn)) for one in systems]
+    empty = LeftOut(name, title, NO_ANSWER)
     return _unknown(name, title, found, series, "answers that are “unknown”") or empty
 
 
 def region_unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
     """The same for questions that ask for a region and nothing else (paper, table 10)."""
     name, title = "region_unknown_by_turn", "Unknown answers about regions by turn"
-    found = [(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]) for one in systems]
+    found = [
+        (one, _rates(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]))
+        for one in systems
+    ]
     empty = LeftOut(name, title, "No question in these runs asks for a region alone.")
     of = "answers that are “unknown” among questions for a region and nothing else"
     return _unknown(name, title, found, series, of) or empty
 
 
+def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Point]:
+    """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
+    return [
+        rate(turn, unknown, n, f"{name_of(system)}, turn {turn}")
+        for turn, (n, unknown) in enumerate(by_turn, start=1)
+        if n
+    ]
+
+
 def _unknown(
     name: str,
     title: str,
-    systems: Sequence[tuple[SystemDiagnosis, _Counts]],
+    systems: Sequence[tuple[SystemDiagnosis, Sequence[Point]]],
     series: Mapping[str, int],
     share_of: str,
 ) -> Figure | None:
-    found = [(one, by_turn) for one, by_turn in systems if any(n for n, _ in by_turn)]
+    found = [(one, points) for one, points in systems if points]
     if not found:
         return None
-    turns = max(len(by_turn) for _, by_turn in found)
-    traces = {}
-    rates = []
-    for place, (one, by_turn) in enumerate(found):
-        system, number = name_of(one), series[one.system.label]
-        asked = [(turn, n, unknown) for turn, (n, unknown) in enumerate(by_turn, start=1) if n]
-        intervals = [wilson(unknown, n) or (0.0, 1.0) for _, n, unknown in asked]
-        traces[number] = lines(
-            system,
-            [turn + beside(place, len(found)) for turn, _, _ in asked],
-            [100 * unknown / n for _, n, unknown in asked],
-            series=number,
-            y_interval=[(100 * low, 100 * high) for low, high in intervals],
-            hover=[f"{system}\nturn {turn}: {u:,} of {n:,} unknown ({u / n:.1%})" for turn, n, u in asked],
-        )
-        n, unknown = (sum(column) for column in zip(*by_turn, strict=True))
-        rates.append((unknown / n, f"{unknown / n:.1%} of {n:,} for {printable(system)}"))
-    drawn = spec(
-        in_series(traces),
-        height=340,
-        legend=True,
+    turns = round(max(points[-1].at for _, points in found))
+    return figure(
+        name,
+        title,
+        f"Share of {share_of}; whiskers are Wilson's 95 % intervals. Failed instances are excluded.",
+        _system_lines(found, series),
         xaxis=axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
         yaxis=axis("unknown answers (%)", rangemode="tozero"),
     )
-    caption = f"Share of {share_of}; whiskers are Wilson's 95 % intervals. Failed instances are excluded."
-    least, most = min(rates)[1], max(rates)[1]
-    alt = f"Unknown answers: {least}." if len(found) == 1 else f"Unknown answers: least {least}, most {most}."
-    return Figure(name, title, caption, alt, drawn)
+
+
+def _system_lines(
+    found: Sequence[tuple[SystemDiagnosis, Sequence[Point]]], series: Mapping[str, int]
+) -> list[Spec]:
+    """A line for each system, its points beside those of the others."""
+    traces = {}
+    for place, (one, points) in enumerate(found):
+        number = series[one.system.label]
+        aside = [replace(point, at=point.at + beside(place, len(found))) for point in points]
+        traces[number] = lines(name_of(one), aside, series=number)
+    return in_series(traces)
 
 
 def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
     """The gain of instances with 0, 1, ... k known answers (classes of the paper's table 7): a line for each system."""
     name, title = "known_answers", "Gain by known answers"
-    gains = [
-        (one, [(known.known_cnt, known.gain) for known in one.known_counts if known.gain]) for one in systems
-    ]
-    found = [(one, of) for one, of in gains if of]
+    found = []
+    for one in systems:
+        points = [
+            estimate(of.known_cnt, of.gain, f"{name_of(one)}, {of.known_cnt} known", "+.2f")
+            for of in one.known_counts
+            if of.gain
+        ]
+        if points:
+            found.append((one, points))
     if not found:
         return LeftOut(name, title, NO_GAIN)
-    traces = {}
-    for place, (one, of) in enumerate(found):
-        system, number = name_of(one), series[one.system.label]
-        traces[number] = lines(
-            system,
-            [count + beside(place, len(found)) for count, _ in of],
-            [gain.mean for _, gain in of],
-            series=number,
-            y_interval=[gain.ends for _, gain in of],
-            hover=[
-                f"{system}\n{count} known: {interval(gain, '+.2f')}\nn = {gain.n:,}" for count, gain in of
-            ],
-        )
     most = max(len(one.known_counts) for one, _ in found)
-    drawn = spec(
-        in_series(traces),
-        height=340,
-        legend=True,
+    return figure(
+        name,
+        title,
+        "Mean paired difference to orig of the instances with so many answers that are not “unknown”; whiskers are "
+        "95 % paired bootstrap intervals.",
+        _system_lines(found, series),
         xaxis=axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
         yaxis=axis("mean gain over orig (points)"),
         shapes=[horizontal_line(0)],
     )
-    caption = (
-        "Mean paired difference to orig of the instances with so many answers that are not “unknown”; whiskers are "
-        "95 % paired bootstrap intervals."
-    )
-    last, of = found[-1]
-    by_count = ", ".join(f"{gain.mean:+.1f} with {count} (n = {gain.n:,})" for count, gain in of)
-    alt = f"Mean gain of {printable(name_of(last))} by known answers: {by_count}."
-    return Figure(name, title, caption, alt, drawn)
 
 
 def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
@@ -261,41 +218,29 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         return LeftOut(name, title, NO_GAIN)
     traces = {}
     for one, frontier in found:
-        system, number, drawn_points = name_of(one), series[one.system.label], thinned(frontier)
-        trace = lines(
-            system,
-            [100 * point.share_asked for point in drawn_points],
-            [point.mean_score for point in drawn_points],
-            series=number,
-            hover=[
-                f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}" for point in drawn_points
-            ],
-        )
+        number, points = series[one.system.label], thinned(frontier)
+        trace = lines(name_of(one), [_policy(name_of(one), point) for point in points], series=number)
         ends = (frontier.never, frontier.best, frontier.always)
-        trace["marker"] |= {"opacity": 1, "size": [10 if point in ends else 0 for point in drawn_points]}
+        trace["marker"] |= {"opacity": 1, "size": [10 if point in ends else 0 for point in points]}
         traces[number] = trace
-    drawn = spec(
+    return figure(
+        name,
+        title,
+        "Mean restore_score_100 when only those instances are asked whose questions are most likely to be answered, by "
+        f"out-of-fold prediction, and others are searched as they are; n = {counts(f.n for _, f in found)} instances. "
+        "Markers: never, best in this sample, always.",
         in_series(traces),
-        height=340,
-        legend=True,
         xaxis=percent_axis("instances asked (%)", room=2),
         yaxis=axis("mean score (points of 100)"),
     )
-    caption = (
-        "Mean restore_score_100 when only those instances are asked whose questions are most likely to be answered, by "
-        f"out-of-fold prediction, and others are searched as they are; n = {counts(f.n for _, f in found)} instances. "
-        "Markers: never, best in this sample, always."
-    )
-    most, of = max(found, key=lambda pair: pair[1].best.mean_score - pair[1].always.mean_score)
-    alt = (
-        f"{printable(name_of(most))} would gain most by asking less: it scores {of.never.mean_score:.1f} never asking, "
-        f"{of.always.mean_score:.1f} always asking and at best {of.best.mean_score:.1f} with "
-        f"{of.best.share_asked:.0%} asked."
-    )
-    return Figure(name, title, caption, alt, drawn)
 
 
-def thinned(frontier: Frontier) -> list[Point]:
+def _policy(system: str, point: policies.Point) -> Point:
+    text = f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}"
+    return Point(100 * point.share_asked, point.mean_score, text)
+
+
+def thinned(frontier: policies.Frontier) -> list[policies.Point]:
     """About MAX_FRONTIER points of it, evenly spaced, including both ends and the best."""
     last = len(frontier.points) - 1
     if last < MAX_FRONTIER:
@@ -304,38 +249,24 @@ def thinned(frontier: Frontier) -> list[Point]:
     return [frontier.points[place] for place in sorted(places | {frontier.points.index(frontier.best)})]
 
 
-def calibration(found: Calibration | None) -> Figure | LeftOut:
+def calibration(found: policies.Calibration | None) -> Figure | LeftOut:
     """Predicted against observed answerability, on which `ask_or_not` rests: a point for each bin of predictions."""
     name, title = "calibration", "Calibration of predicted answerability"
     if found is None:
-        return LeftOut(name, title, "No question was asked in these runs.")
-    intervals = [wilson(one.known, one.n) or (0.0, 1.0) for one in found.bins]
-    trace = points(
-        "questions",
-        [100 * one.predicted for one in found.bins],
-        [100 * one.observed for one in found.bins],
-        y_interval=[(100 * low, 100 * high) for low, high in intervals],
-        hover=[
-            f"predicted {one.predicted:.1%}\nanswered {one.known:,} of {one.n:,} ({one.observed:.1%})"
-            for one in found.bins
-        ],
-    )
-    drawn = spec(
-        [trace],
+        return LeftOut(name, title, NO_QUESTION)
+    points = [
+        rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}") for one in found.bins
+    ]
+    skill = "" if found.skill is None else f", skill {found.skill:+.3f}"
+    return figure(
+        name,
+        title,
+        f"Out-of-fold predictions of n = {found.n:,} questions in tenths, with Wilson's 95 % intervals; on the dotted "
+        f"line they would be exact. Brier score {found.brier:.3f}{skill}.",
+        [dots("questions", points)],
         height=360,
         legend=False,
         xaxis=percent_axis("predicted to be answered (%)", room=2),
         yaxis=percent_axis("answered (%)", room=2),
         shapes=[{"type": "line", "x0": 0, "y0": 0, "x1": 100, "y1": 100, "line": {"dash": "dot"}}],
     )
-    skill = "" if found.skill is None else f", skill {found.skill:+.3f}"
-    caption = (
-        f"Out-of-fold predictions of n = {found.n:,} questions in tenths, with Wilson's 95 % intervals; on the dotted "
-        f"line they would be exact. Brier score {found.brier:.3f}{skill}."
-    )
-    far = max(found.bins, key=lambda one: abs(one.observed - one.predicted))
-    alt = (
-        f"Of {number_of(len(found.bins), 'bin')} the one farthest from the diagonal was predicted "
-        f"{far.predicted:.0%} and observed {far.observed:.0%} (n = {far.n:,})."
-    )
-    return Figure(name, title, caption, alt, drawn)

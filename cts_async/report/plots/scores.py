@@ -1,33 +1,41 @@
-"""Figures of scores: leaderboard, gain, distribution, better or worse, gain by instance."""
+"""Figures of scores: by system, by instance, by judge, and against what they cost."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.compare import Standing
+from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,
+    Point,
+    Scored,
     Spec,
+    Versus,
     axis,
+    beside,
     counts,
+    dots,
+    estimate,
+    figure,
     horizontal_line,
     hovering,
     in_series,
     interval,
     lines,
+    listed,
+    nothing_shared,
     percent_axis,
-    points,
-    rows_axis,
-    rows_height,
+    row_points,
+    rows_figure,
     share_bars,
-    spec,
     vertical_line,
+    whiskers,
 )
-from cts_async.report.plots.material import Scored, Versus, nothing_shared, whiskers
 from cts_async.report.plots.style import TITLE_WIDTH, folded
+from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
@@ -35,59 +43,39 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-MAX_POINTS: Final = 60
-"""The distribution shows up to so many instances as points, more as histograms."""
 BIN: Final = 5
 _ROOM: Final = 0.8
-"""Share of a row's height for its points or its histogram."""
-_ROW_PX: Final = 52
+"""Share of a row's height for its histogram."""
 _MEDIAN: Final = {"symbol": "line-ns-open", "size": 16, "line": {"width": 3}}
 MAX_STEPS: Final = 1_000
 """The gain by instance shows up to so many instances one by one, of more the percentiles in steps of 0.5."""
 _NEUTRAL: Final = 5
 """The place of the most neutral colour."""
+_LOG_FROM: Final = 10.0
+"""An axis of costs is logarithmic if the most expensive system takes so many times as much as the cheapest."""
+_FINE_TICKS: Final = 1.5
+"""A logarithmic axis over fewer powers of ten has ticks between them, too."""
+ONE_JUDGE: Final = "There is only one judge: cts judge RUN --judge NAME adds another."
 
 
 def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     """Mean scores (paper, table 2): a row for each system; references and each budget k have their own marker."""
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     kinds = sorted({_kind(one) for one in ranked})
-    names = [one.name for one in ranked]
     traces = []
     for series, kind in enumerate(kinds):
-        of = [(row, one) for row, one in enumerate(ranked) if _kind(one) == kind]
-        trace = points(
-            kind[1],
-            [one.mean.mean for _, one in of],
-            [row for row, _ in of],
-            series=series,
-            x_interval=[one.mean.ends for _, one in of],
-            hover=[f"{one.name}\n{interval(one.mean, '.2f')}\nn = {one.mean.n:,}" for _, one in of],
-            mode="markers+text",
-            text=[f"{one.mean.mean:.1f}" for _, one in of],
-            textposition="top center",
-        )
-        traces.append(trace)
-    drawn = spec(
+        points = [estimate(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind]
+        traces.append(row_points(kind[1], points, series=series, form=".1f"))
+    return rows_figure(
+        "leaderboard",
+        "Leaderboard",
+        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {whiskers(ranked)}; failed instances are "
+        "excluded.",
         traces,
-        height=rows_height(names),
+        [one.name for one in ranked],
         legend=len(kinds) > 1,
         xaxis=axis("mean score (points of 100)"),
-        yaxis=rows_axis(names),
     )
-    best, last = ranked[0], ranked[-1]
-    if len(ranked) == 1:
-        alt = f"{printable(best.name)} has a mean score of {interval(best.mean)}."
-    else:
-        alt = (
-            f"Of {len(ranked)} systems {printable(best.name)} is first with a mean score of {interval(best.mean)}, "
-            f"{printable(last.name)} last with {interval(last.mean)}."
-        )
-    caption = (
-        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {whiskers(ranked)}; failed instances are "
-        "excluded."
-    )
-    return Figure("leaderboard", "Leaderboard", caption, alt, drawn)
 
 
 def _kind(one: Scored) -> tuple[int, str]:
@@ -103,40 +91,18 @@ def gain(
     if not paired:
         return LeftOut("gain", "Gain over the baseline", nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
-    deltas = [delta for _, delta in paired]
-    trace = points(
+    points = [estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
+    return rows_figure(
         "gain",
-        [delta.mean for delta in deltas],
-        list(range(len(paired))),
-        x_interval=[delta.ends for delta in deltas],
-        hover=[f"{name}\n{interval(delta, '+.2f')}\n{delta.n:,} pairs" for name, delta in paired],
-        mode="markers+text",
-        text=[f"{delta.mean:+.1f}" for delta in deltas],
-        textposition="top center",
-    )
-    drawn = spec(
-        [trace],
-        height=rows_height([name for name, _ in paired]),
+        f"Gain over {printable(baseline)}",
+        f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
+        f"are 95 % paired bootstrap intervals over n = {counts(delta.n for _, delta in paired)} instances.",
+        [row_points("gain", points, form="+.1f")],
+        [name for name, _ in paired],
         legend=False,
         xaxis=axis(folded(f"mean gain over {baseline} (points)", TITLE_WIDTH)),
-        yaxis=rows_axis([name for name, _ in paired]),
         shapes=[vertical_line(0)],
     )
-    name, most = paired[0]
-    if len(paired) == 1:
-        alt = f"The mean gain of {printable(name)} over {printable(baseline)} is {interval(most, '+.1f')} points."
-    else:
-        better = sum(delta.low is not None and delta.low > 0 for delta in deltas)
-        worse = sum(delta.high is not None and delta.high < 0 for delta in deltas)
-        alt = (
-            f"{better} of {len(paired)} systems lie above {printable(baseline)} with their whole interval, {worse} "
-            f"below; the greatest gain is that of {printable(name)}, {interval(most, '+.1f')} points."
-        )
-    caption = (
-        f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
-        f"are 95 % paired bootstrap intervals over n = {counts(delta.n for delta in deltas)} instances."
-    )
-    return Figure("gain", f"Gain over {printable(baseline)}", caption, alt, drawn)
 
 
 def distribution(systems: Sequence[Scored]) -> Figure:
@@ -149,50 +115,33 @@ def distribution(systems: Sequence[Scored]) -> Figure:
 
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     values = [np.sort(one.scores[~np.isnan(one.scores)]) for one in ranked]
-    few = max(map(len, values)) <= MAX_POINTS
-    names, rows = [one.name for one in ranked], list(range(len(ranked)))
+    names = [one.name for one in ranked]
     medians = [float(np.median(of)) for of in values]
-    traces = [
-        _strips(names, values) if few else _histograms(names, values),
-        points("mean", [one.mean.mean for one in ranked], rows, series=1, hoverinfo="x+name"),
-        points("median", medians, rows, marker=_MEDIAN, hoverinfo="x+name"),
-    ]
-    drawn = spec(
-        traces,
-        height=rows_height(names, row_px=_ROW_PX),
-        legend=True,
+    mean = row_points(
+        "mean",
+        [
+            Point(row, one.mean.mean, f"{one.name}\nmean {one.mean.mean:.2f}")
+            for row, one in enumerate(ranked)
+        ],
+        series=1,
+    )
+    median = row_points(
+        "median",
+        [Point(row, of, f"{names[row]}\nmedian {of:.2f}") for row, of in enumerate(medians)],
+        marker=_MEDIAN,
+    )
+    return rows_figure(
+        "scores",
+        "Distribution of scores",
+        f"restore_score_100 of the n = {counts(map(len, values))} scored instances of each system, in bins of "
+        f"{BIN} points; equal heights are equal shares. Failed instances have no score.",
+        [_histograms(names, values), mean, median],
+        names,
+        told=[mean, median],
+        row_px=52,
         xaxis=axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
-        yaxis=rows_axis(names) | {"range": [len(names) - 0.6, -1]},
+        yaxis={"range": [len(names) - 0.6, -1]},
     )
-    each = "A point is an instance" if few else f"Bins of {BIN} points; equal heights are equal shares"
-    caption = (
-        f"restore_score_100 of the n = {counts(map(len, values))} scored instances of each system. {each}. "
-        "Failed instances have no score."
-    )
-    halves = [
-        f"{printable(one.name)} has half of its scores between {low:.1f} and {high:.1f}, median {middle:.1f}"
-        for one, of in zip(ranked, values, strict=True)
-        for low, middle, high in (np.percentile(of, [25, 50, 75]),)
-    ]
-    alt = f"{halves[0]}." if len(halves) == 1 else f"{halves[0]}; {halves[-1]}."
-    return Figure("scores", "Distribution of scores", caption, alt, drawn)
-
-
-def _strips(names: Sequence[str], values: Sequence[Array]) -> Spec:
-    """Points over their row; those within a point of each other are stacked."""
-    stacks = [Counter(round(value) for value in of.tolist()) for of in values]
-    step = min(0.12, _ROOM / max(max(stack.values()) for stack in stacks))
-    xs: list[float | None] = []
-    ys: list[float | None] = []
-    hover = []
-    for row, (name, of) in enumerate(zip(names, values, strict=True)):
-        below: Counter[int] = Counter()
-        for value in of.tolist():
-            xs.append(value)
-            ys.append(row - step * (1 + below[round(value)]))
-            hover.append(f"{name}\n{value:.1f}")
-            below[round(value)] += 1
-    return points("instance", xs, ys, hover=hover, marker={"symbol": "circle-open", "size": 6})
 
 
 def _histograms(names: Sequence[str], values: Sequence[Array]) -> Spec:
@@ -240,27 +189,17 @@ def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOut:
     )
     same["base"] = better["x"]
     worse["base"] = [100 - share for share in worse["x"]]
-    drawn = spec(
+    return rows_figure(
+        name,
+        f"Better, same or worse than {printable(baseline)}",
+        f"Instances whose restore_score_100 is above that of {printable(baseline)}, equal to it and below it; "
+        f"n = {counts(n)} instances scored in both.",
         in_series({0: better, 1: worse, _NEUTRAL: same}),
-        height=rows_height(names),
-        legend=True,
+        names,
         barmode="overlay",
         bargap=0.3,
         xaxis=percent_axis("share of instances (%)"),
-        yaxis=rows_axis(names),
     )
-    best, of = ranked[0], n[0]
-    several = f"Of {len(ranked)} systems the one most often better is"
-    alt = (
-        f"{several if len(ranked) > 1 else 'There is one system,'} {printable(best.name)}: better on {best.better:,} of "
-        f"{of:,} instances ({best.better / of:.1%}), the same on {best.same:,} and worse on {best.worse:,} "
-        f"({best.worse / of:.1%})."
-    )
-    caption = (
-        f"Instances whose restore_score_100 is above that of {printable(baseline)}, equal to it and below it; "
-        f"n = {counts(n)} instances scored in both."
-    )
-    return Figure(name, f"Better, same or worse than {printable(baseline)}", caption, alt, drawn)
 
 
 def gain_by_instance(
@@ -273,28 +212,16 @@ def gain_by_instance(
     traces = in_series({series[one.label]: _gain_line(one, ids, series[one.label]) for one in found})
     if len(found) == 1:
         traces[-1]["fill"] = "tozeroy"
-    drawn = spec(
+    return figure(
+        name,
+        f"Gain over {printable(baseline)} by instance",
+        f"Differences of restore_score_100 to {printable(baseline)}, sorted for each system by itself, "
+        f"n = {counts(len(one.gains) for one in found)} instances scored in both.",
         traces,
-        height=340,
-        legend=True,
         xaxis=percent_axis("share of instances (%)"),
         yaxis=axis(folded(f"gain over {baseline} (points)", TITLE_WIDTH)),
         shapes=[horizontal_line(0)],
     )
-    n = counts(len(one.gains) for one in found)
-    binned = (
-        ""
-        if all(len(one.gains) <= MAX_STEPS for one in found)
-        else " Lines show percentiles in steps of 0.5."
-    )
-    caption = (
-        f"Differences of restore_score_100 to {printable(baseline)}, sorted for each system by itself, "
-        f"n = {n} instances scored in both.{binned}"
-    )
-    ranked = sorted(found, key=lambda one: -one.better / len(one.gains))
-    shares = [_shares(one) for one in dict.fromkeys((ranked[0], ranked[-1]))]
-    alt = f"Over {printable(baseline)}, {'; '.join(shares)}."
-    return Figure(name, f"Gain over {printable(baseline)} by instance", caption, alt, drawn)
 
 
 def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
@@ -302,21 +229,199 @@ def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
 
     n, name = len(one.gains), one.name
     if n <= MAX_STEPS:  # steps of equal width; the last one is repeated where it ends
-        y = one.gains.round(6).tolist()
-        hover = [f"{ids[row]}\n{name}: {gain:+.1f}" for row, gain in zip(one.rows.tolist(), y, strict=True)]
-        x = (100 * np.arange(n + 1) / n).round(3).tolist()
-        y, hover, more = [*y, y[-1]], [*hover, hover[-1]], {"line": {"shape": "hv"}}
-    else:
-        x = np.linspace(0, 100, 201).tolist()
-        y = np.percentile(one.gains, 100 - np.array(x)).round(6).tolist()
-        hover = [f"{name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)]
-        more = {}
-    return lines(name, x, y, series=series, markers=False, hover=hover, **more)
+        rows, gains = [*one.rows.tolist(), int(one.rows[-1])], [*one.gains.tolist(), float(one.gains[-1])]
+        points = [
+            Point(round(100 * place / n, 3), round(gain, 6), f"{ids[row]}\n{name}: {gain:+.1f}")
+            for place, (row, gain) in enumerate(zip(rows, gains, strict=True))
+        ]
+        return lines(name, points, series=series, markers=False, line={"shape": "hv"})
+    shares = np.linspace(0, 100, 201)
+    points = [
+        Point(share, round(gain, 6), f"{name}\n{share:.1f} % gain at least {gain:+.1f}")
+        for share, gain in zip(shares.tolist(), np.percentile(one.gains, 100 - shares).tolist(), strict=True)
+    ]
+    return lines(name, points, series=series, markers=False)
 
 
-def _shares(one: Versus) -> str:
-    n = len(one.gains)
-    return (
-        f"{printable(one.name)} is better on {one.better / n:.1%} of {n:,} instances, the same on {one.same / n:.1%} "
-        f"and worse on {one.worse / n:.1%}"
+# --- Judges
+
+
+def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftOut:
+    """A row for each system with its mean by every judge. `names` are the systems' for readers, by label."""
+    name, title = "judges", "Scores by judge"
+    if found is None:
+        return LeftOut(name, title, ONE_JUDGE)
+    order = sorted(range(len(found.systems)), key=lambda i: -(found.judges[0].means[i] or 0.0))
+    rows = [names.get(found.systems[i], found.systems[i]) for i in order]
+    traces = []
+    for place, one in enumerate(found.judges):
+        aside = beside(place, len(found.judges)) / 2
+        points = [
+            Point(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
+            for row, i in enumerate(order)
+            if (mean := one.means[i]) is not None
+        ]
+        traces.append(row_points(one.judge, points, series=place))
+    verdict = {
+        True: "All judges order the systems alike.",
+        False: "The judges' orderings differ.",
+        None: "No two systems were scored by all judges.",
+    }[found.same_order]
+    scored = counts([n for one in found.judges for n in one.n_scored if n] or [0])
+    return rows_figure(
+        name,
+        title,
+        f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}. {verdict} "
+        f"n = {scored} scored instances.",
+        traces,
+        rows,
+        xaxis=axis("mean score (points of 100)"),
     )
+
+
+def agreement(found: Robustness | None) -> Figure | LeftOut:
+    """A heat map of Cohen's kappa, pair by pair, its values written in the cells."""
+    name, title = "agreement", "Agreement of judges"
+    if found is None:
+        return LeftOut(name, title, ONE_JUDGE)
+    known = [pair for pair in found.agreements if pair.kappa is not None]
+    if not known:
+        return LeftOut(name, title, "No two judges have labelled the same nuggets in ways that differ.")
+    names = [one.judge for one in found.judges]
+    columns = {"tickvals": list(range(len(names))), "ticktext": [folded(one, 12) for one in names]}
+    alphas = [f"{_decimals(value)} {kind}" for kind, value in _alphas(found).items()]
+    return rows_figure(
+        name,
+        title,
+        "Cohen's kappa of the labels full, partial and none, nugget by nugget: 1 is full agreement, 0 is chance. "
+        f"Krippendorff's alpha of all judges is {', '.join(alphas)}; n = {counts(pair.n_nuggets for pair in known)} "
+        "nuggets of a pair.",
+        [_heatmap(found, names)],
+        names,
+        row_px=48,
+        legend=False,
+        xaxis={**columns, "showgrid": False},
+        yaxis={"range": [len(names) - 0.5, -0.5]},
+    )
+
+
+def _alphas(found: Robustness) -> dict[str, float | None]:
+    return {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
+
+
+def _heatmap(found: Robustness, names: Sequence[str]) -> Spec:
+    pairs: dict[tuple[str, str], Agreement] = {}
+    for pair in found.agreements:
+        pairs[pair.judge, pair.other] = pairs[pair.other, pair.judge] = pair
+    cells = [[pairs.get((row, column)) for column in names] for row in names]
+    kappas = [[cell.kappa if cell else None for cell in row] for row in cells]
+    return {
+        "type": "heatmap",
+        "z": kappas,
+        "zmin": min(0.0, *(kappa for row in kappas for kappa in row if kappa is not None)),
+        "zmax": 1,
+        "text": [["–" if kappa is None else f"{kappa:.2f}" for kappa in row] for row in kappas],
+        "texttemplate": "%{text}",
+        "hovertext": [hovering([_hover(cell) for cell in row])["hovertext"] for row in cells],
+        "hoverinfo": "text",
+        "xgap": 2,
+        "ygap": 2,
+        "showscale": False,
+    }
+
+
+def _hover(pair: Agreement | None) -> str:
+    if pair is None:  # a judge with itself
+        return ""
+    numbers = {"kappa": pair.kappa, "with quadratic weights": pair.kappa_quadratic, "same labels": pair.exact}
+    values = [f"{what} {value:.3f}" for what, value in numbers.items() if value is not None]
+    return "\n".join([f"{pair.judge} and {pair.other}", *values, f"n = {pair.n_nuggets:,} nuggets"])
+
+
+def _decimals(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.3f}"
+
+
+# --- Costs
+
+
+def cost(
+    systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
+) -> Figure | LeftOut:
+    """Mean score against dollars; systems that called a model without a price are left out, and named."""
+    dollars = {one.directory: _per_instance(one, _dollars(one)) for one in summaries}
+    name, title = "cost", "Score and cost"
+    if not any(dollars.values()):
+        free = 0.0 in dollars.values()
+        unknown = "No system has prices for all models that it called (cts.toml can set prices)."
+        return LeftOut(name, title, "All calls were free." if free else unknown)
+    caption = (
+        "Mean restore_score_100 against the dollars of all calls in the journal, failed attempts and judging included, "
+        "per instance."
+    )
+    return _against(name, title, caption, systems, dollars, series, "US dollars per instance")
+
+
+def time(
+    systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
+) -> Figure | LeftOut:
+    """Mean score against seconds of wall time."""
+    seconds = {one.directory: _per_instance(one, one.wall_s or None) for one in summaries}
+    name, title = "time", "Score and time"
+    if not any(seconds.values()):
+        return LeftOut(name, title, "None of these runs records how long it took.")
+    caption = (
+        "Mean restore_score_100 against the wall time of a run's sessions, divided by its instances; many run at the "
+        "same time, and systems run by one command share its time."
+    )
+    return _against(name, title, caption, systems, seconds, series, "seconds of wall time per instance")
+
+
+def _dollars(summary: RunSummary) -> float | None:
+    """None if a price is unknown, or nothing was called that could cost anything."""
+    return summary.spent.cost_usd(summary.manifest.get("prices", {})) if summary.spent.calls else None
+
+
+def _per_instance(summary: RunSummary, amount: float | None) -> float | None:
+    instances = summary.n_done + len(summary.failures)
+    return amount / instances if instances and amount is not None else None
+
+
+def _against(
+    name: str,
+    title: str,
+    caption: str,
+    systems: Sequence[Scored],
+    amounts: Mapping[Any, float | None],
+    series: Mapping[str, int],
+    unit: str,
+) -> Figure | LeftOut:
+    """A point for each system: its mean score against an amount, by its directory."""
+    known = [(one, amount) for one in systems if (amount := amounts.get(one.directory)) is not None]
+    if not known:
+        return LeftOut(name, title, "No system with a score has this amount.")
+    unknown = [one.name for one in systems if amounts.get(one.directory) is None]
+    traces = {}
+    for one, amount in known:
+        place = series[one.label]
+        text = f"{one.name}\n{interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
+        traces[place] = dots(one.name, [Point(amount, one.mean.mean, text, one.mean.ends)], series=place)
+    left_out = f" Left out, since their amount is unknown: {listed(unknown)}." if unknown else ""
+    return figure(
+        name,
+        title,
+        f"{caption} {whiskers([one for one, _ in known])}.{left_out}",
+        in_series(traces),
+        xaxis=axis(unit, **_scale([amount for _, amount in known])),
+        yaxis=axis("mean score (points of 100)"),
+    )
+
+
+def _scale(amounts: Sequence[float]) -> Spec:
+    """From 0, or logarithmic if the amounts differ much."""
+    if min(amounts) <= 0 or max(amounts) < _LOG_FROM * min(amounts):
+        return {"rangemode": "tozero"}
+    low, high = log10(min(amounts)), log10(max(amounts))
+    digits = (1, 2, 5) if high - low < _FINE_TICKS else (1,)
+    ticks = [digit * 10.0**power for power in range(floor(low), ceil(high) + 1) for digit in digits]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}

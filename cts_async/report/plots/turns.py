@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from cts_async.analysis.resampling import Difference
+from cts_async.analysis.stats import Difference
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.records import SCHEMES, Mode
 from cts_async.report.plots.figure import (
@@ -15,13 +15,15 @@ from cts_async.report.plots.figure import (
     axis,
     beside,
     counts,
+    estimate,
     horizontal_line,
-    interval,
     lines,
+    marked,
+    means_with_intervals,
+    method_of,
     placeholder,
     spec,
 )
-from cts_async.report.plots.material import marked, means_with_intervals, method_of
 from cts_async.report.plots.style import N_COLOURS
 from cts_async.report.tables import printable
 
@@ -84,11 +86,8 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
         first = not any(cell.scheme == scheme for cell in found.cells[: found.cells.index(of_mode[0])])
         yield lines(
             scheme,
-            [cell.turn + aside for cell, _ in cells],
-            [mean.mean for _, mean in cells],
+            [estimate(cell.turn + aside, mean, _label(cell), ".3f") for cell, mean in cells],
             series=SCHEMES.index(scheme),
-            y_interval=[mean.ends for _, mean in cells],
-            hover=[_hover(cell, mean) for cell, mean in cells],
             legendgroup=scheme,
             showlegend=first,
             xaxis=axes["xaxis"],
@@ -97,8 +96,8 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     yield from (placeholder() | axes for _ in range(N_COLOURS - len(schemes)))
 
 
-def _hover(cell: Cell, mean: Difference) -> str:
-    return f"{cell.scheme}, {cell.mode}, turn {cell.turn}\n{interval(mean, '.3f')}\nn = {mean.n:,}"
+def _label(cell: Cell) -> str:
+    return f"{cell.scheme}, {cell.mode}, turn {cell.turn}"
 
 
 def _panels(found: TurnRetrieval, modes: Sequence[Mode], measure: str, without: Difference | None) -> Spec:

@@ -1,4 +1,7 @@
-"""The viewer's web server: its addresses, the page's static files, and the process that serves both.
+"""The viewer's web server: its addresses, which requests it answers, and the process that serves.
+
+A page from another site can make a browser request any address. Its own name can never be one of ours, so DNS
+rebinding ends at the Host header; Origin and Sec-Fetch-Site say which site a request comes from.
 
 The event loop only accepts requests and sends answers. A few threads read files, count and search; one more indexes
 what is left, a slice at a time, so that an answer never waits for a whole file.
@@ -10,10 +13,10 @@ import asyncio
 import errno
 import logging
 import os
-import re
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,13 +28,12 @@ from typing import Any, Final, TypeVar
 import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
 
 from cts_async.errors import UsageError
-from cts_async.report.viewer.events import Watcher
-from cts_async.report.viewer.files import opened
-from cts_async.report.viewer.guard import NO_RUN, Refused, add_headers, guarded
+from cts_async.report.viewer.files import FILE_CHANGED, NO_RUN, Refused, opened
 from cts_async.report.viewer.leaderboards import Leaderboards
-from cts_async.report.viewer.library import Indexer, Library
+from cts_async.report.viewer.library import Changes, Indexer, Library
 from cts_async.report.viewer.pages import Answers
 
 T = TypeVar("T")
@@ -43,7 +45,7 @@ MORE_PORTS: Final = 20
 THREADS: Final = 4
 SHUTDOWN_S: Final = 2.0
 MAX_ADDRESS: Final = 1 << 16
-"""Bytes of an address. One that names a text may contain the agent's goal, nine bytes per Chinese character."""
+"""Bytes of an address. A search for text may have 1,000 characters, nine bytes each."""
 SWITCH_S: Final = 0.001
 """How long an indexing thread may hold the interpreter while others wait."""
 LARGE: Final = 1 << 20
@@ -59,6 +61,26 @@ _TYPES: Final = {
 }
 
 
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+HTTP_PORT: Final = 80
+MAX_REQUESTS: Final = 64
+"""Requests answered at the same time; further ones are refused with 503."""
+MAX_LISTENERS: Final = 32
+EVERY_S: Final = 1.0
+"""How often the folder is looked at for each page that listens for events."""
+HEARTBEAT_S: Final = 15.0
+"""A listener receives something at least this often, so that it notices a server that is gone."""
+HEARTBEAT: Final = b": here\n\n"
+
+
 class Server:
     """Request handlers over one folder. `port` returns the port once it is known."""
 
@@ -68,10 +90,12 @@ class Server:
         self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
         self._indexer = Indexer(self.library, self.answers.prepare)
-        self._watcher = Watcher(self.library, self._in_thread, self._indexer.wake)
         self._leaderboards = Leaderboards()
         self._n_large = 0
         """Large bodies being sent."""
+        self._n_listeners = 0
+        self._ending = asyncio.Event()
+        """Set when the server ends."""
 
     def app(self) -> web.Application:
         """The application, to be run once."""
@@ -113,30 +137,49 @@ class Server:
         return web.Response(body=orjson.dumps(board), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
+        """A run's row whenever its files change, as server-sent events; of all runs if none is named."""
         run = _parameters(request).get("run", "")
         if run and await self._in_thread(partial(self.library.get, run)) is None:
             raise Refused(404, NO_RUN)
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        )
-        async with self._watcher.listening(run) as events:
+        if self._n_listeners >= MAX_LISTENERS:
+            raise Refused(503, "too many pages are open: close one")
+        self._n_listeners += 1
+        try:
+            response = web.StreamResponse(
+                headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+            )
             await response.prepare(request)
             if request.method == "GET":
                 with suppress(ConnectionError):
-                    async for event in events:
-                        await response.write(event)
-        with suppress(ConnectionError):
-            await response.write_eof()
-        return response
+                    await self._send_changes(response, Changes(self.library, run))
+            with suppress(ConnectionError):
+                await response.write_eof()
+            return response
+        finally:
+            self._n_listeners -= 1
+
+    async def _send_changes(self, response: web.StreamResponse, changes: Changes) -> None:
+        """Send changes until the server ends, or the client closes the connection (ConnectionError)."""
+        await response.write(HEARTBEAT)
+        written = time.monotonic()
+        while not self._ending.is_set():
+            try:
+                events = await self._in_thread(changes.next)
+            except Exception:  # a bug, or a folder removed at this moment: the next look may succeed
+                logging.getLogger(__name__).exception("looking for changes failed")
+                events = b""
+            if events or time.monotonic() - written >= HEARTBEAT_S:
+                await response.write(events or HEARTBEAT)
+                written = time.monotonic()
+            self._indexer.wake()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._ending.wait()
 
     async def _text(self, request: web.Request) -> web.StreamResponse:
         parameters = _parameters(request)
         body = await self._in_thread(lambda: self.answers.text(parameters).encode(errors="replace"))
-        headers = {"Content-Type": "text/plain; charset=utf-8"}
-        if parameters.get("download"):
-            name = f"{parameters.get('run', '')}-{parameters.get('at', '')}"
-            headers["Content-Disposition"] = _attachment(name, "txt")
-        return await self._send(request, body, headers)
+        return await self._send(request, body, {"Content-Type": "text/plain; charset=utf-8"})
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """An instance's journal lines, line by line at the client's pace."""
@@ -144,7 +187,10 @@ class Server:
         while await self._in_thread(partial(self.answers.index_further, parameters)):
             pass  # all of the journal: a file that ends early would look complete
         name, lines = await self._in_thread(partial(self.answers.download, parameters))
-        headers = {"Content-Type": "application/jsonl", "Content-Disposition": _attachment(name, "jsonl")}
+        headers = {
+            "Content-Type": "application/jsonl",
+            "Content-Disposition": f'attachment; filename="{name}.jsonl"',
+        }
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         while (
@@ -185,12 +231,84 @@ class Server:
             self._n_large -= 1
 
     async def _shut_down(self, app: web.Application) -> None:
-        await self._watcher.close()
+        self._ending.set()
         await self._leaderboards.close()
 
     async def _clean_up(self, app: web.Application) -> None:
         self._indexer.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+# --- Checks of requests
+
+
+def guarded(port: Callable[[], int]) -> Middleware:
+    """A middleware that refuses forbidden requests, and answers every failure with one line of JSON."""
+    active = 0
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal active
+        active += 1
+        try:
+            _check(request, port())
+            if active > MAX_REQUESTS:
+                raise Refused(503, "too many requests: try again")
+            return await handler(request)
+        except Refused as refused:
+            return _failure(refused.status, refused.message)
+        except web.HTTPException as error:
+            return _failure(error.status, error.reason.lower())
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception as error:
+            if request.writer.output_size:  # part of the answer is sent: the client must see it break off
+                raise ConnectionAbortedError from error
+            if isinstance(error, FileNotFoundError):
+                return _failure(409, FILE_CHANGED)
+            # A bug. Its message may contain a path, which the client does not learn.
+            request.app.logger.exception("%s failed", request.path)
+            return _failure(500, f"internal error ({type(error).__name__})")
+        finally:
+            active -= 1
+
+    return guard
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Set the headers of every answer."""
+    for name, value in HEADERS.items():
+        response.headers[name] = value
+    if request.path.startswith("/api/"):
+        response.headers["Cache-Control"] = "no-store"
+    with suppress(KeyError):
+        del response.headers["Server"]
+
+
+def _failure(status: int, message: str) -> web.Response:
+    headers = {"Allow": "GET, HEAD"} if status == 405 else None
+    body = orjson.dumps({"error": message})
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+def _check(request: web.Request, port: int) -> None:
+    names = own_names(port)
+    if request.headers.get("Host", "").lower() not in names:
+        raise Refused(403, "request for another host refused")
+    if request.method not in ("GET", "HEAD"):
+        raise Refused(405, "only GET and HEAD are allowed")
+    origin = request.headers.get("Origin")
+    foreign = origin is not None and origin.lower() not in {f"http://{name}" for name in names}
+    # Links from other sites may lead to the page, but not to its data.
+    site = request.headers.get("Sec-Fetch-Site") if request.path.startswith("/api/") else None
+    if foreign or site in ("cross-site", "same-site"):
+        raise Refused(403, "cross-origin request refused")
+
+
+def own_names(port: int) -> set[str]:
+    """Values of the Host header that mean this server; browsers leave out port 80."""
+    ends = (f":{port}", "") if port == HTTP_PORT else (f":{port}",)
+    return {host + end for host in ("127.0.0.1", "localhost", "[::1]") for end in ends}
 
 
 def _parameters(request: web.Request) -> dict[str, str]:
@@ -201,12 +319,6 @@ def _parameters(request: web.Request) -> dict[str, str]:
             raise Refused(400, f"{name}: is given twice")
         parameters[name] = value
     return parameters
-
-
-def _attachment(text: str, suffix: str) -> str:
-    """A Content-Disposition whose file name has only letters, digits, dots and hyphens."""
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:100] or "steps"
-    return f'attachment; filename="{name}.{suffix}"'
 
 
 def _static_file(request: web.Request, name: str) -> web.Response:

@@ -40,6 +40,19 @@ class Stat:
 NO_FILE: Final = Stat(0, 0, 0)
 
 
+NO_RUN: Final = "no such run"
+NO_INSTANCE: Final = "no such instance in this run"
+FILE_CHANGED: Final = "the file was replaced: open the run again"
+
+
+class Refused(Exception):
+    """An HTTP status and a message. The message holds no path, and no text but the requester's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
 def stat_of(path: Path) -> Stat:
     """The state of a regular file; NO_FILE for anything else."""
     try:
@@ -137,11 +150,6 @@ def as_text(value: Any) -> str | None:
 def as_float(value: Any) -> float | None:
     """A number; None for anything else, booleans included."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def as_int(value: Any) -> int:
-    """An integer; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def as_count(value: Any) -> int:

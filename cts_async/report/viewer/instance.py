@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from cts_async.datasets.fields import Fields
 from cts_async.datasets.gold import NuggetReader, normalise
-from cts_async.datasets.io import CSV_SUFFIXES, read_csv
+from cts_async.datasets.io import CSV_SUFFIXES, Fields
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
 from cts_async.report.added_words import segments
 from cts_async.report.viewer.files import (
+    NO_INSTANCE,
     Json,
+    Refused,
     Stat,
     as_float,
     as_list,
@@ -28,57 +31,39 @@ from cts_async.report.viewer.files import (
     as_text,
     as_texts,
     is_serializable,
-    line_at,
     opened,
     record_in,
     stat_of,
 )
-from cts_async.report.viewer.guard import NO_INSTANCE, Refused
-from cts_async.report.viewer.index import Columns, Lines, id_hash, instance_name
+from cts_async.report.viewer.index import Lines, instance_name
 from cts_async.report.viewer.run import Metadata, OpenRun
-from cts_async.report.viewer.trace import (
-    DAMAGED,
-    Traces,
-    journal_line,
-    journal_lines,
-    list_steps,
-    n_steps,
-    text_of,
-)
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from cts_async.report.viewer.trace import n_steps, search_events
 
 Line: TypeAlias = Mapping[str, Any]
 
-MAX_GOLD_BYTES: Final = 512 << 20
-"""Larger files are not read to compare their digest."""
-MAX_CSV_BYTES: Final = 16 << 20
-"""Rows of a CSV file have no offsets, so they are kept in memory."""
-_PIECE: Final = 1 << 20
+MAX_GOLD_BYTES: Final = 16 << 20
+"""The gold is kept in memory; texts of nuggets from larger files are not shown."""
+MAX_GOLD_FILES: Final = 4
 _USUAL_GOLD: Final = (SAMPLE_GOLD, "gold_public_hard518.jsonl", "data/gold_public_hard518.jsonl")
 """Where datasets keep their gold, relative to their queries."""
 
 
 class Instances:
-    """Everything about single instances, in worker threads. Methods raise Refused."""
+    """The pages of single instances, made in worker threads."""
 
     def __init__(self) -> None:
         self._gold = GoldTexts()
-        self.traces = Traces()
 
     def prepare(self, run: OpenRun) -> None:
-        """Index the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
-        self._gold.prepare(run.metadata)
+        """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
+        self._gold.records(run.metadata)
         first = run.first()
         if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
             segments("词", "词")
         run.prepared = True
 
     def page(self, run: OpenRun, id: str, beside: Sequence[str]) -> Json:
-        """An instance's page; `beside` are the names of other runs over the same data."""
+        """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
         lines = run.results.lines()
         found = run.find(lines, id)
         if found is None:
@@ -111,34 +96,9 @@ class Instances:
             "next": _neighbour(run, lines, row + 1),
             "beside": list(beside),
             # None while the journal is being indexed.
-            "trace_turns": len(self.traces.events(run, id)) if run.journal_ready else None,
+            "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
             "steps": n_steps(run, id),
         }
-
-    def steps(self, run: OpenRun, id: str, after: int) -> Json:
-        """A page of its steps."""
-        return list_steps(run, id, after)
-
-    def step(self, run: OpenRun, at: int) -> bytes:
-        """The journal line at an offset."""
-        line = journal_line(run, at)
-        if record_in(line) is None:
-            raise Refused(404, DAMAGED)
-        return line
-
-    def text(self, run: OpenRun, at: int, part: str) -> str:
-        """One text of the journal line at an offset, whole."""
-        record = record_in(journal_line(run, at))
-        text = None if record is None else text_of(record, part)
-        if text is None:
-            raise Refused(404, "this journal line has no such text")
-        return text
-
-    def download(self, run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
-        """A file name, and an instance's journal lines."""
-        if run.find(run.results.lines(), id) is None and not n_steps(run, id):
-            raise Refused(404, NO_INSTANCE)
-        return f"{run.place.name}-{id}", journal_lines(run, id)
 
 
 def _verdicts(run: OpenRun, lines: Lines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
@@ -237,53 +197,61 @@ GoldNuggets: TypeAlias = Mapping[str, GoldNugget]
 """By nugget id."""
 
 
+@dataclass(frozen=True, slots=True)
+class _GoldRecord:
+    query: str
+    """Normalised; "" if there is none."""
+    nuggets: GoldNuggets
+
+
 class GoldTexts:
-    """The gold files that runs were scored by, by digest; 16 bytes of index a record.
+    """The gold files that runs were scored by, by digest.
 
     A manifest is a file of unknown origin and may name any path. So a file is shown only if its sha256 is the one
     that the manifest records, and nothing of it is shown but nuggets.
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, _GoldFile] = {}
-        self._digests: dict[Path, tuple[Stat, str]] = {}
+        self._files: OrderedDict[str, Mapping[str, _GoldRecord]] = OrderedDict()
+        self._others: dict[Path, Stat] = {}
+        """Files that turned out to have other digests."""
         self._lock = threading.Lock()
 
-    def prepare(self, metadata: Metadata) -> None:
-        """Find and index a run's gold."""
-        self._file(metadata)
-
     def of(self, metadata: Metadata, id: str, query: str) -> GoldNuggets:
-        """The nuggets of an instance; {} if the gold cannot be found or has changed."""
-        file = self._file(metadata)
-        if file is None:
-            return {}
-        try:
-            return file.nuggets(id, query)
-        except (CTSError, OSError, ValueError):
-            return {}
+        """The nuggets of an instance; {} if the gold cannot be found or has changed.
 
-    def _file(self, metadata: Metadata) -> _GoldFile | None:
-        wanted = metadata.gold_digest
-        if len(wanted) != hashlib.sha256().digest_size * 2:
-            return None
+        The record with this id counts, unless it has another query, else the record with this query.
+        """
+        records, wanted = self.records(metadata), normalise(query)
+        for record in (records.get(f"i {id}"), records.get(f"q {wanted}")):
+            if record and (not wanted or record.query in ("", wanted)):
+                return record.nuggets
+        return {}
+
+    def records(self, metadata: Metadata) -> Mapping[str, _GoldRecord]:
+        """A run's gold by id ("i ID") and by query ("q QUERY"), found and read at the first call."""
+        digest = metadata.gold_digest
         with self._lock:
-            known = self._files.get(wanted)
-            if known is not None and stat_of(known.path) == known.state:
-                return known
-            for path in _gold_paths(metadata):
-                state = stat_of(path)
-                if 0 < state.size <= MAX_GOLD_BYTES and self._digest(path, state) == wanted:
-                    with suppress(CTSError, OSError, ValueError):
-                        file = self._files[wanted] = _GoldFile(path, state, metadata.fields)
-                        return file
-            return None
+            if digest not in self._files:
+                for path in _gold_paths(metadata):
+                    if (data := self._file(path, digest)) is not None:
+                        self._files[digest] = _gold_records(path, data, metadata.fields)
+                        break
+            while len(self._files) > MAX_GOLD_FILES:
+                self._files.popitem(last=False)
+            return self._files.get(digest, {})
 
-    def _digest(self, path: Path, state: Stat) -> str:
-        known = self._digests.get(path)
-        if known is None or known[0] != state:
-            known = self._digests[path] = (state, _sha256(path))
-        return known[1]
+    def _file(self, path: Path, digest: str) -> bytes | None:
+        """The contents of a file with this digest; None for any other file, which is read only once."""
+        state = stat_of(path)
+        if not 0 < state.size <= MAX_GOLD_BYTES or self._others.get(path) == state:
+            return None
+        with suppress(OSError), opened(path) as fd:
+            data = os.pread(fd, MAX_GOLD_BYTES, 0)
+            if hashlib.sha256(data).hexdigest() == digest:
+                return data
+            self._others[path] = state
+        return None
 
 
 def _gold_paths(metadata: Metadata) -> Iterator[Path]:
@@ -298,83 +266,28 @@ def _gold_paths(metadata: Metadata) -> Iterator[Path]:
     yield Path(os.path.realpath(sample_dir() / SAMPLE_GOLD))
 
 
-def _sha256(path: Path) -> str:
-    try:
-        with opened(path) as fd, os.fdopen(os.dup(fd), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-
-
-class _GoldFile:
-    """One file, indexed by hashes of each record's id and query."""
-
-    def __init__(self, path: Path, state: Stat, fields: Mapping[str, str]) -> None:
-        self.path, self.state = path, state
-        self._fields = Fields.of_gold(path, fields)
-        self._rows: list[dict[str, Any]] | None = None
-        """All rows of a CSV file, where a place is an index; else None, and a place is an offset."""
-        if path.suffix.lower() in CSV_SUFFIXES:
-            self._rows = [row for _, row in read_csv(path)] if state.size <= MAX_CSV_BYTES else []
-        keys: list[int] = []
-        places: list[int] = []
-        for place, row in self._records():
-            for name in self._names(row):
-                keys.append(id_hash(name))
-                places.append(place)
-        self._index = Columns("int64", "int64")
-        self._index.add(keys, places)
-
-    def nuggets(self, id: str, query: str) -> GoldNuggets:
-        """The record with this id, unless it has another query, else the record with this query. Raises CTSError."""
-        wanted = f"q {normalise(query)}" if query else ""
-        for name in filter(None, (f"i {id}", wanted)):
-            for row in self._found(name):
-                queries = [known for known in self._names(row) if known.startswith("q ")]
-                if not wanted or not queries or wanted in queries:
-                    urls = _source_urls(row.get("sources"))
-                    return {
-                        one.id: GoldNugget(
-                            one.text, one.weight, tuple(urls.get(at, at) for at in one.source_ids)
-                        )
-                        for one in NuggetReader(self.path, self._fields).read(row, 1) or ()
-                    }
-        return {}
-
-    def _found(self, name: str) -> Iterator[dict[str, Any]]:
-        keys, places = self._index.all()
-        for place in places[keys == id_hash(name)].tolist():
-            row = self._record(place)
-            if row is not None and name in self._names(row):
-                yield row
-
-    def _record(self, place: int) -> dict[str, Any] | None:
-        if self._rows is not None:
-            return self._rows[place]
-        with opened(self.path) as fd:
-            return record_in(line_at(fd, place))
-
-    def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        if self._rows is not None:
-            yield from enumerate(self._rows)
-            return
-        offset = 0
-        with opened(self.path) as fd, os.fdopen(os.dup(fd), "rb", buffering=_PIECE) as file:
-            for line in file:
-                row = record_in(line)
-                if row is not None:
-                    yield offset, row
-                offset += len(line)
-
-    def _names(self, row: dict[str, Any]) -> list[str]:
-        """`i ID` and `q QUERY` of a record."""
-        try:
-            id = self._fields.identifier(row, 1)
-            query = self._fields.text_or_none(row, "fused_query", 1)
-        except CTSError:
-            return []
-        named = [f"i {id}"] if id else []
-        return [*named, f"q {normalise(query)}"] if query else named
+def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping[str, _GoldRecord]:
+    """The records of a gold file; damaged ones are left out."""
+    finder = Fields.of_gold(path, fields)
+    rows: Iterable[dict[str, Any] | None] = map(record_in, data.splitlines())
+    if path.suffix.lower() in CSV_SUFFIXES:
+        rows = csv.DictReader(data.decode("utf-8-sig", "replace").splitlines(keepends=True))
+    found: dict[str, _GoldRecord] = {}
+    for row in rows:
+        with suppress(CTSError, ValueError):
+            id, query = finder.identifier(row or {}, 1), finder.text_or_none(row or {}, "fused_query", 1)
+            nuggets = NuggetReader(path, finder).read(row or {}, 1) or ()
+            urls = _source_urls((row or {}).get("sources"))
+            record = _GoldRecord(
+                normalise(query or ""),
+                {
+                    one.id: GoldNugget(one.text, one.weight, tuple(urls.get(at, at) for at in one.source_ids))
+                    for one in nuggets
+                },
+            )
+            for name in filter(None, (id and f"i {id}", query and f"q {record.query}")):
+                found.setdefault(name, record)
+    return found
 
 
 def _source_urls(sources: Any) -> dict[str, str]:

@@ -120,8 +120,8 @@ async def _computed_by_child(paths: Mapping[str, str]) -> Computed:
 def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
     """The leaderboard of runs (by name) under each judge. Runs of conversations are left out."""
     from cts_async.analysis.board import make_board
-    from cts_async.analysis.selection import check_same_data, reader
-    from cts_async.protocol.run_folders import is_conversation
+    from cts_async.analysis.runs import check_same_data, read_path
+    from cts_async.protocol.run_files import is_conversation
 
     names = {path: name for name, path in runs.items()}
     scored = [path for path in names if _has_regular_files(path) and not is_conversation(path)]
@@ -129,7 +129,7 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
         return {"boards": [], "problem": "conversations without an agent have no scores"}
     try:
         check_same_data(scored)
-        board = make_board(reader(path)() for path in scored)
+        board = make_board(read_path(path) for path in scored)
     except (CTSError, OSError, ValueError) as error:
         return {"boards": [], "problem": _without_paths(str(error), names)}
     boards = [_board_of(board, judge, names) for judge in board.judges]
@@ -138,7 +138,7 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
 
 def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import leaderboard
-    from cts_async.report.comparison import ORIG
+    from cts_async.analysis.runs import ORIG
 
     baseline = ORIG if ORIG in board.systems else None
     entrants = {entrant.label: entrant for entrant in board.entrants}

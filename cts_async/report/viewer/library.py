@@ -7,14 +7,26 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final, TypedDict, cast
+from typing import Any, Final, cast
+
+import orjson
 
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.live import LIVE, Live, has_shape, is_current
-from cts_async.report.viewer.files import NO_FILE, Json, Stat, as_count, is_serializable, read_object, stat_of
+from cts_async.report.viewer.files import (
+    NO_FILE,
+    Json,
+    Stat,
+    as_count,
+    as_float,
+    as_object,
+    is_serializable,
+    read_object,
+    stat_of,
+)
 from cts_async.report.viewer.run import (
     MAX_FOLDERS,
     Metadata,
@@ -41,43 +53,15 @@ SLICE_S: Final = 0.05
 _COPY_NS: Final = 2_000_000_000
 """Copying a run changes the order of modification times by up to this."""
 
+_SUMMARY_KEYS: Final = frozenset(
+    {"n_scored", "n_unjudged", "n_failed", "ua_unknown_rate", "cost_usd", "judge", "judges"}
+)
+_NOT_COUNTED: Final = {"n_done": 0, "n_failed": 0, "scores": [], "unknown_rate": None, "cost_usd": None}
+
 State = tuple[tuple[str, Stat], ...]
 
 
 # --- A run as a row of the list
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Counts and scores of a run, as far as its files are indexed."""
-
-    n_done: int
-    """Finished instances, failed ones included."""
-    n_failed: int
-    unknown_rate: float | None
-    scores: tuple[Json, ...]
-    """The scoring judge first."""
-    cost_usd: float | None = None
-    ready: float = 1.0
-
-
-class _JudgeNumbers(TypedDict):
-    n_scored: int
-    mean: float | None
-    p50: float | None
-    p90: float | None
-
-
-class _Summary(TypedDict):
-    """The fields of `summary.json` that a row is made from."""
-
-    n_scored: int
-    n_unjudged: int
-    n_failed: int
-    ua_unknown_rate: float | None
-    cost_usd: float | None
-    judge: str | None
-    judges: dict[str, _JudgeNumbers]
 
 
 def state_of(place: Place) -> State:
@@ -100,36 +84,32 @@ def _summary_is_current(place: Place) -> bool:
     return summary != NO_FILE and latest <= summary.mtime_ns + _COPY_NS
 
 
-def _summary_tally(place: Place) -> Tally | None:
+def _summary_tally(place: Place) -> Json | None:
     """The tally in `summary.json`; None if it has another form."""
     try:
-        found = read_object(place.path / SUMMARY)
+        summary = read_object(place.path / SUMMARY) or {}
     except ValueError:
         return None
-    if not has_shape(found, _Summary):
+    judges = as_object(summary.get("judges"))
+    if not summary.keys() >= _SUMMARY_KEYS or not all(isinstance(of, dict) for of in judges.values()):
         return None
-    summary = cast("_Summary", found)
-    judges = sorted(summary["judges"], key=lambda judge: judge != summary["judge"])
-    return Tally(
-        n_done=sum(map(as_count, (summary["n_scored"], summary["n_unjudged"], summary["n_failed"]))),
-        n_failed=as_count(summary["n_failed"]),
-        unknown_rate=summary["ua_unknown_rate"],
-        scores=tuple(_scored(judge, summary["judges"][judge]) for judge in judges),
-        cost_usd=summary["cost_usd"],
-    )
-
-
-def _scored(judge: str, of: _JudgeNumbers) -> Json:
+    names = sorted(judges, key=lambda judge: judge != summary.get("judge"))
     return {
-        "judge": judge,
-        "n_scored": as_count(of["n_scored"]),
-        "mean": of["mean"],
-        "p50": of["p50"],
-        "p90": of["p90"],
+        "n_done": sum(as_count(summary[name]) for name in ("n_scored", "n_unjudged", "n_failed")),
+        "n_failed": as_count(summary["n_failed"]),
+        "scores": [_scored(judge, judges[judge]) for judge in names],
+        "unknown_rate": as_float(summary["ua_unknown_rate"]),
+        "cost_usd": as_float(summary["cost_usd"]),
+        "ready": 1.0,
     }
 
 
-def _indexed_tally(run: OpenRun, summary: Tally | None) -> Tally:
+def _scored(judge: str, numbers: Mapping[str, Any]) -> Json:
+    means = {name: as_float(numbers.get(name)) for name in ("mean", "p50", "p90")}
+    return {"judge": judge, "n_scored": as_count(numbers.get("n_scored")), **means}
+
+
+def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
     """The tally of the indexed lines. The cost is the summary's if that covers as many instances."""
     lines = run.results.lines()
     asked = int(lines.asked[~lines.failed].sum(dtype=int))
@@ -138,20 +118,16 @@ def _indexed_tally(run: OpenRun, summary: Tally | None) -> Tally:
     for judge, index in run.judges().items():
         values = run.scores(index, lines)
         known = values[values == values]
-        of = scorer.summarise(known.tolist(), 0, len(known))
-        scores.append(
-            _scored(judge, {"n_scored": of.n_scored, "mean": of.mean, "p50": of.p50, "p90": of.p90})
-        )
-    n_done, n_failed = len(lines), int(lines.failed.sum())
-    covered = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
-    return Tally(
-        n_done=n_done,
-        n_failed=n_failed,
-        unknown_rate=unknown / asked if asked else None,
-        scores=tuple(scores),
-        cost_usd=summary.cost_usd if summary and covered else None,
-        ready=run.ready,
-    )
+        scores.append(_scored(judge, asdict(scorer.summarise(known.tolist(), 0, len(known)))))
+    counts = {"n_done": len(lines), "n_failed": int(lines.failed.sum())}
+    covered = summary is not None and counts.items() <= summary.items()
+    return {
+        **counts,
+        "scores": scores,
+        "unknown_rate": unknown / asked if asked else None,
+        "cost_usd": summary["cost_usd"] if summary and covered else None,
+        "ready": run.ready,
+    }
 
 
 def _live_of(place: Place) -> Live | None:
@@ -164,7 +140,7 @@ def _live_of(place: Place) -> Live | None:
     return cast("Live", found) if valid else None
 
 
-def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> Json:
+def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
     live = _live_of(place)
     wall_s = metadata.wall_s
     if live is not None:
@@ -182,16 +158,12 @@ def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> Json:
         "ended": None if live else metadata.ended,
         "running": live is not None,
         "smoke_test": metadata.embedded,  # its scores only prove that the installation works
-        "n_expected": max(metadata.n_expected, tally.n_done),
-        "n_done": tally.n_done,
-        "n_failed": tally.n_failed,
-        "scores": list(tally.scores),
-        "unknown_rate": tally.unknown_rate,
+        **tally,
+        "n_expected": max(metadata.n_expected, tally["n_done"]),
         # While the run is running, `live` reports the cost of all runs of its command.
-        "cost_usd": None if live else tally.cost_usd,
+        "cost_usd": None if live else tally["cost_usd"],
         "wall_s": wall_s,  # of all sessions, the current one included
         "live": live,
-        "ready": tally.ready,  # share of the results that is counted, 0 to 1
     }
 
 
@@ -217,7 +189,7 @@ class Library:
         self._found, self._found_until = Found(), float("-inf")
         self._metadata: dict[Path, tuple[Stat, Metadata | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
-        self._tallies: dict[str, tuple[State, Tally]] = {}
+        self._tallies: dict[str, tuple[State, Json]] = {}
 
     def find(self, *, again: bool = False) -> Found:
         """The runs there are, as of half a second ago at most; longer ago if searching the folder is slow."""
@@ -261,13 +233,6 @@ class Library:
         found = [row for row in rows if row is not None]
         return sorted(found, key=lambda row: row["started"] or "", reverse=True)
 
-    def damaged(self) -> list[str]:
-        """What cannot be shown, one message each; damaged lines as far as files are indexed."""
-        with self._lock:
-            opened = sorted(self._open.items())
-        lines = [f"{name}: {line}" for name, run in opened for line in run.damaged()]
-        return [*self.find().damaged, *lines]
-
     def row(self, name: str) -> Json | None:
         """One run's row; None if there is no such run."""
         return self._row(name, time.monotonic() + COUNT_S)
@@ -298,7 +263,7 @@ class Library:
         place, metadata = known
         return _row(place, metadata, self._tally(place, until), self.data_sha(metadata))
 
-    def _tally(self, place: Place, until: float) -> Tally:
+    def _tally(self, place: Place, until: float) -> Json:
         state = state_of(place)
         known = self._tallies.get(place.name)
         if known is not None and known[0] == state:
@@ -309,10 +274,10 @@ class Library:
             late = time.monotonic() >= until
             run = None if late else self.open(place.name)
             if run is None:
-                return Tally(0, 0, None, (), ready=0.0)
+                return {**_NOT_COUNTED, "ready": 0.0}
             run.advance(max(0.0, until - time.monotonic()))
             tally = _indexed_tally(run, summary)
-        if tally.ready >= 1:
+        if tally["ready"] >= 1:
             self._tallies[place.name] = (state, tally)
         return tally
 
@@ -342,6 +307,37 @@ def _data_sha(metadata: Metadata) -> str:
     """By queries and gold; "" if the queries are unknown. Gold in the same file as the queries adds nothing."""
     data, gold = metadata.data_sha256, metadata.gold_sha256
     return f"{data}.{gold[:16]}" if data and gold and gold != data else data
+
+
+# --- Changes, for pages that listen
+
+
+class Changes:
+    """What changes in one run, or in all (""), as server-sent events for one page."""
+
+    def __init__(self, library: Library, run: str) -> None:
+        self._library, self._run = library, run
+        self._sent: dict[str, tuple[State, float]] = {}
+        """By run, the state of its files and the share indexed when its row was last sent."""
+
+    def next(self) -> bytes:
+        """Everything new since the last call, first all rows. Runs in a worker thread."""
+        runs = self._library.find().runs
+        events = [_event("gone", {"name": name}) for name in self._sent if name not in runs]
+        self._sent = {name: sent for name, sent in self._sent.items() if name in runs}
+        for name, (place, _) in runs.items():
+            state, sent = state_of(place), self._sent.get(name)
+            # A row that was sent while its results were being indexed is sent again.
+            changed = sent is None or sent[1] < 1 or sent[0] != state
+            if changed and self._run in ("", name) and (row := self._library.row(name)):
+                self._sent[name] = (state, row["ready"])
+                events.append(_event("changed", row))
+        return b"".join(events)
+
+
+def _event(kind: str, data: Json) -> bytes:
+    # JSON contains no line breaks, so that the data of an event is one line.
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
 
 
 # --- The indexing thread

@@ -10,7 +10,7 @@
     GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
     GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
     GET /api/step?run=NAME&at=OFFSET                   the journal line at an offset, verbatim
-    GET /api/text?run=NAME&at=OFFSET&part=PART         one long text as text/plain; &download=1: as a file
+    GET /api/text?run=NAME&id=ID&n=N                   the whole text of an event of its search as text/plain
     GET /api/download?run=NAME&id=ID                   the instance's journal lines, as a file
     GET /api/events?run=NAME                           server-sent events (`events`): `changed` with a run's row, `gone`
 
@@ -28,15 +28,24 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import __version__
-from cts_async.report.viewer.files import Json, display_name, opened, record_in
-from cts_async.report.viewer.guard import FILE_CHANGED, NO_RUN, Refused
+from cts_async.report.viewer.files import (
+    FILE_CHANGED,
+    NO_RUN,
+    Json,
+    Refused,
+    display_name,
+    opened,
+    record_in,
+)
 from cts_async.report.viewer.index import Lines, id_hash, instance_name
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.run import OpenRun
@@ -51,63 +60,22 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 200
 ROWS: Final = 50
 MAX_TEXT: Final = 1000
-MAX_PART: Final = 6_000
 MAX_CHARS: Final = 300
 """Of a query in the list."""
 SCAN_S: Final = 0.18
 """How long one request searches for text."""
 FIRST_S: Final = 0.1
 """How long a request indexes a run itself before it answers with what is known."""
-Sort = Literal["", "score", "-score", "-unknown"]
-Unknown = Literal["", "none", "some", "all"]
-_SORTS: Final[tuple[Sort, ...]] = ("", "score", "-score", "-unknown")
-_UNKNOWNS: Final[tuple[Unknown, ...]] = ("", "none", "some", "all")
-
 Parameters = Mapping[str, str]
 
 
 # --- Parameters
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceQuery:
-    """A filter and order of a run's instances, and a page of them."""
-
-    judge: str = ""
-    sort: Sort = ""
-    least: float | None = None
-    most: float | None = None
-    unknown: Unknown = ""
-    failed: bool | None = None
-    text: str = ""
-    after: tuple[int, int] | None = None
-    """Row of the last instance shown or searched, and its place in the order."""
-    limit: int = ROWS
-
-
-def instance_query(parameters: Parameters) -> InstanceQuery:
-    """Raises Refused for a parameter that is not valid."""
-    failed = _choice(parameters, "failed", ("", "0", "1"))
-    text = parameters.get("text", "")
-    if len(text) > MAX_TEXT:
-        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
-    return InstanceQuery(
-        judge=parameters.get("judge", ""),
-        sort=cast("Sort", _choice(parameters, "sort", _SORTS)),
-        least=_score(parameters, "min"),
-        most=_score(parameters, "max"),
-        unknown=cast("Unknown", _choice(parameters, "unknown", _UNKNOWNS)),
-        failed=None if not failed else failed == "1",
-        text=text,
-        after=_cursor(parameters.get("after", "")),
-        limit=_integer(parameters, "limit", ROWS, 1, MAX_ROWS),
-    )
-
-
 def _choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
     value = parameters.get(name, "")
-    if value not in known:
-        raise Refused(400, f"{name}: must be one of {', '.join(filter(None, known))}")
+    if value and value not in known:
+        raise Refused(400, f"{name}: must be one of {', '.join(known)}")
     return value
 
 
@@ -121,58 +89,59 @@ def _integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, 
     return int(value)
 
 
-def _score(parameters: Parameters, name: str) -> float | None:
+def _score(parameters: Parameters, name: str, default: float) -> float:
+    value = parameters.get(name, "") or default
+    with suppress(ValueError):
+        if not math.isnan(float(value)):
+            return float(value)
+    raise Refused(400, f"{name}: must be a number from 0 to 100")
+
+
+def _text(parameters: Parameters, name: str, limit: int) -> str:
     value = parameters.get(name, "")
-    if not value:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise Refused(400, f"{name}: must be a number from 0 to 100")
-    return number
+    if len(value) > limit:
+        raise Refused(400, f"{name}: longer than {limit} characters")
+    return value
 
 
-def _cursor(value: str) -> tuple[int, int] | None:
-    if not value:
-        return None
-    row, _, place = value.partition(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in (row, place)):
+def _cursor(parameters: Parameters) -> tuple[int, int]:
+    """Row of the last instance shown or searched, and its place in the order; (-1, -1) for the first page."""
+    value = parameters.get("after", "") or "-1.-1"
+    if not re.fullmatch(r"\d{1,15}\.\d{1,15}|-1\.-1", value, re.ASCII):
         raise Refused(400, "after: must be the `next` of the previous page")
-    return int(row), int(place)
+    row, place = map(int, value.split("."))
+    return row, place
 
 
 # --- Lists of instances
 
 
-def list_instances(run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic) -> Json:
+def list_instances(run: OpenRun, parameters: Parameters) -> Json:
     """One page. Only lines on the page are read; a search for text reads lines until its time is up.
 
-    Raises Refused for an unknown judge, and if the file changed meanwhile.
+    Raises Refused for an invalid parameter, and if the file changed meanwhile.
     """
     lines = run.results.lines()
-    scores = _scores(run, lines, query)
-    order = _ordered(lines, scores, query)
-    first = 0 if query.after is None else _place_after(order, query.after)
+    limit = _integer(parameters, "limit", ROWS, 1, MAX_ROWS)
+    needle = _text(parameters, "text", MAX_TEXT)
+    scores = _scores(run, lines, parameters)
+    order = _ordered(lines, scores, parameters)
+    first = _place_after(order, _cursor(parameters))
     rows: list[Json] = []
-    needle = Needle(query.text) if query.text else None
-    until = clock() + SCAN_S
+    until = time.monotonic() + SCAN_S
     end = len(order)
-    try:
-        with opened(run.results.path) as fd:
-            for place in range(first, len(order)):
-                row = int(order[place])
-                raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
-                if needle is None or needle.in_line(raw):
-                    rows.append(_instance_row(lines, row, raw, float(scores[row])))
-                if len(rows) >= query.limit or (needle and clock() >= until):
-                    end = place + 1
-                    break
-    except OSError:  # the file was removed, or is not a regular file
-        pass
+    # An OSError: the file was removed, or is not a regular file.
+    with suppress(OSError), opened(run.results.path) as fd:
+        for place in range(first, len(order)):
+            row = int(order[place])
+            raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
+            if not needle or line_has(raw, needle):
+                rows.append(_instance_row(lines, row, raw, float(scores[row])))
+            if len(rows) >= limit or (needle and time.monotonic() >= until):
+                end = place + 1
+                break
     more = end < len(order)
-    total = None if query.text and (more or first) else len(rows) if query.text else len(order)
+    total = None if needle and (more or first) else len(rows) if needle else len(order)
     return {
         "rows": rows,
         # `after` of the next page. Without rows, the search for text goes on there.
@@ -183,34 +152,33 @@ def list_instances(run: OpenRun, query: InstanceQuery, clock: Callable[[], float
     }
 
 
-def _scores(run: OpenRun, lines: Lines, query: InstanceQuery) -> Array:
+def _scores(run: OpenRun, lines: Lines, parameters: Parameters) -> Array:
     judges = run.judges()
     if not judges:
         return lines.scores
-    if query.judge and query.judge not in judges:
-        raise Refused(400, f"judge: must be one of {', '.join(judges)}")
-    return run.scores(judges[query.judge or next(iter(judges))], lines)
+    judge = _choice(parameters, "judge", tuple(judges)) or next(iter(judges))
+    return run.scores(judges[judge], lines)
 
 
-def _ordered(lines: Lines, scores: Array, query: InstanceQuery) -> Array:
+def _ordered(lines: Lines, scores: Array, parameters: Parameters) -> Array:
     """The rows that pass all filters but the text, in order; ties as in the file, rows without a score last."""
     import numpy as np
 
     fits = np.ones(len(lines), bool)
-    if query.failed is not None:
-        fits &= lines.failed == query.failed
-    if query.least is not None:
-        fits &= scores >= query.least
-    if query.most is not None:
-        fits &= scores <= query.most
-    if query.unknown:
+    if failed := _choice(parameters, "failed", ("0", "1")):
+        fits &= lines.failed == (failed == "1")
+    if parameters.get("min") or parameters.get("max"):
+        low, high = _score(parameters, "min", -math.inf), _score(parameters, "max", math.inf)
+        fits &= (scores >= low) & (scores <= high)
+    if unknown := _choice(parameters, "unknown", ("none", "some", "all")):
         some, every = lines.unknown > 0, lines.unknown == lines.asked
-        fits &= (lines.asked > 0) & {"none": ~some, "some": some, "all": every}[query.unknown]
+        fits &= (lines.asked > 0) & {"none": ~some, "some": some, "all": every}[unknown]
     rows = np.flatnonzero(fits)
-    if not query.sort:
+    sort = _choice(parameters, "sort", ("score", "-score", "-unknown"))
+    if not sort:
         return rows
     by = {"score": scores[rows], "-score": -scores[rows], "-unknown": -lines.unknown[rows].astype(int)}
-    return rows[np.argsort(by[query.sort], kind="stable")]
+    return rows[np.argsort(by[sort], kind="stable")]
 
 
 def _place_after(order: Array, after: tuple[int, int]) -> int:
@@ -251,24 +219,19 @@ _SEARCHED: Final = (
     *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
     *("error", "query"),
 )
-# Letters written as escapes; KELVIN SIGN and LATIN CAPITAL LETTER I WITH DOT ABOVE become ASCII in lower case.
-_ODD: Final = (b"\\u", "\u212a".encode(), "\u0130".encode())
 
 
-class Needle:
-    """A text to search for, ignoring case in any script, without parsing most lines."""
+_VERBATIM: Final = re.compile(r"[ !#-.0-\[\]-~]+")
 
-    def __init__(self, text: str) -> None:
-        self._text = text.lower()
-        self._piece = _verbatim_piece(self._text).encode(errors="surrogatepass")
 
-    def in_line(self, raw: bytes) -> bool:
-        """Whether a results line has the text in a query, question, answer or failure."""
-        folded = raw.lower()
-        if self._piece not in folded and not any(mark in folded or mark in raw for mark in _ODD):
-            return False
-        line = record_in(raw)
-        return line is not None and any(self._text in text.lower() for text in searched(line))
+def line_has(raw: bytes, text: str) -> bool:
+    """Whether a results line has the text in a query, question, answer or failure, ignoring case in any script."""
+    # Most lines need no parsing: such characters stand in JSON as they are, unless a line has escapes.
+    verbatim = _VERBATIM.fullmatch(text) and raw.isascii() and b"\\u" not in raw
+    if verbatim and text.lower().encode() not in raw.lower():
+        return False
+    line = record_in(raw)
+    return line is not None and any(text.lower() in one.lower() for one in searched(line))
 
 
 def searched(line: Mapping[str, Any]) -> Iterator[str]:
@@ -282,23 +245,6 @@ def searched(line: Mapping[str, Any]) -> Iterator[str]:
             waiting += reversed(value)
         elif isinstance(value, dict):
             waiting += reversed(value.values())
-
-
-def _verbatim_piece(text: str) -> str:
-    """The longest part of a lower-case text that JSON always writes verbatim, once ASCII is in lower case."""
-    pieces = [""]
-    for character in text:
-        if _is_verbatim(character):
-            pieces[-1] += character
-        else:
-            pieces.append("")
-    return max(pieces, key=len)
-
-
-def _is_verbatim(character: str) -> bool:
-    if character.isascii():
-        return character.isprintable() and character not in '"\\/'
-    return character.lower() == character.upper() and not character.isspace()
 
 
 # --- Answers
@@ -317,17 +263,18 @@ class Answers:
         return {
             "runs": self.runs,
             "run": self.run,
-            "instances": lambda given: list_instances(self._opened(given), instance_query(given)),
+            "instances": lambda given: list_instances(self._opened(given), given),
             "instance": self.instance,
-            "trace": self.trace,
-            "steps": self.steps,
-            "step": lambda given: self._inside().step(self._opened(given), _integer(given, "at")),
+            "trace": lambda given: _trace().list_events(*self._part_of_instance(given)),
+            "steps": lambda given: _trace().list_steps(*self._part_of_instance(given)),
+            "step": lambda given: _trace().journal_line(self._opened(given), _integer(given, "at")),
         }
 
     def runs(self, given: Parameters) -> Json:
         rows = self._library.rows()
         folder = display_name(str(self._library.root))
-        return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
+        damaged = self._library.find().damaged
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
 
     def run(self, given: Parameters) -> Json:
         run = self._opened(given)
@@ -343,20 +290,13 @@ class Answers:
 
     def instance(self, given: Parameters) -> Json:
         run = self._opened(given)
-        return self._inside().page(run, given.get("id", ""), self._beside(run))
-
-    def trace(self, given: Parameters) -> Json:
-        return self._inside().traces.page(self._opened(given), given.get("id", ""), _integer(given, "after"))
-
-    def steps(self, given: Parameters) -> Json:
-        return self._inside().steps(self._opened(given), given.get("id", ""), _integer(given, "after"))
+        return self._pages().page(run, given.get("id", ""), self._beside(run))
 
     def text(self, given: Parameters) -> str:
-        """A long text, whole."""
-        part = given.get("part", "")
-        if len(part) > MAX_PART:
-            raise Refused(400, f"part: longer than {MAX_PART} characters")
-        return self._inside().text(self._opened(given), _integer(given, "at"), part)
+        """A long text of a search, whole."""
+        number = _integer(given, "n", 0)
+        text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
+        return text
 
     def index_further(self, given: Parameters) -> bool:
         """Index a run a little further; whether there is more to do."""
@@ -364,13 +304,14 @@ class Answers:
 
     def download(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
         """A file name, and an instance's journal lines."""
-        return self._inside().download(self._opened(given), given.get("id", ""))
+        found: tuple[str, Iterator[bytes]] = _trace().download(self._opened(given), given.get("id", ""))
+        return found
 
     def prepare(self, run: OpenRun) -> None:
         """Load what an instance's page will need."""
-        self._inside().prepare(run)
+        self._pages().prepare(run)
 
-    def _inside(self) -> Instances:
+    def _pages(self) -> Instances:
         with self._loading:
             if self._instances is None:
                 # Imports roles, agent and datasets: the list of instances is shown before that.
@@ -378,6 +319,9 @@ class Answers:
 
                 self._instances = Instances()
             return self._instances
+
+    def _part_of_instance(self, given: Parameters) -> tuple[OpenRun, str, int]:
+        return self._opened(given), given.get("id", ""), _integer(given, "after")
 
     def _opened(self, given: Parameters) -> OpenRun:
         run = self._library.open(given.get("run", ""))
@@ -390,3 +334,10 @@ class Answers:
     def _beside(self, run: OpenRun) -> list[str]:
         over = self._library.over(self._library.data_sha(run.metadata))
         return [place.name for place, _ in over if place.name != run.place.name]
+
+
+def _trace() -> ModuleType:
+    """The module `trace`, imported late for the same reason."""
+    from cts_async.report.viewer import trace
+
+    return trace

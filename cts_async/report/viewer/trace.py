@@ -6,20 +6,23 @@ which calls were repeated, and which responses were left out of the history for 
 
 from __future__ import annotations
 
-import threading
+import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
 from cts_async.protocol.visit import EvidenceForm
 from cts_async.report.viewer.files import (
+    NO_INSTANCE,
     Json,
+    Refused,
+    as_count,
     as_float,
-    as_int,
     as_list,
     as_object,
     as_text,
@@ -28,7 +31,6 @@ from cts_async.report.viewer.files import (
     opened,
     record_in,
 )
-from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
 from cts_async.search.backends.base import Page
@@ -49,11 +51,8 @@ EVENTS: Final = 40
 """Events of a page; fewer if reading them takes longer than PAGE_S."""
 STEPS: Final = 100
 PAGE_S: Final = 0.25
-CACHED: Final = 8
-"""Searches whose events are kept, without their texts."""
 SHOWN_CHARS: Final = 4_000
 """Of a text; the whole text has an address of its own."""
-MAX_SHARE: Final = 1_000_000
 DAMAGED: Final = "this line is damaged"
 NO_LINE: Final = "no journal line begins at this offset"
 MISSING: Final = "not in the journal"
@@ -68,26 +67,29 @@ _LONG_FIELDS: Final = ("text", "hits", "evidence", "summary")
 
 
 def journal_line(run: OpenRun, at: int) -> bytes:
-    """The journal line that begins at an offset. Raises Refused if none does."""
+    """The journal line that begins at an offset. Raises Refused if it is damaged or not there."""
     line = None
     if run.journal is not None:
         with suppress(OSError, OverflowError), opened(run.journal.path) as fd:
             line = line_at(fd, at)
-    if line is None:
-        raise Refused(404, NO_LINE)
+    if line is None or record_in(line) is None:
+        raise Refused(404, NO_LINE if line is None else DAMAGED)
     return line
 
 
-def journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
-    """An instance's journal lines, each with its newline; none if the journal cannot be read."""
-    if run.journal is None:
-        return
-    with suppress(OSError), opened(run.journal.path) as fd:
-        for at in _offsets(run, id):
-            line = line_at(fd, at)
-            record = record_in(line)
-            if line is not None and (record is None or _is_of(record, run, id)):
-                yield line + b"\n"
+def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
+    """A file name of letters, digits, dots and hyphens, and an instance's journal lines. Raises Refused."""
+    if run.find(run.results.lines(), id) is None and not n_steps(run, id):
+        raise Refused(404, NO_INSTANCE)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{run.place.name}-{id}").strip("-.")[:100] or "steps"
+    return name, _journal_lines(run, id)
+
+
+def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
+    """Each with its newline; none if the journal cannot be read."""
+    with suppress(OSError):
+        for _, line, _ in _records(run, id, _offsets(run, id)):
+            yield line + b"\n"
 
 
 def n_steps(run: OpenRun, id: str) -> int | None:
@@ -100,8 +102,8 @@ def list_steps(run: OpenRun, id: str, after: int) -> Json:
     offsets = _offsets(run, id)
     until = time.monotonic() + PAGE_S
     rows: list[Json] = []
-    for at, size, record in _records(run, id, offsets[after : after + STEPS], damaged=True):
-        rows.append(_step_row(after + len(rows) + 1, at, size, record))
+    for at, line, record in _records(run, id, offsets[after : after + STEPS]):
+        rows.append(_step_row(after + len(rows) + 1, at, len(line), record))
         if time.monotonic() >= until:
             break
     last = after + len(rows)
@@ -123,9 +125,9 @@ def _step_row(n: int, at: int, size: int, record: Record) -> Json:
         "model": as_text(record.get("model")) or "",
         "ok": record.get("ok") is True,
         "latency_s": as_float(record.get("latency_s")),
-        "input_tokens": as_int(usage.get("input")),
-        "output_tokens": as_int(usage.get("output")),
-        "attempts": as_int(record.get("attempts")) or 1,
+        "input_tokens": as_count(usage.get("input")),
+        "output_tokens": as_count(usage.get("output")),
+        "attempts": as_count(record.get("attempts")) or 1,
         "time": as_float(record.get("time")),
         "error": message if record else DAMAGED,
     }
@@ -138,92 +140,49 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return found
 
 
-def _records(
-    run: OpenRun, id: str, offsets: list[int], *, damaged: bool = False
-) -> Iterator[tuple[int, int, Record]]:
-    """Offset, length and record of each line; damaged lines are left out, or are records without fields."""
+def _records(run: OpenRun, id: str, offsets: list[int]) -> Iterator[tuple[int, bytes, Record]]:
+    """Offset, bytes and record of each line of an instance; the records of damaged lines have no fields."""
     if run.journal is None or not offsets:
         return
     with opened(run.journal.path) as fd:
         for at in offsets:
             line = line_at(fd, at)
             record = record_in(line)
-            if record is not None and _is_of(record, run, id):
-                yield at, len(line or b""), record
-            elif damaged and record is None:
-                yield at, len(line or b""), {}
+            if record is None or record.get("instance") == run.metadata.journal_name(id):
+                yield at, line or b"", record or {}
 
 
-def _is_of(record: Record, run: OpenRun, id: str) -> bool:
-    return record.get("instance") == run.metadata.journal_name(id)
-
-
-# --- Texts of a record, by name
-
-
-def text_of(record: Record, part: str) -> str | None:
-    """A text of a record: `text`, `thought/2`, `hits`, ...; None if it has none of that name."""
-    name, _, rest = part.partition("/")
-    try:
-        read = _READERS.get(name)
-        return None if read is None else read(record, rest)
-    except (CTSError, ValueError):
-        return None
+# --- Texts of a record
 
 
 def _response(record: Record) -> Record:
     return as_object(record.get("response"))
 
 
-def _reply(record: Record, rest: str = "") -> str | None:
-    return as_text(_response(record).get("text"))
+def _reply(record: Record) -> str:
+    return as_text(_response(record).get("text")) or ""
 
 
-def _thought(record: Record, number: str) -> str | None:
-    thoughts = parse_turn(_reply(record) or "").thoughts
-    place = int(number) if number.isdecimal() else 0
-    return thoughts[place - 1] if 0 < place <= len(thoughts) else None
-
-
-def _answer(record: Record, rest: str) -> str | None:
-    reply = _reply(record)
-    return None if reply is None else final_answer(reply)[0]
-
-
-def _hits(record: Record, rest: str) -> str | None:
+def _hits(record: Record) -> str:
     return format_search(_requested(record, "query") or "", read_hits(_response(record)))
 
 
-def _reading(record: Record, rest: str) -> str | None:
-    reply = _reply(record)
-    return None if reply is None else _evidence_text(EvidenceForm().parse(reply))
+def _evidence(record: Record) -> str:
+    return _evidence_text(read_evidence(_response(record))[1])
 
 
-def _lexical(record: Record, rest: str) -> str | None:
-    share, _, goal = rest.partition("/")
-    page, text = _response(record), _reply(record)
-    if text is None or not share.isdecimal() or len(share) > 9:
-        return None
+def _reading(record: Record) -> str:
+    return _evidence_text(EvidenceForm().parse(_reply(record)))
+
+
+def _lexical(record: Record, goal: str, chars: int) -> str:
+    page = _response(record)
     url, title = as_text(page.get("url")) or "", as_text(page.get("title")) or ""
-    return _evidence_text(read_lexically(Page(url, url, title, text), goal, min(int(share), MAX_SHARE)))
+    return _evidence_text(read_lexically(Page(url, url, title, _reply(record)), goal, chars))
 
 
 def _evidence_text(read: Evidence) -> str:
     return "\n\n".join(filter(None, (read.evidence.strip(), read.summary.strip())))
-
-
-_READERS: Final[Mapping[str, Callable[[Record, str], str | None]]] = {
-    "text": _reply,
-    "reasoning": lambda record, _: as_text(_response(record).get("reasoning")),
-    "thought": _thought,
-    "made_up": lambda record, _: parse_turn(_reply(record) or "").made_up or None,
-    "answer": _answer,
-    "demand": lambda record, _: _requested(record, "demand"),
-    "hits": _hits,
-    "evidence": lambda record, _: _evidence_text(read_evidence(_response(record))[1]),
-    "reading": _reading,
-    "lexical": _lexical,
-}
 
 
 def _requested(record: Record, name: str) -> str | None:
@@ -240,7 +199,7 @@ def _links(record: Record) -> list[Json]:
     return [{"url": url, "title": as_text(response.get("title")) or ""}] if url else []
 
 
-# --- Steps of a search, by name, query and address
+# --- Events of a search
 
 
 class Step(NamedTuple):
@@ -250,55 +209,124 @@ class Step(NamedTuple):
     record: Record
 
 
-@dataclass(slots=True)
-class SearchSteps:
-    """The successful steps of a search, the latest of each name."""
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a search. Its text may be long: then `read` takes it from the whole record of `step`."""
 
-    turns: dict[int, Step] = field(default_factory=dict)
-    tools: dict[str, Step] = field(default_factory=dict)
-    """By the call's name: "3.1/query/2"."""
-    readings: dict[str, Step] = field(default_factory=dict)
-    failures: dict[int, Record] = field(default_factory=dict)
-    """By turn, the failures reported to the agent, by piece ("1/query/2")."""
-    queries: dict[str, Step] = field(default_factory=dict)
-    pages: dict[str, Step] = field(default_factory=dict)
-    """A query or page is recorded once, under the name of the turn that asked for it first."""
-
-    def add(self, step: Step) -> None:
-        """Take in the next record of the journal; failed steps and those of other roles are ignored."""
-        name = as_text(step.record.get("step")) or ""
-        if step.record.get("ok") is not True:
-            return
-        if name.startswith(_TURN):
-            self.turns[_number(name.removeprefix(_TURN))] = step
-        elif name.startswith(_TOOL):
-            self._add_tool(name.removeprefix(_TOOL), step)
-        elif name.startswith(_READING):
-            self.readings[name.removeprefix(_READING)] = step
-        elif name.startswith(_FAILURES):
-            self.failures[_number(name.removeprefix(_FAILURES))] = _response(step.record)
-
-    def _add_tool(self, name: str, step: Step) -> None:
-        self.tools[name] = step
-        query, url = _requested(step.record, "query"), _requested(step.record, "url")
-        if query is not None:
-            self.queries[query] = step
-        elif url is not None:
-            self.pages[url] = step
-
-    def query(self, name: str, query: str) -> Step | None:
-        """The hits of a query: recorded under its name, else by an earlier call."""
-        found = self.tools.get(name)
-        return found if found and _requested(found.record, "query") == query else self.queries.get(query)
-
-    def page(self, name: str, url: str) -> Step | None:
-        """A fetched page: recorded under its name, else by an earlier call."""
-        found = self.tools.get(name)
-        return found if found and _requested(found.record, "url") == url else self.pages.get(url)
+    kind: str
+    request: str = ""
+    step: Step | None = None
+    text: str = ""
+    read: Callable[[Record], str] | None = None
+    failed: str = ""
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
+class _Search:
+    """Goes through a search as `search.agent` did. `page_chars` is the agent's limit for the text of a page."""
+
+    def __init__(self, steps: Iterable[Step], page_chars: int) -> None:
+        self._page_chars = page_chars
+        self._steps: dict[str, Step] = {}
+        """Successful steps by name, the latest of each."""
+        self._contents: dict[tuple[str, str], Step] = {}
+        """A query or page is recorded once, under the name of the turn that asked for it first."""
+        self._calls: dict[ToolCall, list[str]] = {}
+        """By call, the turns that made it."""
+        self._dropped: set[str] = set()
+        """Turns whose responses were left out of the history."""
+        for step in steps:
+            if step.record.get("ok") is True:
+                name = as_text(step.record.get("step")) or ""
+                self._steps[name] = step
+                for field in ("query", "url") if name.startswith(_TOOL) else ():
+                    self._contents[field, _requested(step.record, field) or ""] = step
+
+    def events(self) -> Iterator[Event]:
+        """All events in order; none if there was no search."""
+        for number in count(1):
+            turn = self._steps.get(f"{_TURN}{number}")
+            if turn is None:
+                return
+            request, response = as_object(turn.record.get("request")), _response(turn.record)
+            for name in as_texts(request.get("dropped")):
+                self._dropped.add(name)
+                yield Event("dropped", request=name)
+            if forced := as_text(request.get("demand")):
+                yield Event("forced", step=turn, text=forced)
+            reply = _reply(turn.record)
+            parsed = parse_turn(reply)
+            for thought in filter(None, (as_text(response.get("reasoning")), *parsed.thoughts)):
+                yield Event("think", step=turn, text=thought)
+            if parsed.made_up:
+                yield Event("made_up", step=turn, text=parsed.made_up)
+            if not parsed.calls or forced:
+                yield Event("answer", step=turn, text=final_answer(reply)[0])
+                return
+            for i, call in enumerate(parsed.calls[: MAX_CALLS + 1], 1):
+                yield from self._call(call, number, i)
+
+    def _call(self, call: ToolCall, number: int, i: int) -> Iterator[Event]:
+        if i > MAX_CALLS:
+            yield Event("invalid", failed=f"more than {MAX_CALLS} calls in a turn")
+        elif isinstance(call, InvalidCall):
+            yield Event("invalid", request=call.raw, failed=call.reason)
+        elif self._times(call, f"{_TURN}{number}") > 2:
+            pieces = call.queries if isinstance(call, SearchCall) else call.urls
+            yield Event("repeated", request=" | ".join(pieces))
+        elif isinstance(call, SearchCall):
+            for j, query in enumerate(call.queries, 1):
+                failure, found = self._failure(number, f"{i}/query/{j}"), None
+                if failure is None:
+                    found = self._found(f"{number}.{i}/query/{j}", "query", query)
+                failed = "" if found else _reason(failure)
+                yield Event("search", query, found, read=_hits, failed=failed)
+        else:
+            yield from self._visits(call, number, i)
+
+    def _times(self, call: ToolCall, turn: str) -> int:
+        """How often the agent made this call so far with a response that it can still read (`agent.Repeats`)."""
+        readable = [one for one in self._calls.get(call, []) if one == turn or one not in self._dropped]
+        self._calls[call] = [*readable, turn]
+        return len(self._calls[call])
+
+    def _visits(self, call: VisitCall, number: int, i: int) -> Iterator[Event]:
+        urls = list(dict.fromkeys(url.partition("#")[0] for url in call.urls))
+        for j, url in enumerate(urls, 1):
+            request = f"{url}\n{call.goal}" if call.goal else url
+            failure = self._failure(number, f"{i}/page/{j}")
+            page = self._found(f"{number}.{i}/page/{j}", "url", url)
+            reading = self._steps.get(f"{_READING}{number}.{i}/{j}")
+            unread = self._failure(number, f"{i}/extract/{j}")
+            if failure is None and page is not None and "evidence" in _response(page.record):
+                yield Event("visit", request, page, read=_evidence)
+                continue
+            if failure is None and page is not None:
+                yield Event("page", url, page, read=_reply)
+            if failure is None and reading is not None and unread is None:
+                yield Event("visit", request, reading, read=_reading)
+            elif failure is None and page is not None:
+                read = partial(_lexical, goal=call.goal, chars=self._page_chars // len(urls))
+                failed = f"no model could read it: {_reason(unread, 'lexical')}" if unread else ""
+                yield Event("visit", request, page, read=read, failed=failed)
+            else:
+                yield Event("visit", request, failed=_reason(failure))
+
+    def _failure(self, number: int, piece: str) -> Record | None:
+        """The failure of a piece of a turn ("1/query/2") that was reported to the agent."""
+        step = self._steps.get(f"{_FAILURES}{number}")
+        failures = _response(step.record) if step else {}
+        return as_object(failures[piece]) if piece in failures else None
+
+    def _found(self, name: str, field: str, value: str) -> Step | None:
+        """The result of a query, or a page: recorded under its name, else by an earlier call."""
+        found = self._steps.get(f"{_TOOL}{name}")
+        if found and _requested(found.record, field) == value:
+            return found
+        return self._contents.get((field, value))
+
+
+def _reason(failure: Record | None, name: str = "error") -> str:
+    return MISSING if failure is None else as_text(failure.get(name)) or "failed"
 
 
 def _without_texts(record: Record) -> Record:
@@ -309,189 +337,59 @@ def _without_texts(record: Record) -> Record:
     return {**record, "response": response}
 
 
-# --- Events of a search
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event of a search; its text is `part` of the record of `step`."""
-
-    kind: str
-    request: str = ""
-    step: Step | None = None
-    part: str = ""
-    failed: str = ""
-
-
-class _Search:
-    """Goes through a search as `search.agent` did. `page_chars` is the agent's limit for the text of a page."""
-
-    def __init__(self, steps: Iterable[Step], page_chars: int) -> None:
-        self._steps, self._page_chars = SearchSteps(), page_chars
-        for step in steps:
-            self._steps.add(step)
-        self._calls: dict[ToolCall, list[str]] = {}
-        """By call, the turns that made it."""
-        self._dropped: set[str] = set()
-        """Turns whose responses were left out of the history."""
-
-    def events(self) -> Iterator[Event]:
-        """All events in order; none if there was no search."""
-        number = 1
-        while (turn := self._steps.turns.get(number)) is not None:
-            request, response = as_object(turn.record.get("request")), _response(turn.record)
-            for name in as_texts(request.get("dropped")):
-                self._dropped.add(name)
-                yield Event("dropped", request=name)
-            forced = bool(as_text(request.get("demand")))
-            if forced:
-                yield Event("forced", step=turn, part="demand")
-            parsed = parse_turn(as_text(response.get("text")) or "")
-            if as_text(response.get("reasoning")):
-                yield Event("think", step=turn, part="reasoning")
-            for n in range(1, len(parsed.thoughts) + 1):
-                yield Event("think", step=turn, part=f"thought/{n}")
-            if parsed.made_up:
-                yield Event("made_up", step=turn, part="made_up")
-            if not parsed.calls or forced:
-                yield Event("answer", step=turn, part="answer")
-                return
-            for i, call in enumerate(parsed.calls[: MAX_CALLS + 1], 1):
-                yield from self._call(call, number, i)
-            number += 1
-
-    def _call(self, call: ToolCall, number: int, i: int) -> Iterator[Event]:
-        if i > MAX_CALLS:
-            yield Event("invalid", failed=f"more than {MAX_CALLS} calls in a turn")
-            return
-        if isinstance(call, InvalidCall):
-            yield Event("invalid", request=call.raw, failed=call.reason)
-            return
-        name = f"{number}.{i}"
-        if self._times(call, f"{_TURN}{number}") > 2:
-            pieces = call.queries if isinstance(call, SearchCall) else call.urls
-            yield Event("repeated", request=" | ".join(pieces))
-            return
-        failures = {
-            piece.partition("/")[2]: as_object(failure)
-            for piece, failure in self._steps.failures.get(number, {}).items()
-            if piece.startswith(f"{i}/")
-        }
-        if isinstance(call, SearchCall):
-            yield from self._queries(call, name, failures)
-        else:
-            yield from self._visits(call, name, failures)
-
-    def _times(self, call: ToolCall, turn: str) -> int:
-        """How often the agent made this call so far with a response that it can still read (`agent.Repeats`)."""
-        readable = [one for one in self._calls.get(call, []) if one == turn or one not in self._dropped]
-        self._calls[call] = [*readable, turn]
-        return len(self._calls[call])
-
-    def _queries(self, call: SearchCall, name: str, failures: Mapping[str, Record]) -> Iterator[Event]:
-        for j, query in enumerate(call.queries, 1):
-            failure, found = failures.get(f"query/{j}"), self._steps.query(f"{name}/query/{j}", query)
-            if failure is not None or found is None:
-                yield Event("search", request=query, failed=_reason(failure))
-            else:
-                yield Event("search", request=query, step=found, part="hits")
-
-    def _visits(self, call: VisitCall, name: str, failures: Mapping[str, Record]) -> Iterator[Event]:
-        urls = list(dict.fromkeys(url.partition("#")[0] for url in call.urls))
-        for j, url in enumerate(urls, 1):
-            request = f"{url}\n{call.goal}" if call.goal else url
-            failure, page = failures.get(f"page/{j}"), self._steps.page(f"{name}/page/{j}", url)
-            if failure is not None:
-                yield Event("visit", request=request, failed=_reason(failure))
-                continue
-            if page is not None and "evidence" in _response(page.record):
-                yield Event("visit", request=request, step=page, part="evidence")
-                continue
-            if page is not None:
-                yield Event("page", request=url, step=page, part="text")
-            reading, unread = self._steps.readings.get(f"{name}/{j}"), failures.get(f"extract/{j}")
-            if reading is not None and unread is None:
-                yield Event("visit", request=request, step=reading, part="reading")
-            elif page is not None:
-                part = f"lexical/{self._page_chars // len(urls)}/{call.goal}"
-                failed = f"no model could read it: {_reason(unread, 'lexical')}" if unread else ""
-                yield Event("visit", request=request, step=page, part=part, failed=failed)
-            else:
-                yield Event("visit", request=request, failed=MISSING)
-
-
-def _reason(failure: Record | None, name: str = "error") -> str:
-    return MISSING if failure is None else as_text(failure.get(name)) or "failed"
-
-
-def _page_chars(manifest: Record) -> int:
-    settings = as_object(as_object(manifest.get("identity")).get("agent"))
+def search_events(run: OpenRun, id: str) -> list[Event]:
+    """All events of an instance's search, as far as the journal is indexed."""
+    settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
     chars = settings.get("page_chars")
-    return chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
+    page_chars = chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
+    steps = (Step(at, _without_texts(record)) for at, _, record in _records(run, id, _offsets(run, id)))
+    return list(_Search(steps, page_chars).events())
 
 
-# --- Pages of a search
-
-_Key: TypeAlias = tuple[str, str, int, tuple[int, ...]]
-"""Run, instance, inode of the journal, offsets of the steps: a run may be made again under the same name."""
-
-
-class Traces:
-    """Searches page by page; the events of the last few are cached, since a search has many pages."""
-
-    def __init__(self) -> None:
-        self._events: OrderedDict[_Key, list[Event]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def page(self, run: OpenRun, id: str, after: int) -> Json:
-        """The events behind number `after`."""
-        ready = run.journal_ready
-        events = self.events(run, id)
-        turns: list[Json] = []
-        if events and run.journal is not None:
-            until = time.monotonic() + PAGE_S
-            with opened(run.journal.path) as fd:
-                for n in range(after + 1, min(after + EVENTS, len(events)) + 1):
-                    step = events[n - 1].step
-                    turns.append(_shown(n, events[n - 1], record_in(line_at(fd, step.at)) if step else {}))
-                    if time.monotonic() >= until:
-                        break
-        last = after + len(turns)
-        return {
-            "turns": turns,
-            "next": last if last < len(events) else None,
-            "total": len(events) if ready else None,
-        }
-
-    def events(self, run: OpenRun, id: str) -> list[Event]:
-        """All events of an instance's search, as far as the journal is indexed."""
-        offsets = _offsets(run, id)
-        key = (run.place.name, id, run.journal.tail.inode if run.journal else 0, tuple(offsets))
-        with self._lock:
-            known = self._events.get(key)
-        if known is None:
-            steps = (Step(at, _without_texts(record)) for at, _, record in _records(run, id, offsets))
-            known = list(_Search(steps, _page_chars(run.metadata.manifest)).events())
-        with self._lock:
-            self._events[key] = known
-            self._events.move_to_end(key)
-            while len(self._events) > CACHED:
-                self._events.popitem(last=False)
-        return known
+def list_events(run: OpenRun, id: str, after: int) -> Json:
+    """The events of an instance's search behind number `after`."""
+    ready, events = run.journal_ready, search_events(run, id)
+    until = time.monotonic() + PAGE_S
+    turns: list[Json] = []
+    for n, event in enumerate(events[after : after + EVENTS], after + 1):
+        turns.append(_shown(n, event, *_text_and_links(run, event)))
+        if time.monotonic() >= until:
+            break
+    last = after + len(turns)
+    return {
+        "turns": turns,
+        "next": last if last < len(events) else None,
+        "total": len(events) if ready else None,
+    }
 
 
-def _shown(n: int, event: Event, record: Record | None) -> Json:
-    text = text_of(record or {}, event.part) or ""
-    # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
-    length = len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
+def event_text(run: OpenRun, id: str, n: int) -> str:
+    """The whole text of event number `n`. Raises Refused."""
+    events = search_events(run, id)
+    if not 0 < n <= len(events):
+        raise Refused(404, "this search has no such event")
+    return _text_and_links(run, events[n - 1])[0]
+
+
+def _text_and_links(run: OpenRun, event: Event) -> tuple[str, list[Json]]:
+    if event.read is None or event.step is None or run.journal is None:
+        return event.text, []
+    with opened(run.journal.path) as fd:
+        record = record_in(line_at(fd, event.step.at)) or {}
+    with suppress(CTSError, ValueError):
+        return event.read(record), _links(record)
+    return "", _links(record)
+
+
+def _shown(n: int, event: Event, text: str, links: list[Json]) -> Json:
     return {
         "n": n,
         "kind": event.kind,
         "request": event.request[:SHOWN_CHARS],
         "text": text[:SHOWN_CHARS],
-        "length": length,
+        # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
+        "length": len(text.encode("utf-16-le", "replace")) // 2,
         "at": event.step.at if event.step else None,
-        "part": event.part,
         "failed": event.failed,
-        "sources": _links(record or {}) if event.kind in ("search", "visit", "page") else [],
+        "sources": links,
     }

@@ -1,6 +1,12 @@
 """Search in a file of documents, in English and Chinese, without a network.
 
-`Corpus` is synchronous and thread-safe; `CorpusBackend` is the agent's interface to it.
+A corpus file is JSON Lines of `{"id", "url", "title", "text"}`; an invalid line is refused with its number and field.
+BM25 is bm25s with Lucene's formula and constants (k1 = 1.2, b = 0.75). The index holds scores, ids, URLs and the offset
+of each document, but no document: hits are read from the file.
+
+An index is cached in a folder named by the digest of what determines it. The folder appears complete or not at all: it
+is written under another name and renamed; the digests of its files reveal damage. A cache that cannot be written is no
+error.
 """
 
 from __future__ import annotations
@@ -8,36 +14,172 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
+import shutil
+import tempfile
 import weakref
+from array import array
 from collections.abc import Iterator
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
+import orjson
 
 from cts_async.errors import InputError, ToolError
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.backends.index import (
-    Index,
-    build_index,
-    canonical_url,
-    default_cache_dir,
-    load_index,
-    parse_document,
-    store_index,
-)
-from cts_async.search.terms import best_window, query_terms
+from cts_async.search.terms import best_window, query_terms, terms
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# --- Documents
 
-# --- Best
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""Longer lines are refused; no more than that of a line is ever held in memory."""
+_BOM: Final = b"\xef\xbb\xbf"
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+def read_documents(
+    stream: BinaryIO, path: Path, *, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, int, Page]]:
+    """Yield (line number from 1, byte offset, document) for each line that is not blank.
+
+    Raises InputError at the first line that is not a document, or is longer than `max_line_bytes`, or repeats an id
+    or a URL; and for a file without documents.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    offset = 0
+    for number, line in enumerate(iter(partial(stream.readline, max_line_bytes + 1), b""), 1):
+        if len(line) > max_line_bytes:
+            raise InputError(path, f"is longer than {max_line_bytes} bytes", line=number)
+        skip = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
+        if line[skip:].strip():
+            page = parse_document(line[skip:], path, number)
+            for field, value in (("id", page.id), ("url", page.url)):
+                earlier = seen.setdefault((field, value), number)
+                if earlier != number:
+                    problem = f"{value!r} is already used on line {earlier}"
+                    raise InputError(path, problem, line=number, field=field)
+            yield number, offset + skip, page
+        offset += len(line)
+    if not seen:
+        raise InputError(path, "contains no document")
+
+
+def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
+    """Parse one document; further fields are ignored. `id` and `url` must not be empty."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(path, _what_is_broken(line, error), line=number) from None
+    if not isinstance(record, dict):
+        raise InputError(path, "a document must be a JSON object", line=number)
+    values = [_text(record, field, path, number) for field in ("id", "url", "title", "text")]
+    return Page(*values)
+
+
+def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as broken:
+        return f"not UTF-8 (byte {broken.start + 1} of the line)"
+    if b"\0" in line:
+        return "contains a NUL byte: the file is damaged or not text"
+    return f"not JSON: {error.msg} at column {error.colno}"
+
+
+def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
+    value = record.get(field)
+    if not isinstance(value, str):
+        problem = "must be a string" if field in record else "is missing"
+        raise InputError(path, problem, line=number, field=field)
+    if field in ("id", "url") and not value.strip():
+        raise InputError(path, "must not be empty", line=number, field=field)
+    return value
+
+
+def canonical_url(url: str) -> str:
+    """Return `url` without differences in scheme, fragment, trailing slash, percent-escapes and the host's case."""
+    bare = _SCHEME.sub("", url.strip().partition("#")[0], count=1)
+    host, slash, path = bare.partition("/")
+    return unquote(f"{host.lower()}{slash}{path}").rstrip("/")
+
+
+# --- Index
+
+K1: Final = 1.2
+B: Final = 0.75
+TITLE_WEIGHT: Final = 2
+"""A word of the title counts as often as this many words of the text."""
+_NO_TERM: Final = 0
+_FORMAT: Final = "1"
+"""Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
+_OFFSETS: Final = "offsets.npy"
+_NAMES: Final = "names.json"
+_DIGESTS: Final = "digests.json"
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rows are documents in file order. `offsets` (bytes) has one more entry than there are rows: the file's end."""
+
+    bm25: Any
+    offsets: NDArray[np.int64]
+    ids: list[str]
+    urls: list[str]
+    """Canonical URLs."""
+
+    @cached_property
+    def row_of_id(self) -> dict[str, int]:
+        return {id: row for row, id in enumerate(self.ids)}
+
+    @cached_property
+    def rows_of_url(self) -> dict[str, list[int]]:
+        """Rows in file order: documents may differ in what `canonical_url` leaves out."""
+        rows: dict[str, list[int]] = {}
+        for row, url in enumerate(self.urls):
+            rows.setdefault(url, []).append(row)
+        return rows
+
+
+def new_bm25() -> Any:
+    """Return an empty bm25s index with this module's constants."""
+    import bm25s
+
+    return bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
+
+
+def build_index(stream: BinaryIO, path: Path) -> Index:
+    """Index the documents in `stream`. Raises InputError as `read_documents`."""
+    import numpy as np
+
+    stream.seek(0)
+    vocabulary: dict[str, int] = {"": _NO_TERM}
+    rows: list[array[int]] = []
+    offsets, ids, urls = array("q"), list[str](), list[str]()
+    for _, offset, page in read_documents(stream, path):
+        words = terms(page.title, keep_stops=True) * TITLE_WEIGHT + terms(page.text)
+        numbers = [vocabulary.setdefault(word, len(vocabulary)) for word in words]
+        rows.append(array("i", numbers or [_NO_TERM]))  # a quarter of a list's memory
+        offsets.append(offset)
+        ids.append(page.id)
+        urls.append(canonical_url(page.url))
+    offsets.append(stream.seek(0, 2))
+    bm25 = new_bm25()
+    bm25.nonoccurrence_array = None
+    bm25.scores = bm25.build_index_from_ids(list(vocabulary.values()), rows, show_progress=False)
+    bm25.vocab_dict = vocabulary
+    return Index(bm25, np.array(offsets, dtype=np.int64), ids, urls)
 
 
 def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
@@ -52,17 +194,75 @@ def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
     return [int(row) for row in rows[np.argsort(-scores[rows], kind="stable")][:count]]
 
 
+# --- The cache
+
+
+def default_cache_dir() -> Path | None:
+    """Return `$XDG_CACHE_HOME/cts_async/corpus`, else that below `~/.cache`; None if there is no home directory."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "cts_async" / "corpus"
+    with suppress(RuntimeError):
+        return Path.home() / ".cache" / "cts_async" / "corpus"
+    return None
+
+
+def load_index(folder: Path) -> Index | None:
+    """Load the index in `folder`, memory-mapped; None if there is none or it is damaged."""
+    import bm25s
+    import numpy as np
+
+    try:
+        if orjson.loads((folder / _DIGESTS).read_bytes()) != _digests(folder):
+            return None
+        bm25 = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+        offsets = np.load(folder / _OFFSETS, mmap_mode="r")
+        names = orjson.loads((folder / _NAMES).read_bytes())
+        return Index(bm25, offsets, names["ids"], names["urls"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def store_index(index: Index, folder: Path) -> bool:
+    """Write `index` to `folder`, replacing a damaged one; False if that is not possible.
+
+    Several processes may do so at the same time: one folder wins, and all are correct.
+    """
+    import numpy as np
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder.parent) as draft:
+            written = Path(draft) / "index"
+            index.bm25.save(written, show_progress=False)
+            np.save(written / _OFFSETS, index.offsets, allow_pickle=False)
+            (written / _NAMES).write_bytes(orjson.dumps({"ids": index.ids, "urls": index.urls}))
+            (written / _DIGESTS).write_bytes(orjson.dumps(_digests(written)))
+            shutil.rmtree(folder, ignore_errors=True)
+            written.rename(folder)
+    except OSError:
+        return folder.exists()  # another process was faster
+    return True
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file: without a sync, a power cut may leave files of the right size with zeros."""
+    digests = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != _DIGESTS:
+            with path.open("rb") as file:
+                digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
 # --- Corpus
 
-
-_FORMAT: Final = "1"
-"""Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
 _SNIPPET_SOURCE_CHARS: Final = 20_000
 """Characters of a long document that are searched for a snippet."""
 
 
 class Corpus:
-    """Documents in a JSON Lines file, ranked by BM25. They stay in the file; hits are read from it.
+    """Documents in a JSON Lines file, ranked by BM25. Synchronous and thread-safe.
 
     `from_cache`: the index was found on disk. `folder`: where it is cached, None if nowhere.
     """
@@ -72,8 +272,6 @@ class Corpus:
     ) -> None:
         self.path, self.from_cache, self.folder = path, from_cache, folder
         self._index = index
-        self._ids: dict[int, str] = {}
-        self._rows: dict[str, int] | None = None
         self._fd = os.dup(stream.fileno())
         self.close = weakref.finalize(self, os.close, self._fd)
         """Close the file; called when the corpus is garbage collected, too."""
@@ -95,7 +293,7 @@ class Corpus:
             raise InputError(path, error.strerror or str(error)) from error
 
     def __len__(self) -> int:
-        return len(self._index.offsets) - 1
+        return len(self._index.ids)
 
     @property
     def terms(self) -> int:
@@ -113,17 +311,12 @@ class Corpus:
         return [(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
 
     def id_of(self, row: int) -> str:
-        """Return the id of the document at `row`, from 0; it is read from the file once."""
-        known = self._ids.get(row)
-        if known is None:
-            known = self._ids[row] = self._page(row).id
-        return known
+        """Return the id of the document at `row`, from 0."""
+        return self._index.ids[row]
 
     def document(self, id: str) -> Page | None:
-        """Return the document with this id, None if there is none. The first call reads all ids."""
-        if self._rows is None:
-            self._rows = {self.id_of(row): row for row in range(len(self))}
-        row = self._rows.get(id)
+        """Return the document with this id, None if there is none."""
+        row = self._index.row_of_id.get(id)
         return None if row is None else self._page(row)
 
     def documents(self) -> Iterator[Page]:
@@ -135,8 +328,7 @@ class Corpus:
 
         Scheme, fragment, escapes and a trailing slash matter only if documents differ in nothing else.
         """
-        pages = [self._page(row) for row in self._index.rows_of_url(url)]
-        alike = [page for page in pages if canonical_url(page.url) == canonical_url(url)]
+        alike = [self._page(row) for row in self._index.rows_of_url.get(canonical_url(url), ())]
         return next((page for page in alike if page.url == url), alike[0] if alike else None)
 
     def _known(self, query: str) -> dict[str, int]:
@@ -165,15 +357,7 @@ class Corpus:
 
     def _page(self, row: int) -> Page:
         start, end = (int(at) for at in self._index.offsets[row : row + 2])
-        return parse_document(_pread(self._fd, end - start, start), self.path)
-
-
-def _pread(fd: int, size: int, offset: int) -> bytes:
-    blocks: list[bytes] = []
-    while size > 0 and (block := os.pread(fd, size, offset)):
-        blocks.append(block)
-        size, offset = size - len(block), offset + len(block)
-    return b"".join(blocks)
+        return parse_document(os.pread(self._fd, end - start, start), self.path)
 
 
 def _load_or_build(

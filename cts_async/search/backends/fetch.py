@@ -20,11 +20,12 @@ import re
 import subprocess
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+from weakref import WeakValueDictionary
 
 import aiohttp
 import anyio
@@ -39,8 +40,9 @@ from cts_async.errors import ToolError, TransientError
 from cts_async.llm.http import UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
-from cts_async.search.backends.base import Page, ReaderSpec
-from cts_async.search.backends.endpoint import capped, network_error
+from cts_async.search.backends.base import Page
+from cts_async.search.backends.services import capped, network_error
+from cts_async.search.catalog import ReaderSpec
 
 # --- The body of a page
 
@@ -115,7 +117,7 @@ def _too_large(max_bytes: int) -> ToolError:
     return ToolError(f"the page has more than {max_bytes:,} bytes", reason="too large")
 
 
-# --- One attempt
+# --- One exchange
 
 
 CONNECT_S: Final = 10.0
@@ -123,17 +125,6 @@ PER_HOST: Final = 2
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT: Final = frozenset({408, 425, 429})
 _BLOCK: Final = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The limits of one attempt; `timeout_s` covers all its exchanges together."""
-
-    timeout_s: float
-    max_bytes: int
-    max_redirects: int
-    allow: AllowList
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,71 +145,6 @@ class HostUnavailable(TransientError):
         self.reason, self.host = reason, host
 
 
-class HostSlots:
-    """Limits the exchanges with one host to `PER_HOST` at a time; idle hosts are forgotten."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, anyio.Semaphore] = {}
-        self._users: dict[str, int] = {}
-
-    @asynccontextmanager
-    async def of(self, host: str) -> AsyncIterator[None]:
-        """Hold one of the host's slots."""
-        slot = self._slots.setdefault(host, anyio.Semaphore(PER_HOST))
-        self._users[host] = self._users.get(host, 0) + 1
-        try:
-            async with slot:
-                yield
-        finally:
-            self._users[host] -= 1
-            if not self._users[host]:
-                del self._slots[host], self._users[host]
-
-
-async def download(url: str, bounds: Bounds, slots: HostSlots, lookup: Lookup = system_lookup) -> Download:
-    """Download the page at `url`. HostUnavailable if another attempt may succeed, else ToolError."""
-    resolver = CheckedResolver(bounds.allow, lookup)
-    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
-    left_s = bounds.timeout_s
-    target = checked_url(url, bounds.allow)
-    async with aiohttp.ClientSession(
-        connector=connector, auto_decompress=False, trust_env=False, headers=bounds.headers
-    ) as session:
-        for _ in range(bounds.max_redirects + 1):
-            host = target.host or ""
-            async with slots.of(host):
-                began = anyio.current_time()
-                got = await _exchange(session, target, bounds, left_s)
-                left_s -= anyio.current_time() - began
-            if isinstance(got, Download):
-                return got
-            target = _next(target, got, bounds.allow)
-    raise ToolError(f"more than {bounds.max_redirects} redirects", reason="redirects", host=host)
-
-
-async def _exchange(
-    session: aiohttp.ClientSession, url: URL, bounds: Bounds, left_s: float
-) -> Download | str:
-    """Send one request: return the page, or the address that it redirects to."""
-    host = url.host or ""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-    try:
-        with anyio.fail_after(max(0.0, left_s)):
-            async with session.get(url, allow_redirects=False, timeout=timeout) as response:
-                if response.status in _REDIRECTS and "Location" in response.headers:
-                    return response.headers["Location"]
-                _check_status(response, host)
-                return await _page(response, bounds)
-    except (aiohttp.ClientError, TimeoutError) as error:
-        found = network_error(error, bounds.timeout_s)
-        if found.transient:
-            raise HostUnavailable(f"{host}: {found.text}", found.reason, host) from None
-        raise ToolError(f"{host}: {found.text}", reason=found.reason, host=host) from None
-    except ToolError as error:
-        error.host = error.host or host
-        raise
-
-
 def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
     status = response.status
     if 200 <= status < 300:
@@ -229,13 +155,13 @@ def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
     raise ToolError(message, reason=reason, host=host)
 
 
-async def _page(response: aiohttp.ClientResponse, bounds: Bounds) -> Download:
+async def _page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
     content_type = response.headers.get("Content-Type", "")
     declared_kind(content_type)  # refuse a video before downloading it
-    if (response.content_length or 0) > bounds.max_bytes:
-        raise _too_large(bounds.max_bytes)
+    if (response.content_length or 0) > max_bytes:
+        raise _too_large(max_bytes)
     blocks = response.content.iter_chunked(_BLOCK)
-    data = await read_body(blocks, response.headers.get("Content-Encoding", ""), bounds.max_bytes)
+    data = await read_body(blocks, response.headers.get("Content-Encoding", ""), max_bytes)
     return Download(str(response.url), kind_of(content_type, data), charset_of(content_type), data)
 
 
@@ -383,35 +309,75 @@ class DirectReader:
         extractor: TextExtractor | None = None,
     ) -> None:
         self.name = spec.name
-        self._max_chars = spec.max_chars
-        self._bounds = Bounds(
-            spec.timeout_s, spec.max_bytes, spec.max_redirects, AllowList.parse(spec.allow), _headers(spec)
-        )
+        self._spec, self._allow = spec, AllowList.parse(spec.allow)
         self._lookup, self._sleep, self._rng = lookup, sleep, rng or random.Random(spec.name)
-        self._slots = HostSlots()
+        self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
+        """`PER_HOST` exchanges at a time with each host; idle hosts are forgotten."""
         self._extractor = extractor or TextExtractor()
         self.close = self._extractor.close
 
     async def fetch(self, url: str) -> Page:
         """Return the page at `url`, after redirects; every failure is a ToolError."""
         page = await self._download(url)
+        max_chars = self._spec.max_chars
         try:
-            found = await self._extractor.extract(page.data, page.kind, page.charset, self._max_chars)
+            found = await self._extractor.extract(page.data, page.kind, page.charset, max_chars)
         except ToolError as error:
             error.host = error.host or URL(page.url).host or ""
             raise
-        return Page(page.url, page.url, found.title, capped(found.text, self._max_chars, found.chars))
+        return Page(page.url, page.url, found.title, capped(found.text, max_chars, found.chars))
 
     async def _download(self, url: str) -> Download:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await download(url, self._bounds, self._slots, self._lookup)
+                return await self._attempt(url)
             except HostUnavailable as error:
                 wait_s = (error.retry_after_s or 0.0) + full_jitter(attempt - 1, _PAUSES, self._rng)
                 if attempt == ATTEMPTS or wait_s > MAX_WAIT_S:
                     raise ToolError(str(error), reason=error.reason, host=error.host) from None
             await self._sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _attempt(self, url: str) -> Download:
+        """Download the page at `url`. HostUnavailable if another attempt may succeed, else ToolError."""
+        resolver = CheckedResolver(self._allow, self._lookup)
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
+        left_s = self._spec.timeout_s
+        target = checked_url(url, self._allow)
+        async with aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, trust_env=False, headers=_headers(self._spec)
+        ) as session:
+            for _ in range(self._spec.max_redirects + 1):
+                host = target.host or ""
+                slot = self._slots.setdefault(host, anyio.Semaphore(PER_HOST))
+                async with slot:
+                    began = anyio.current_time()
+                    got = await self._exchange(session, target, left_s)
+                    left_s -= anyio.current_time() - began
+                if isinstance(got, Download):
+                    return got
+                target = _next(target, got, self._allow)
+        raise ToolError(f"more than {self._spec.max_redirects} redirects", reason="redirects", host=host)
+
+    async def _exchange(self, session: aiohttp.ClientSession, url: URL, left_s: float) -> Download | str:
+        """Send one request: return the page, or the address that it redirects to."""
+        host = url.host or ""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        try:
+            with anyio.fail_after(max(0.0, left_s)):
+                async with session.get(url, allow_redirects=False, timeout=timeout) as response:
+                    if response.status in _REDIRECTS and "Location" in response.headers:
+                        return response.headers["Location"]
+                    _check_status(response, host)
+                    return await _page(response, self._spec.max_bytes)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            found = network_error(error, self._spec.timeout_s)
+            if found.transient:
+                raise HostUnavailable(f"{host}: {found.text}", found.reason, host) from None
+            raise ToolError(f"{host}: {found.text}", reason=found.reason, host=host) from None
+        except ToolError as error:
+            error.host = error.host or host
+            raise
 
 
 def _headers(spec: ReaderSpec) -> dict[str, str]:

@@ -1,7 +1,9 @@
 """Search and reading services behind an HTTP endpoint: Serper, the Jina reader, and any other by its table.
 
-Sessions belong to the caller. Errors are those of `endpoint.ask`. A model chooses the addresses that a reader is
-asked for: those that resolve to private addresses here are not passed on, except for the table's `allow`.
+Sessions belong to the caller. A service that refuses the key or wants to be paid stops its part of the run
+(`ProviderRefused`). What may pass is a `TransientError`, which the lane retries. Everything else is a `ToolError`,
+which the agent is told. A model chooses the addresses that a reader is asked for: those that resolve to private
+addresses here are not passed on, except for the table's `allow`.
 
 A table in cts.toml describes any other service. SearXNG, Brave, Tavily, and a reader:
 
@@ -33,172 +35,378 @@ A table in cts.toml describes any other service. SearXNG, Brave, Tavily, and a r
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import aiohttp
+import orjson
+from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
-from cts_async.errors import ProviderRefused, ToolError
+from cts_async import __version__
+from cts_async.config import environment_override
+from cts_async.errors import (
+    CTSError,
+    ProviderRefused,
+    RateLimited,
+    TimedOut,
+    ToolError,
+    TransientError,
+    UsageError,
+)
+from cts_async.llm.http import (
+    ENCODINGS,
+    BrokenResponse,
+    HttpEndpoint,
+    NotHTTP,
+    ResponseTooLarge,
+    UnknownEncoding,
+    encode_headers,
+    os_error_text,
+)
+from cts_async.llm.redact import SECRETS
+from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
-from cts_async.search.backends.base import EngineSpec, Hit, HttpCall, Page, ReaderSpec
-from cts_async.search.backends.endpoint import (
-    READER_REFUSALS,
-    SEARCH_REFUSALS,
-    Answer,
-    Service,
-    as_text,
-    ask,
-    capped,
-    failure_of,
-    json_of,
+from cts_async.search.backends.base import Hit, Page, PageReader, SearchEngine
+from cts_async.search.backends.corpus import CorpusBackend
+from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
+
+SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
+"""Statuses with which a search endpoint refuses every search: key, payment or address."""
+READER_REFUSALS: Final = frozenset({401, 402})
+"""Statuses with which a reader refuses every page; its other 4xx are about the page asked for."""
+
+_TRANSIENT: Final = frozenset({408, 409, 425})
+_UNPAID: Final = re.compile(
+    r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
 )
+_ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
+_LINE_CHARS: Final = 200
+
+# --- Foreign text
 
 
-class _Engine:
-    """A search engine of the catalogue."""
+def _one_line(text: str) -> str:
+    """Return `text` on one line without control characters, cut with an ellipsis after `_LINE_CHARS` characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
+    line = " ".join(printable.split())
+    return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
+
+
+def capped(text: str, max_chars: int, chars: int | None = None) -> str:
+    """Strip `text` and cut it after `max_chars` characters, with a note that says so.
+
+    `chars` is its full length, if it was cut before.
+    """
+    text = text.strip()
+    chars = len(text) if chars is None else chars
+    if chars <= max_chars:
+        return text
+    return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
+
+
+def as_text(value: object) -> str:
+    """Return a JSON string or number as text, "" for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()
+
+
+# --- aiohttp's errors
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkError:
+    """Why there is no whole answer. `reason` as in `ToolError`.
+
+    `transient`: another attempt may succeed. `unsent`: the request never left this machine.
+    """
+
+    reason: str
+    text: str
+    transient: bool = True
+    unsent: bool = False
+
+
+def network_error(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> NetworkError:
+    """Translate an error of aiohttp; the text repeats nothing of the request, which could contain a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return NetworkError("timeout", "no connection in time", unsent=True)
+        case TimeoutError():
+            return NetworkError("timeout", f"no whole answer within {timeout_s:g} s")
+        case ClientConnectorDNSError():
+            # A name server that cannot answer now may do so later; a name that does not exist will not.
+            cause = error.os_error
+            later = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_AGAIN
+            return NetworkError("dns", "its name cannot be resolved", transient=later, unsent=True)
+        case aiohttp.ClientConnectorCertificateError():
+            return NetworkError("tls", "its certificate is not valid", transient=False, unsent=True)
+        case aiohttp.ClientSSLError():
+            return NetworkError("tls", "no encrypted connection", transient=False, unsent=True)
+        case aiohttp.ClientConnectorError():
+            reason = os_error_text(error.os_error)
+            return NetworkError("connection", f"no connection ({reason})", unsent=True)
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return NetworkError("connection", "the connection was lost")
+        case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
+            return NetworkError("connection", "the answer broke off")
+        case _:
+            return NetworkError("connection", f"no valid HTTP answer ({type(error).__name__})")
+
+
+# --- Exchanges
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Whom to ask, with which key ("" for none), and the limits of an answer."""
+
+    name: str
+    key_env: str | None
+    key: str
+    timeout_s: float
+    refusals: frozenset[int]
+    """Statuses that refuse every request from now on."""
+    max_bytes: int = 5_000_000
+
+    def __post_init__(self) -> None:
+        SECRETS.add(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with a 2xx status."""
+
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def charset(self) -> str:
+        """The charset that its content type names, else UTF-8."""
+        found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
+        return found[1] if found else "utf-8"
+
+    @property
+    def text(self) -> str:
+        """The body as encodable text, without keys; bytes that do not fit the charset are replaced."""
+        try:
+            text = self.data.decode(self.charset, "replace")
+        except (
+            LookupError,
+            UnicodeError,
+        ):  # Python has codecs that are no charset, and some that raise anyway
+            text = self.data.decode("utf-8", "replace")
+        return SECRETS.text(text.encode(errors="replace").decode())
+
+
+async def ask(
+    service: Service,
+    session: aiohttp.ClientSession,
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: object = None,
+    *,
+    about: str = "",
+) -> Answer:
+    """Send one request, with `body` as JSON unless it is None, and return a whole good answer.
+
+    `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects are
+    not followed, as they would carry the key elsewhere.
+    """
+    host = about or url.host or ""
+    sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
+    data = None
+    if body is not None:
+        sent["Content-Type"] = "application/json"
+        data = orjson.dumps(body)
+    if session.connector is None:
+        raise RuntimeError("the session is closed")
+    exchange = HttpEndpoint(session.connector, session, url, method)
+    try:
+        answer = await exchange.send(
+            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+        )
+    except ResponseTooLarge:
+        raise ToolError(
+            f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
+        ) from None
+    except UnknownEncoding as error:
+        raise ToolError(f"{service.name}: {error}", reason="not text", host=host) from None
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise _no_answer(service, exchange, url, error) from None
+    content = SECRETS.body(answer.data, good=200 <= answer.status < 300)
+    if failure := failure_of(service, host, answer.status, answer.headers, content, time.time()):
+        raise failure
+    return Answer(answer.headers, content)
+
+
+def _no_answer(
+    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
+) -> CTSError:
+    where = f"{service.name}: {url.host}"
+    found = network_error(error, service.timeout_s)
+    if isinstance(error, TimeoutError):
+        through = f" through the {exchange.proxy}" if found.unsent and exchange.proxy else ""
+        return TimedOut(f"{where}: {found.text}{through}", unsent=found.unsent)
+    if refusal := exchange.refusal(error):
+        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+    proxy_problem = exchange.proxy_problem(error)
+    # A server whose answer breaks off can be reached: that does not count as an outage.
+    status = 200 if isinstance(error, BrokenResponse) else None
+    unsent = found.unsent or proxy_problem is not None
+    return TransientError(f"{where}: {proxy_problem or found.text}", status=status, unsent=unsent)
+
+
+def json_of(answer: Answer, service: Service, host: str) -> Any:
+    """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
+    try:
+        data = _loads(answer)
+    except ValueError:
+        raise TransientError(f"{service.name}: the answer is not JSON") from None
+    if isinstance(data, dict) and data.get("error"):
+        raise _refusal(service, host, 200, _message(answer.data), "failed")
+    return data
+
+
+def _loads(answer: Answer) -> Any:
+    """Parse JSON, also if it was cut within a surrogate pair or is not UTF-8; ValueError if it is no JSON."""
+    try:
+        return orjson.loads(answer.data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        text = json.dumps(json.loads(answer.text), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return orjson.loads(text.encode(errors="replace"))
+
+
+def failure_of(
+    service: Service, host: str, status: int, headers: Mapping[str, str], data: bytes, now: float
+) -> CTSError | None:
+    """Return the error that an answer with this status means; None for 2xx. `now` is Unix time in seconds."""
+    if 200 <= status < 300:
+        return None
+    message = _message(data)
+    if status < 400:
+        return ProviderRefused(
+            f"{service.name}: HTTP {status}: its address has moved; correct url in cts.toml"
+        )
+    if status >= 500 or status in _TRANSIENT:
+        wait_s = retry_after_s(headers, now)
+        text = f"{service.name}: HTTP {status}{_colon(message)}"
+        return TransientError(text, retry_after_s=wait_s, status=status)
+    if status == 429 and not _UNPAID.search(message):
+        wait_s = retry_after_s(headers, now)
+        wait_s = reset_s(headers, now) if wait_s is None else wait_s
+        return RateLimited(f"{service.name}: HTTP 429{_colon(message)}", retry_after_s=wait_s, status=429)
+    return _refusal(service, host, status, message, f"http {status}")
+
+
+def _refusal(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
+    """Return a final refusal: of everything from now on, or of this one request."""
+    # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
+    unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
+    if service.refusals is READER_REFUSALS and status == 200:
+        unpaid = None  # a reader's errors are about pages, and may quote them
+    if status in service.refusals or status in (402, 429) or unpaid:
+        key = f" (key: {service.key_env})" if service.key_env else ""
+        return ProviderRefused(f"{service.name}: HTTP {status}{_colon(message)}{key}")
+    return ToolError(f"{service.name}: HTTP {status}{_colon(message)}", reason=reason, host=host)
+
+
+def _message(data: bytes) -> str:
+    """Return the message in an error's body, in one line and without keys."""
+    data = SECRETS.body(data)
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        body = data[:2000].decode("utf-8", "replace")
+    if isinstance(body, dict):
+        error = body.get("error") or body.get("errors") or body
+        error = error[0] if isinstance(error, list) and error else error
+        names = ("message", "detail", "name", "code")
+        texts = [as_text(error.get(name)) for name in names] if isinstance(error, dict) else []
+        body = next((text for text in texts if text), as_text(error))
+    return _one_line(as_text(body))
+
+
+def _colon(message: str) -> str:
+    return f": {message}" if message else ""
+
+
+# --- Engines and readers
+
+
+def open_engine(spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> SearchEngine:
+    """Open the search engine of `spec`, which sends its requests through `session`, owned by the caller.
+
+    UsageError if its key or the documents of its corpus are missing.
+    """
+    if spec.kind == "corpus":
+        return _corpus(spec)
+    return HttpEngine(spec, _key(spec, environ), session)
+
+
+def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
+    """Open the page reader of `spec`; as `open_engine`. `direct` makes its own sessions."""
+    if spec.kind == "corpus":
+        return _corpus(spec)
+    if spec.kind == "direct":
+        from cts_async.search.backends.fetch import DirectReader
+
+        return DirectReader(spec)
+    backend = JinaReader if spec.kind == "jina" else HttpReader
+    return backend(spec, _key(spec, environ), session)
+
+
+def _key(spec: ServiceSpec, environ: Mapping[str, str]) -> str:
+    """Return the key of `spec`, "" if it needs none."""
+    key = environment_override(spec.key_env, environ)
+    if spec.key_env and not key:
+        raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
+    if not key.isprintable() or not key.isascii():
+        raise UsageError(
+            f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
+        )
+    return key
+
+
+def _corpus(spec: ServiceSpec) -> CorpusBackend:
+    if spec.path is None:
+        raise UsageError(f"{spec.name} has no documents: name a file with --corpus, or as path in cts.toml")
+    return CorpusBackend(spec.path)
+
+
+class HttpEngine:
+    """A search engine that a `[search.NAME]` table describes, Serper among them."""
 
     def __init__(self, spec: EngineSpec, key: str, session: aiohttp.ClientSession) -> None:
         self.name, self.engine = spec.name, spec.engine
         self._spec, self._session = spec, session
         self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, SEARCH_REFUSALS)
 
-
-class _Reader:
-    """A page reader of the catalogue."""
-
-    def __init__(
-        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
-    ) -> None:
-        self.name = spec.name
-        self._spec, self._session = spec, session
-        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
-        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
-
-    async def _checked(self, url: str) -> tuple[str, str]:
-        """Return the host of `url` and its checked spelling; ToolError if it must not be visited."""
-        return page_host(url), await check_target(url, self._allow, self._lookup)
-
-    def _page(self, url: str, host: str, title: str, text: str) -> Page:
-        if not text.strip():
-            raise ToolError("the page has no readable text", reason="no text", host=host)
-        return Page(url, url, title, capped(text, self._spec.max_chars))
-
-
-# --- Serper
-
-
-class Serper(_Engine):
-    """Google's results through Serper: POST {"q", "num"} with the key in `X-API-KEY`.
-
-    Of the answer the `organic` results are used, as in WebDancer.
-    """
-
-    async def search(self, query: str, limit: int) -> list[Hit]:
-        """Return at most `limit` of Google's results."""
-        url, asked = URL(self._spec.url), {**self._spec.params, "q": query, "num": limit}
-        if language_of(query) == "zh":
-            asked |= self._spec.zh_params
-        headers = {"X-API-KEY": self._service.key, "Accept": "application/json"}
-        answer = await ask(self._service, self._session, "POST", url, headers, asked)
-        return serper_hits(json_of(answer, self._service, url.host or ""))[:limit]
-
-
-def serper_hits(data: Any) -> list[Hit]:
-    """Return the organic results of an answer, in order; those without a link are left out."""
-    organic = data.get("organic") if isinstance(data, dict) else None
-    rows = [row for row in organic if isinstance(row, dict)] if isinstance(organic, list) else []
-    hits = []
-    for rank, row in enumerate(rows, 1):
-        names = ("link", "title", "snippet", "date", "source")
-        url, title, snippet, date, source = (as_text(row.get(name)) for name in names)
-        if url:
-            hits.append(Hit(url, url, title or url, snippet, 1 / rank, date, source))
-    return hits
-
-
-# --- The Jina reader
-
-_JINA_FIELD: Final = re.compile(r"(Title|URL Source|Published Time|Warning):[ \t]*(.*)")
-_JINA_CONTENT: Final = "Markdown Content:"
-_PAGE_ERROR: Final = re.compile(r"returned error (\d{3})\b")
-_JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
-
-
-class JinaPage(NamedTuple):
-    """A page as the Jina reader returned it."""
-
-    title: str
-    text: str
-    warning: str = ""
-
-
-class JinaReader(_Reader):
-    """WebDancer's page reader: GET https://r.jina.ai/{url} with a bearer key.
-
-    It fetches, renders and cleans a page on its own machines. Asked for JSON it returns `data.title` and
-    `data.content`; servers that do not speak JSON return lines `Title:`, `URL Source:`, `Markdown Content:`. A page
-    whose own host answered with an error comes with status 200 and a warning: that is an error here.
-    """
-
-    async def fetch(self, url: str) -> Page:
-        """Return the page; ToolError if it is an error page or empty."""
-        host, target = await self._checked(url)
-        address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_JINA_URL_SAFE)}", encoded=True)
-        headers = {"Accept": "application/json"}
-        if self._service.key:
-            headers["Authorization"] = f"Bearer {self._service.key}"
-        answer = await ask(self._service, self._session, "GET", address, headers, about=host)
-        page = self._read(answer, host)
-        if found := _PAGE_ERROR.search(page.warning):
-            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
-        return self._page(url, host, page.title, page.text)
-
-    def _read(self, answer: Answer, host: str) -> JinaPage:
-        if "json" not in answer.headers.get("Content-Type", "").lower():
-            return jina_text(answer.text)
-        data = json_of(answer, self._service, host)
-        code = data.get("code") if isinstance(data, dict) else None
-        if isinstance(code, int) and (
-            failure := failure_of(self._service, host, code, answer.headers, answer.data, time.time())
-        ):
-            raise failure
-        page = data.get("data") if isinstance(data, dict) else None
-        if not isinstance(page, dict):
-            return JinaPage("", "")
-        return JinaPage(*(as_text(page.get(name)) for name in ("title", "content", "warning")))
-
-
-def jina_text(text: str) -> JinaPage:
-    """Parse the reader's text format; a text without it is the page itself."""
-    head, content, body = text.partition(_JINA_CONTENT)
-    if not content:
-        return JinaPage("", text)
-    fields = {found[1]: found[2].strip() for line in head.splitlines() if (found := _JINA_FIELD.match(line))}
-    return JinaPage(fields.get("Title", ""), body.strip(), fields.get("Warning", ""))
-
-
-# --- Services described by a table
-
-_URL_SAFE: Final = "%/:?#[]@!$&'()*+,;=~"
-_PLACEHOLDER: Final = re.compile(r"\{(query|limit|url|key)\}")
-
-
-class HttpEngine(_Engine):
-    """A search engine that a `[search.NAME]` table describes."""
-
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Return at most `limit` results.
 
         ProviderRefused if the answer does not have the shape in the table: no further search would change that.
         """
+        spec = self._spec
+        further = {**spec.params} if spec.kind == "serper" else {}
+        if spec.kind == "serper" and language_of(query) == "zh":
+            further |= spec.zh_params
         values = {"query": query, "limit": str(limit), "key": self._service.key}
-        answer = await _ask(self._service, self._session, self._spec.url, self._spec.call, values)
-        data = json_of(answer, self._service, urlsplit(self._spec.url).hostname or "")
+        answer = await _ask_filled(self._service, self._session, spec, values, further)
+        data = json_of(answer, self._service, urlsplit(spec.url).hostname or "")
         return self._hits(data)[:limit]
 
     def _hits(self, data: Any) -> list[Hit]:
@@ -225,20 +433,99 @@ class HttpEngine(_Engine):
         return Hit(url, url, found["title"] or url, found["snippet"], score, found["date"], found["source"])
 
 
-class HttpReader(_Reader):
+class HttpReader:
     """A page reader that a `[visit.NAME]` table describes."""
 
+    def __init__(
+        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+    ) -> None:
+        self.name = spec.name
+        self._spec, self._session = spec, session
+        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
+        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
+
     async def fetch(self, url: str) -> Page:
-        """Return the page; ToolError if it has no text."""
-        host, target = await self._checked(url)
+        """Return the page; ToolError if its address must not be visited, or if it has no text."""
+        host, target = page_host(url), await check_target(url, self._allow, self._lookup)
+        title, text = await self._read(host, target)
+        if not text.strip():
+            raise ToolError("the page has no readable text", reason="no text", host=host)
+        return Page(url, url, title, capped(text, self._spec.max_chars))
+
+    async def _read(self, host: str, target: str) -> tuple[str, str]:
+        """Return title and text of the page at the checked address `target`."""
         values = {"url": target, "key": self._service.key}
-        answer = await _ask(self._service, self._session, self._spec.url, self._spec.call, values, host)
-        title, text = "", answer.text
-        if self._spec.text:
-            data = json_of(answer, self._service, host)
-            text = as_text(value_at(data, self._spec.text))
-            title = as_text(value_at(data, self._spec.title)) if self._spec.title else ""
-        return self._page(url, host, title, text)
+        answer = await _ask_filled(self._service, self._session, self._spec, values, about=host)
+        if not self._spec.text:
+            return "", answer.text
+        data = json_of(answer, self._service, host)
+        title = as_text(value_at(data, self._spec.title)) if self._spec.title else ""
+        return title, as_text(value_at(data, self._spec.text))
+
+
+# --- The Jina reader
+
+_JINA_FIELD: Final = re.compile(r"(Title|URL Source|Published Time|Warning):[ \t]*(.*)")
+_JINA_CONTENT: Final = "Markdown Content:"
+_PAGE_ERROR: Final = re.compile(r"returned error (\d{3})\b")
+_JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
+
+
+class JinaPage(NamedTuple):
+    """A page as the Jina reader returned it."""
+
+    title: str
+    text: str
+    warning: str = ""
+
+
+class JinaReader(HttpReader):
+    """WebDancer's page reader: GET https://r.jina.ai/{url} with a bearer key.
+
+    It fetches, renders and cleans a page on its own machines. Asked for JSON it returns `data.title` and
+    `data.content`; servers that do not speak JSON return lines `Title:`, `URL Source:`, `Markdown Content:`. A page
+    whose own host answered with an error comes with status 200 and a warning: that is an error here.
+    """
+
+    async def _read(self, host: str, target: str) -> tuple[str, str]:
+        address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_JINA_URL_SAFE)}", encoded=True)
+        headers = {"Accept": "application/json"}
+        if self._service.key:
+            headers["Authorization"] = f"Bearer {self._service.key}"
+        answer = await ask(self._service, self._session, "GET", address, headers, about=host)
+        page = self._page(answer, host)
+        if found := _PAGE_ERROR.search(page.warning):
+            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
+        return page.title, page.text
+
+    def _page(self, answer: Answer, host: str) -> JinaPage:
+        if "json" not in answer.headers.get("Content-Type", "").lower():
+            return jina_text(answer.text)
+        data = json_of(answer, self._service, host)
+        code = data.get("code") if isinstance(data, dict) else None
+        if isinstance(code, int) and (
+            failure := failure_of(self._service, host, code, answer.headers, answer.data, time.time())
+        ):
+            raise failure
+        page = data.get("data") if isinstance(data, dict) else None
+        if not isinstance(page, dict):
+            return JinaPage("", "")
+        return JinaPage(*(as_text(page.get(name)) for name in ("title", "content", "warning")))
+
+
+def jina_text(text: str) -> JinaPage:
+    """Parse the reader's text format; a text without it is the page itself."""
+    head, content, body = text.partition(_JINA_CONTENT)
+    if not content:
+        return JinaPage("", text)
+    fields = {found[1]: found[2].strip() for line in head.splitlines() if (found := _JINA_FIELD.match(line))}
+    return JinaPage(fields.get("Title", ""), body.strip(), fields.get("Warning", ""))
+
+
+# --- Templates of requests, paths into answers
+
+_URL_SAFE: Final = "%/:?#[]@!$&'()*+,;=~"
+_PLACEHOLDER: Final = re.compile(r"\{(query|limit|url|key)\}")
 
 
 def value_at(data: Any, path: str) -> Any:
@@ -276,18 +563,20 @@ def filled(template: Any, values: Mapping[str, str]) -> Any:
     return _PLACEHOLDER.sub(lambda name: values.get(name[1], name[0]), template)
 
 
-async def _ask(
+async def _ask_filled(
     service: Service,
     session: aiohttp.ClientSession,
-    url: str,
-    call: HttpCall,
+    spec: ServiceSpec,
     values: Mapping[str, str],
+    further: Mapping[str, Any] | None = None,
+    *,
     about: str = "",
 ) -> Answer:
+    """Send the request that `spec` describes; `further` are fields of its body besides those of the table."""
     key = {"key": service.key}
     headers = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
-    headers |= {name: filled(value, key) for name, value in call.headers.items()}
-    if call.key_header and service.key:
-        headers[call.key_header] = filled(call.key_format, key)
-    body = None if call.body is None else filled(call.body, values)
-    return await ask(service, session, call.method, filled_url(url, values), headers, body, about=about)
+    headers |= {name: filled(value, key) for name, value in spec.headers.items()}
+    if spec.key_header and service.key:
+        headers[spec.key_header] = filled(spec.key_format, key)
+    body = None if spec.body is None else {**(further or {}), **filled(spec.body, values)}
+    return await ask(service, session, spec.method, filled_url(spec.url, values), headers, body, about=about)

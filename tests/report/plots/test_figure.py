@@ -1,4 +1,4 @@
-"""Pieces of figures: colours, labels, and where labels of points stand."""
+"""Colours and labels of figures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.report.plots.cost import label_positions
 from cts_async.report.plots.figure import DASHES, SYMBOLS
 from cts_async.report.plots.style import COLOURS, N_COLOURS, THEMES, Theme, columns, folded, shown, template
 
@@ -25,10 +24,6 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
-
-
-def test_contrast_of_black_and_white_is_21() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -50,11 +45,6 @@ def test_no_two_of_88_series_have_the_same_colour_and_marker() -> None:
     assert len({(i % N_COLOURS, DASHES[i % len(DASHES)]) for i in range(40)}) == 40
 
 
-def test_only_print_paints_its_ground() -> None:
-    grounds = {theme: template(theme)["layout"]["paper_bgcolor"] for theme in THEMES}
-    assert grounds == {"light": "rgba(0,0,0,0)", "dark": "rgba(0,0,0,0)", "print": "#ffffff"}
-
-
 LINK = '<a href="javascript:alert(1)">x</a>'
 
 
@@ -69,10 +59,6 @@ def test_controls_and_marks_of_direction_are_shown() -> None:
 
 def test_a_long_name_breaks_after_hyphens() -> None:
     assert folded("kimi-at-cot-respond-k3", 12) == "kimi-at-cot-<br>respond-k3"
-
-
-def test_a_name_without_hyphens_breaks_anywhere() -> None:
-    assert folded("abcdefgh", 5) == "abcde<br>fgh"
 
 
 def test_a_chinese_character_takes_two_columns() -> None:
@@ -92,24 +78,3 @@ def test_no_line_is_wider_than_allowed_and_none_is_markup(text: str, width: int)
     assert len(lines) <= 3
     assert all(columns(unescape(line)) <= width for line in lines)
     assert not any("<" in line or ">" in line for line in lines)
-
-
-def test_a_point_at_the_right_edge_has_its_label_to_the_left() -> None:
-    assert label_positions([(0.0, 0.0), (1.0, 1.0)], [10, 10]) == ["top right", "top left"]
-
-
-def test_two_points_at_one_place_have_labels_in_different_places() -> None:
-    (one, other, _, _) = label_positions([(1.0, 1.0), (1.0, 1.0), (0.0, 0.0), (2.0, 2.0)], [8, 8, 8, 8])
-    assert one != other
-
-
-def test_three_points_at_one_place_at_the_edge_have_their_labels_below_each_other() -> None:
-    """As three systems of the same cost and score have them, whose names are one over the other otherwise."""
-    places = label_positions([(4.0, 49.8), (6.0, 53.5), (6.0, 53.5), (6.0, 53.5)], [4, 11, 6, 7])
-    assert set(places[1:]) == {"top left", "middle left", "bottom left"}
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0, 100)), max_size=12))
-def test_every_point_has_a_place(points: list[tuple[float, float]]) -> None:
-    assert len(label_positions(points, [5] * len(points), logarithmic=True)) == len(points)

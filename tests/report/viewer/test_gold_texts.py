@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.report.viewer.instance import GoldTexts
 from cts_async.report.viewer.run import Metadata, read_metadata
 
@@ -70,10 +69,10 @@ def test_an_id_that_means_another_query_here_does_not_count(tmp_path: Path) -> N
 
 def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
     gold = written(tmp_path / "g.jsonl", gold_line())
-    texts, of = GoldTexts(), about(tmp_path, gold)
-    assert texts.of(of, "s1", "")
+    of = about(tmp_path, gold)
+    assert GoldTexts().of(of, "s1", "")
     written(gold, gold_line(), gold_line("more"))
-    assert texts.of(of, "s1", "") == {}
+    assert GoldTexts().of(of, "s1", "") == {}
     assert GoldTexts().of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
 
 
@@ -91,13 +90,6 @@ def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> 
     told = read_metadata(run)
     assert told is not None
     assert GoldTexts().of(told, "s1", "when does it leave")
-
-
-def test_the_sample_worlds_gold_is_known_wherever_it_lay(tmp_path: Path) -> None:
-    digest = hashlib.sha256((sample_dir() / "gold.jsonl").read_bytes()).hexdigest()
-    of = about(tmp_path, tmp_path / "gone.jsonl", digest=digest)
-    text = GoldTexts().of(of, "s01", "")["N2"].text
-    assert text == "The winter crossing from North Quay to Brack Island takes 50 minutes."
 
 
 def test_nuggets_in_a_table_of_queries_are_read_too(tmp_path: Path) -> None:

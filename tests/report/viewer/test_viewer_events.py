@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from made_runs import Row, made_run
 from test_viewer_library import made_live
 from viewer_server import viewer
 
-from cts_async.report.viewer import events
+from cts_async.report.viewer.library import Changes
 
 
 def add_line(run: Path, id: str) -> None:
@@ -46,47 +46,26 @@ def test_listener_to_all_runs_receives_a_new_run(tmp_path: Path) -> None:
         assert (told[0], told[1]["name"]) == ("changed", "made-gpt-k1")
 
 
-def test_late_subscriber_does_not_steal_change_notifications(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="orig", rows=[Row("a")])
-    with (
-        viewer(tmp_path) as asker,
-        patch.object(events, "EVERY_S", 3600.0),
-        asker.listening() as stream,
-    ):
-        assert next(stream)[1]["n_done"] == 1
-        add_line(run, "b")
-        with asker.listening(run=run.name) as others:
-            assert next(others)[1]["n_done"] == 2
-            assert next(stream)[1]["n_done"] == 2
-
-
-def test_failed_look_does_not_end_the_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_look_does_not_end_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     looks: list[object] = []
 
-    def changes(self: events.Watcher) -> list[events.Event]:
+    def failing(self: Changes) -> bytes:
         looks.append(self)
-        if len(looks) == 1:
+        if len(looks) == 2:
             raise OSError("gone")
         return usual(self)
 
-    usual = events.Watcher._changes
-    monkeypatch.setattr(events.Watcher, "_changes", changes)
+    usual = Changes.next
+    monkeypatch.setattr(Changes, "next", failing)
     with viewer(tmp_path) as asker, asker.listening() as stream:
         assert next(stream)[1]["n_done"] == 1
         add_line(run, "b")
         assert next(stream)[1]["n_done"] == 2
 
 
-def test_listening_to_an_unknown_run_is_refused(tmp_path: Path) -> None:
-    with viewer(tmp_path) as asker:
-        assert asker.api("events", run="../x").status == 404
-
-
 def test_listeners_are_limited_and_leaving_frees_a_place(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
-        from contextlib import ExitStack
-
         with ExitStack() as stack:
             for _ in range(32):
                 stack.enter_context(asker.listening())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.gazetteer import enclosing, regions_in
+from cts_async.analysis.lexicon import enclosing, regions_in
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,69 @@
-"""`cts gold`: builds the static golden reference (paper, sections 3.3 and 4.2), planned and run.
+"""`cts gold`: builds the static golden reference (paper, sections 3.3 and 4.2): planned, run, and written.
 
     q* --agent: think, search, visit, ...--> answer, sources --extractor--> GOLD JSON, checked and grounded
 
 Each distinct intent is a job of durable steps, as in a run, so the same command resumes. Finished intents are published
 as a gold file whenever the command ends, also early.
+
+The gold file has one JSON object a line: `id`, `fused_query` and `gold` as in the release; `instance_ids` (all that
+share the intent); for debugging `answer`, `sources`, `evidence`, `grounding`, `repairs` and `provenance`. A file belongs
+to this build if each of its lines is one that the build would write. A line that was edited by hand is the editor's, and
+is not overwritten without --force.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
+from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import orjson
 
 from cts_async import __version__
 from cts_async.config import GoldConfig
 from cts_async.datasets import normalise, open_dataset
 from cts_async.engine.events import Events
+from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
-from cts_async.errors import RunStopped, StepError, UsageError
+from cts_async.errors import RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.gold.check import Gold, GoldForm, gold_json, ground, grounding_json
-from cts_async.protocol.gold.files import TraceArchive, check_target, gold_lines, trace_line, write_gold
-from cts_async.protocol.gold.sources import (
+from cts_async.protocol.gold_check import (
+    Gold,
+    GoldForm,
     Selection,
     SourceLimits,
     collect,
+    gold_json,
+    ground,
+    grounding_json,
     limits_for,
+    same_address,
     select,
     source_json,
+    source_key,
     source_lines,
 )
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.resources import Resources, open_search
-from cts_async.protocol.results import Line, failure_line, search_json
+from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
 from cts_async.protocol.roles import DeepSearch, Role
 from cts_async.protocol.run import Jobs, budget_of, execute, open_system_files
-from cts_async.protocol.run_files import RunFiles
-from cts_async.protocol.run_folders import GOLDBUILD
+from cts_async.protocol.run_files import GOLDBUILD, RESULTS, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
-from cts_async.protocol.views import ExtractorView, SearchView
+from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of
+from cts_async.safe_files import atomic_writer, check_writable
 
 EXTRACTING = "extract"
 """The name of the extractor's step."""
+TRACES: Final = "traces.jsonl"
+_DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "provenance")
 
 
 class NoSources(StepError):
@@ -283,4 +301,120 @@ def _line(plan: GoldPlan, intent: Intent, built: Built) -> Line:
             "extractor": plan.specs[plan.extractor].model,
             "date": plan.current_date,
         },
+    }
+
+
+# --- The gold file
+
+
+def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[bytes]:
+    """The gold lines of finished intents, in order; `intents` are pairs (id, ids of all instances that share it)."""
+    results = LatestLines(directory / RESULTS)
+    for id, ids in intents:
+        line = results.line(id) if results.failed(id) is False else None
+        if line is None:
+            continue
+        record: Line = {
+            "id": id,
+            "fused_query": line["fused_query"],
+            "gold": line["gold"],
+            "instance_ids": ids,
+            **{name: line[name] for name in _DEBUGGING if name in line},
+        }
+        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
+    """Raise UsageError for a path where gold cannot be written, or must not be without `force`."""
+    if out.is_dir():
+        raise UsageError(f"--out {out}: is a directory; name a file in it")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise UsageError(f"--out {out}: cannot write in {folder}")
+    try:
+        check_writable(out)
+    except OSError as error:
+        raise write_error(f"--out {out}", error) from None
+    if force or not out.exists() or not out.stat().st_size:
+        return
+    known = {_digest(line) for line in own}
+    with out.open("rb") as file:
+        strange = next((number for number, line in enumerate(file, 1) if _digest(line) not in known), None)
+    if strange is not None:
+        raise UsageError(
+            f"--out {out}: line {strange} was not written by this build; use another file, or --force to replace it"
+        )
+
+
+def write_gold(out: Path, lines: Iterator[bytes]) -> int:
+    """Write the lines atomically and return their number; without lines the file is left alone.
+
+    Raises StorageFull, UsageError.
+    """
+    first = next(lines, None)
+    if first is None:
+        return 0
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(f"--out {out}", error) from None
+    n_lines = 0
+    with atomic_writer(out) as file:
+        for line in chain([first], lines):
+            file.write(line)
+            n_lines += 1
+    return n_lines
+
+
+def _digest(line: bytes) -> bytes:
+    return blake2b(line, digest_size=16).digest()
+
+
+# --- The archive of searches
+
+
+class TraceArchive:
+    """`traces.jsonl`: appends searches with all their evidence; an unchanged one is not written again (paper, 4.2)."""
+
+    def __init__(self, directory: Path, *, sync: bool = False) -> None:
+        path = directory / TRACES
+        try:
+            self._log = AppendLog(path, sync=sync)
+        except OSError as error:
+            raise write_error(path, error, verb="write there") from None
+        self._known = LatestLines(path)
+
+    async def keep(self, line: dict[str, Any]) -> None:
+        """Archive a line made by `trace_line`."""
+        if self._known.line(line["id"]) != line:
+            await self._log.append(line)
+
+    def close(self) -> None:
+        """Write what is pending and close. Raises StorageFull if the disk refused it."""
+        self._log.close()
+
+
+def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSource]) -> dict[str, Any]:
+    """A search of the instance's q* as JSON; every turn lists the ids of its sources."""
+    ids = {same_address(source.url) or source.text: source.id for source in sources}
+    turns = [
+        {
+            "kind": turn.kind,
+            "request": turn.request,
+            "text": turn.text,
+            "source_ids": list(
+                dict.fromkeys(ids[key] for one in turn.sources if (key := source_key(one)) in ids)
+            ),
+        }
+        for turn in trace.turns
+    ]
+    return {
+        "id": instance.id,
+        "fused_query": instance.fused_query,
+        "answer": trace.answer,
+        "answer_from": trace.answer_from,
+        "model_calls": trace.model_calls,
+        "forced": trace.forced,
+        "turns": turns,
+        "sources": [source_json(source) for source in sources],
     }

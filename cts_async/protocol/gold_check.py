@@ -1,7 +1,11 @@
-"""Validation of a golden reference (paper, sections 3.3 and 4.2, prompt D), its reply format, and its grounding.
+"""What a golden reference is made of and has to be (paper, sections 3.3 and 4.2, prompt D): sources, check, grounding.
 
-Only mechanical faults are repaired, such as a weight written "3", and each repair is recorded. All other problems are
-reported to the extractor together, so that it can correct them in one reply.
+A source is one address with all texts that the search found there. Ids S1, S2, ... follow the order in which addresses
+first appear, so they do not depend on the budget. A source that does not fit is left out or cut at its end, and the
+selection records which ones and how much.
+
+Only mechanical faults of the extractor's reply are repaired, such as a weight written "3", and each repair is recorded.
+All other problems are reported to the extractor together, so that it can correct them in one reply.
 """
 
 from __future__ import annotations
@@ -10,19 +14,158 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from statistics import fmean
-from typing import Any, ClassVar, Final
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
-from cts_async.llm.parsing import literal
-from cts_async.protocol.gold.sources import NumberedSource, same_address
+from cts_async.llm.parsing import literal, object_schema
 from cts_async.protocol.lexical import spelling, terms_of
-from cts_async.records import Nugget
+from cts_async.protocol.views import NumberedSource
+from cts_async.records import Nugget, Source, Turn
 from cts_async.search.terms import sentence_spans
+
+# --- Sources: the evidence of a search, within a budget
+
+CUT: Final = " …"
+"""Marks the end of a text that was cut."""
+PAGE_WEIGHT: Final = 3
+"""A page that the agent chose to read counts more than one search result of many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLimits:
+    """Limits of the evidence; characters are those of texts, without ids, links and titles."""
+
+    max_sources: int = 60
+    chars_per_source: int = 4_000
+    total_chars: int = 60_000
+    """Some 15,000 tokens of English or 60,000 of Chinese: half of the context of the paper's extractor."""
+
+
+SMALL: Final = SourceLimits(max_sources=4, chars_per_source=240, total_chars=800)
+"""For the embedded model: its context of 4,096 tokens holds little more in Chinese."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The sources that the extractor sees, and what the limits left out."""
+
+    sources: tuple[NumberedSource, ...]
+    dropped: tuple[str, ...] = ()
+    """Ids left out, least used first."""
+    cut: tuple[tuple[str, int], ...] = ()
+    """Ids whose text was shortened, with the number of characters cut."""
+
+
+def limits_for(spec: ModelSpec) -> SourceLimits:
+    """The limits that suit a model."""
+    return SMALL if spec.prompt_size == "small" else SourceLimits()
+
+
+def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
+    """All sources of a trace, one for each address (or text without an address), in order of appearance."""
+    found: dict[str, list[tuple[int, Source]]] = {}
+    for number, turn in enumerate(turns):
+        for source in turn.sources:
+            if source.text.strip():
+                found.setdefault(source_key(source), []).append((number, source))
+    return tuple(_evidence(f"S{n}", pieces) for n, pieces in enumerate(found.values(), 1))
+
+
+def source_key(source: Source) -> str:
+    """Distinguishes sources: the address, or without one the text."""
+    return _writable(same_address(source.url) or source.text.strip())
+
+
+def same_address(url: str) -> str:
+    """An address normalised for comparison: without fragment and final slash, host in lower case."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:  # a bracket that is no IPv6 address
+        return url.strip()
+    path = parts.path.rstrip("/")
+    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
+
+
+def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection:
+    """The most used sources that fit, in order of their ids, each shortened to its share of characters.
+
+    The least used ones are dropped first, among equals the one found longest ago. At least one source is kept, if
+    necessary shortened to the whole budget.
+    """
+    allowed = max(1, min(limits.chars_per_source, limits.total_chars))
+    ranked = sorted(sources, key=lambda source: (-source.uses, -source.last, _number(source)))
+    kept: set[str] = set()
+    room = limits.total_chars
+    for source in ranked[: max(1, limits.max_sources)]:
+        size = min(len(source.text), allowed)
+        if size <= room:
+            kept.add(source.id)
+            room -= size
+    chosen = [source for source in sources if source.id in kept]
+    return Selection(
+        sources=tuple(_shortened(source, allowed) for source in chosen),
+        dropped=tuple(source.id for source in reversed(ranked) if source.id not in kept),
+        cut=tuple((source.id, len(source.text) - allowed) for source in chosen if len(source.text) > allowed),
+    )
+
+
+def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> str:
+    """The sources as text, one a line, so that no text can pass for another source.
+
+    JSON objects, or with `small` only `S1: text`.
+    """
+    if small:
+        return "\n".join(f"{source.id}: {' '.join(source.text.split())}" for source in sources)
+    return "\n".join(orjson.dumps(source_json(source)).decode() for source in sources)
+
+
+def source_json(source: NumberedSource) -> dict[str, Any]:
+    """A source as recorded."""
+    return {"id": source.id, "url": source.url, "title": source.title, "text": source.text}
+
+
+def _evidence(id: str, pieces: Sequence[tuple[int, Source]]) -> NumberedSource:
+    sources = [source for _, source in pieces]
+    return NumberedSource(
+        id=id,
+        url=_writable(next((source.url.strip() for source in sources if source.url.strip()), "")),
+        title=_writable(next((" ".join(s.title.split()) for s in sources if s.title.strip()), "")),
+        text=_writable("\n".join(_distinct([source.text.strip() for source in sources]))),
+        uses=sum(PAGE_WEIGHT if source.kind == "page" else 1 for source in sources),
+        last=max(number for number, _ in pieces),
+    )
+
+
+def _writable(text: str) -> str:
+    """The text with lone surrogates replaced, with which cut texts may end: UTF-8 cannot encode them."""
+    return text.encode(errors="replace").decode()
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    """The texts in order, without those contained in another, such as a snippet of a page read later."""
+    different = list(dict.fromkeys(texts))
+    return [text for text in different if not any(text in other for other in different if other != text)]
+
+
+def _shortened(source: NumberedSource, most: int) -> NumberedSource:
+    if len(source.text) <= most:
+        return source
+    return replace(source, text=source.text[:most].rstrip() + CUT)
+
+
+def _number(source: NumberedSource) -> int:
+    return int(source.id.removeprefix("S"))
+
+
+# --- The extractor's reply, checked
 
 WEIGHTS: Final = (1, 2, 3)
 """3: core, 2: important, 1: supplemental (prompt D)."""
@@ -31,8 +174,7 @@ MAX_PROBLEMS: Final = 12
 MAX_NAMED: Final = 40
 """Characters of the extractor's text that a problem quotes."""
 
-_DIGITS: Final = re.compile(r"\s*(\d{1,9})(?:\.0+)?\s*", re.ASCII)
-"""At most 9 digits: Python refuses to convert thousands of them."""
+_WRITTEN_WEIGHTS: Final = {f"{weight}{end}": weight for weight in WEIGHTS for end in ("", ".0")}
 _IDS: Final = re.compile(r"[^\s,;，；、\[\]()【】（）]+")
 _SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 
@@ -90,7 +232,10 @@ class _Reader:
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
         self._urls = {source.id: source.url for source in sources}
-        self._ids = _known_ids(sources)
+        # Everything that may refer to a source: the id in any case, its number alone, the address.
+        self._ids = {source.id.removeprefix("S"): source.id for source in sources}
+        self._ids |= {same_address(source.url): source.id for source in reversed(sources) if source.url}
+        self._ids |= {source.id.casefold(): source.id for source in sources}
         self.problems: list[str] = []
         self._repaired: dict[str, list[str]] = {}
 
@@ -98,18 +243,18 @@ class _Reader:
         intent = self._text(value.get("query_intent"), "query_intent")
         if not intent:
             self.problems.append("query_intent is empty")
-        lists = {
-            name: self._texts(value.get(name), name)
+        must_cover, missing, unsupported = (
+            self._texts(value.get(name), name)
             for name in ("must_cover", "missing_evidence", "unsupported_claims")
-        }
+        )
         nuggets = self._nuggets(value.get("nuggets"))
         return Gold(
             query_intent=intent,
-            must_cover=lists["must_cover"],
-            missing_evidence=lists["missing_evidence"],
+            must_cover=must_cover,
+            missing_evidence=missing,
             nuggets=nuggets,
             reference_urls=self._reference_urls(value.get("reference_urls"), nuggets),
-            unsupported_claims=lists["unsupported_claims"],
+            unsupported_claims=unsupported,
             notes="\n".join(self._texts(value.get("notes"), "notes")),
             repairs=tuple(f"{what}: {', '.join(where)}" for what, where in self._repaired.items()),
         )
@@ -118,60 +263,8 @@ class _Reader:
         if not isinstance(items, list) or not items:
             self.problems.append("nuggets must be a list with at least one nugget")
             return ()
-        if all(isinstance(item, dict) and _blank(item.get("id")) for item in items):
-            self._note("numbered in order", "all nuggets")
-            items = [{**item, "id": f"N{n}"} for n, item in enumerate(items, 1)]
-        nuggets = [self._nugget(item, f"nuggets[{n}]") for n, item in enumerate(items)]
-        read = [nugget for nugget in nuggets if nugget]
-        self._check_repetitions(read)
-        return tuple(read)
-
-    def _nugget(self, item: object, place: str) -> Nugget | None:
-        if not isinstance(item, dict):
-            self.problems.append(f"{place} is not an object")
-            return None
-        id = self._id(item.get("id"), place)
-        place = f"{place} ({_short(id)})" if id else place
-        text = self._text(item.get("text"), f"{place}: text")
-        if not folded(text):
-            self.problems.append(f"{place}: text is empty")
-        weight = self._weight(item.get("weight"), place)
-        return Nugget(id, text, weight, self._source_ids(item.get("source_ids"), place))
-
-    def _id(self, value: object, place: str) -> str:
-        if isinstance(value, int) and not isinstance(value, bool):
-            self._note("id written as a number", place)
-            return str(value)
-        id = _clean(value) if isinstance(value, str) else ""
-        if not id:
-            self.problems.append(f"{place}: id is missing")
-        return id
-
-    def _weight(self, value: object, place: str) -> int:
-        if isinstance(value, str | float) and (digits := _DIGITS.fullmatch(str(value))):
-            self._note(f"weight written as {'text' if isinstance(value, str) else 'a fraction'}", place)
-            value = int(digits[1])
-        if isinstance(value, bool) or not isinstance(value, int) or value not in WEIGHTS:
-            self.problems.append(f"{place}: weight must be 1, 2 or 3, is {_short(value)}")
-            return 1
-        return value
-
-    def _source_ids(self, value: object, place: str) -> tuple[str, ...]:
-        given = value if isinstance(value, list) else [] if value is None else [value]
-        words = [word for one in given for word in _words(one)]
-        ids = [self._ids.get(_word(word)) for word in words]
-        unknown = [_short(word) for word, id in zip(words, ids, strict=True) if id is None]
-        known = tuple(dict.fromkeys(id for id in ids if id is not None))
-        if unknown:
-            has = f"the sources are {', '.join(self._urls)}" if self._urls else "there are no sources"
-            self.problems.append(f"{place}: no source is called {', '.join(unknown)} ({has})")
-        elif not known:
-            self.problems.append(f"{place}: source_ids is empty; a nugget needs at least one source")
-        elif list(known) != value:
-            self._note("source_ids put into form", place)
-        return known
-
-    def _check_repetitions(self, nuggets: Sequence[Nugget]) -> None:
+        read = [self._nugget(item, f"nuggets[{n}]") for n, item in enumerate(items)]
+        nuggets = [nugget for nugget in read if nugget]
         texts: dict[str, Nugget] = {}
         for nugget in nuggets:
             text = folded(nugget.text)
@@ -183,24 +276,72 @@ class _Reader:
         for id, times in Counter(nugget.id for nugget in nuggets if nugget.id).items():
             if times > 1:
                 self.problems.append(f"id {_short(id)} is given to {times} nuggets; ids must differ")
+        return tuple(nuggets)
+
+    def _nugget(self, item: object, place: str) -> Nugget | None:
+        if not isinstance(item, dict):
+            self.problems.append(f"{place} is not an object")
+            return None
+        id = item.get("id")
+        if type(id) is int:
+            self._note("id written as a number", place)
+            id = str(id)
+        id = self._text(id, f"{place}: id")
+        if not id:
+            self.problems.append(f"{place}: id is missing")
+        place = f"{place} ({_short(id)})" if id else place
+        text = self._text(item.get("text"), f"{place}: text")
+        if not folded(text):
+            self.problems.append(f"{place}: text is empty")
+        weight = self._weight(item.get("weight"), place)
+        return Nugget(id, text, weight, self._source_ids(item.get("source_ids"), place))
+
+    def _weight(self, value: object, place: str) -> int:
+        weight = _WRITTEN_WEIGHTS.get(str(value).strip())
+        if weight is None:
+            self.problems.append(f"{place}: weight must be 1, 2 or 3, is {_short(value)}")
+        elif type(value) is not int:
+            self._note(f"weight written as {'text' if isinstance(value, str) else 'a fraction'}", place)
+        return weight or 1
+
+    def _source_ids(self, value: object, place: str) -> tuple[str, ...]:
+        given = value if isinstance(value, list) else [value]
+        words = [word for one in given if one is not None for word in _references(one)]
+        ids = {word: self._source(word) for word in words}
+        unknown = [_short(word) for word, id in ids.items() if id is None]
+        known = tuple(dict.fromkeys(id for id in ids.values() if id is not None))
+        if unknown:
+            self.problems.append(
+                f"{place}: no source is called {', '.join(unknown)} (the sources are {', '.join(self._urls)})"
+            )
+        elif not known:
+            self.problems.append(f"{place}: source_ids is empty; a nugget needs at least one source")
+        elif list(known) != value:
+            self._note("source_ids put into form", place)
+        return known
 
     def _reference_urls(self, value: object, nuggets: Sequence[Nugget]) -> tuple[str, ...]:
         """The URLs given, spelled as in the sources; without any, the URLs of the cited sources."""
         given = value if isinstance(value, list) else [] if value in (None, "") else [value]
-        urls: list[str] = []
-        for one in given:
-            id = self._ids.get(_word(one))
-            if id is None:
-                self.problems.append(f"reference_urls: {_short(one)} is no URL of a source")
-            else:
-                urls.append(self._urls[id])
+        ids = [self._source(str(one)) for one in given]
+        self.problems += [
+            f"reference_urls: {_short(one)} is no URL of a source"
+            for one, id in zip(given, ids, strict=True)
+            if id is None
+        ]
+        urls = [self._urls[id] for id in ids if id is not None]
         if urls != given:
             self._note("given as the sources spell them", "reference_urls")
         if not given:
-            cited = {id: None for nugget in nuggets for id in nugget.source_ids}
+            cited = {id for nugget in nuggets for id in nugget.source_ids}
             urls = [url for id, url in self._urls.items() if id in cited]
             self._note("derived from the nuggets' sources", "reference_urls")
         return tuple(dict.fromkeys(url for url in urls if url))
+
+    def _source(self, reference: str) -> str | None:
+        """The id of the source that is referred to; None for an unknown one."""
+        text = reference.strip()
+        return self._ids.get(same_address(text) if _SINGLE_URL.fullmatch(text) else text.casefold())
 
     def _text(self, value: object, place: str) -> str:
         if value is None:
@@ -213,41 +354,20 @@ class _Reader:
     def _texts(self, value: object, place: str) -> tuple[str, ...]:
         """A list of texts without blank ones; a single text is a list of one."""
         items = value if isinstance(value, list) else [] if value is None else [value]
-        if value is not None and not isinstance(value, list) and place != "notes":
+        if isinstance(value, str) and place != "notes":
             self._note("written as a text, not a list", place)
-        texts = [self._text(_only_text(item), f"{place}[{n}]") for n, item in enumerate(items)]
+        texts = [self._text(item, f"{place}[{n}]") for n, item in enumerate(items)]
         return tuple(text for text in texts if text)
 
     def _note(self, repair: str, place: str) -> None:
         self._repaired.setdefault(repair, []).append(place)
 
 
-def _known_ids(sources: Sequence[NumberedSource]) -> dict[str, str]:
-    """Source ids by everything that may refer to them: the id in any case, its number alone, the address."""
-    known = {source.id.removeprefix("S"): source.id for source in sources}
-    known |= {same_address(source.url): source.id for source in reversed(sources) if source.url}
-    return known | {source.id.casefold(): source.id for source in sources}
-
-
-def _words(value: object) -> list[object]:
+def _references(value: object) -> list[str]:
     """The references in one entry of source_ids: `"S1, S2"` has two."""
-    if not isinstance(value, str) or _SINGLE_URL.fullmatch(value.strip()):
-        return [value]
-    return [*_IDS.findall(value)]
-
-
-def _word(value: object) -> str:
-    """A reference to a source, normalised for comparison."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return ""
     text = str(value).strip()
-    return same_address(text) if _SINGLE_URL.fullmatch(text) else text.casefold()
-
-
-def _only_text(item: object) -> object:
-    """An object with a single text, such as `{"question": "..."}`, stands for that text."""
-    texts = [part for part in item.values() if isinstance(part, str)] if isinstance(item, dict) else []
-    return texts[0] if len(texts) == 1 else item
+    is_one = not isinstance(value, str) or _SINGLE_URL.fullmatch(text)
+    return [text] if is_one else _IDS.findall(text)
 
 
 def _clean(text: str) -> str:
@@ -261,10 +381,6 @@ def folded(text: str) -> str:
     return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
 
 
-def _blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
 def _short(value: object) -> str:
     text = _clean(value if isinstance(value, str) else repr(value))
     return text if len(text) <= MAX_NAMED else text[: MAX_NAMED - 1] + "…"
@@ -274,8 +390,7 @@ def _short(value: object) -> str:
 
 
 MOST_NUGGETS: Final = 3
-"""Nuggets of a model whose output is constrained by the grammar."""
-MOST_QUOTES: Final = 12
+"""Nuggets of a reply that is constrained by the grammar."""
 QUOTE_CHARS: Final = 160
 FEWEST_TERMS: Final = 3
 """Content terms that a sentence needs to serve as a nugget."""
@@ -290,12 +405,11 @@ text ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\<\x00-\x1F\x7F]{4,80} "\""
 class GoldForm:
     """GOLD JSON over some sources (paper, prompt D); parses to a Gold without problems. `sources` is not empty.
 
-    The grammar is for a model too small to write nuggets: it chooses sentences of the sources, which are grounded by
-    construction and all distinct, and gives them weights.
+    The grammar is for a model too small to write nuggets: it gives weights to sentences of the sources, which are
+    grounded by construction.
     """
 
     sources: tuple[NumberedSource, ...]
-    name: ClassVar[str] = "gold"
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -328,33 +442,22 @@ def _schema(ids: list[str]) -> dict[str, Any]:
         "query_intent": {"type": "string", "minLength": 1},
         "must_cover": texts,
         "missing_evidence": texts,
-        "nuggets": {"type": "array", "items": _object(nugget), "minItems": 1},
+        "nuggets": {"type": "array", "items": object_schema(nugget), "minItems": 1},
         "reference_urls": texts,
         "unsupported_claims": texts,
         "notes": {"type": "string"},
     }
-    return _object(fields)
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return object_schema(fields)
 
 
 def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
-    """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn."""
-    of_each = [_sentences(source.text) for source in sources]
-    turns = max((len(sentences) for sentences in of_each), default=0)
+    """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn, all different."""
+    of_each = [[(sentence, source.id) for sentence in _sentences(source.text)] for source in sources]
     chosen: dict[str, tuple[str, str]] = {}
-    for turn in range(turns):
-        for source, sentences in zip(sources, of_each, strict=True):
-            if turn < len(sentences):
-                chosen.setdefault(folded(sentences[turn]), (sentences[turn], source.id))
-    return list(chosen.values())[:MOST_QUOTES]
+    for quotes in zip_longest(*of_each):
+        for quote in filter(None, quotes):
+            chosen.setdefault(folded(quote[0]), quote)
+    return list(chosen.values())[:MOST_NUGGETS]
 
 
 def _sentences(text: str) -> list[str]:
@@ -364,24 +467,19 @@ def _sentences(text: str) -> list[str]:
 
 
 def _grammar(quotes: list[tuple[str, str]]) -> str | None:
-    """One line of JSON; nugget i may be any of the sentences i, i + n, i + 2n, ... so that no two are the same."""
+    """One line of JSON in which the intent, what has to be covered and the weights are free."""
     if not quotes:
         return None
-    n = min(MOST_NUGGETS, len(quotes))
-    nuggets = [literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
-    opening = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
-    between = ' "," '.join(nuggets)
+    nuggets = []
+    for n, (sentence, source) in enumerate(quotes, 1):
+        text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
+        opening = literal(f'{{"id":"N{n}","text":{text},"weight":')
+        nuggets.append(opening + " weight " + literal(f',"source_ids":[{id}]}}'))
+    head = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
+    head += literal('],"missing_evidence":[],"nuggets":[')
     closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
-    head = opening + literal('],"missing_evidence":[],"nuggets":[')
-    rules = [f"root ::= {head} {between} {closing}"]
-    rules += [f"said{i + 1} ::= {' | '.join(_weighted(*quote) for quote in quotes[i::n])}" for i in range(n)]
-    return "\n".join(rules) + _FIXED_RULES
-
-
-def _weighted(sentence: str, source: str) -> str:
-    """The grammar of a nugget after its id: the sentence is fixed, only the weight is free."""
-    text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
-    return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
+    between = ' "," '.join(nuggets)
+    return f"root ::= {head} {between} {closing}{_FIXED_RULES}"
 
 
 # --- Grounding: is each nugget said by the sources it cites?
@@ -421,14 +519,14 @@ class Grounding:
 
 def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
     """Check every nugget, in order, against the sources it cites; unknown source ids are ignored."""
-    found = {source.id: terms_of(source.evidence).every for source in sources}
+    found = {source.id: terms_of(f"{source.title}\n{source.text}").every for source in sources}
     return tuple(_ground(nugget, found) for nugget in nuggets)
 
 
 def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
     terms = terms_of(nugget.text)
     wanted = terms.content or terms.every
-    evidence = _union(found[id] for id in nugget.source_ids if id in found)
+    evidence = frozenset().union(*(found[id] for id in nugget.source_ids if id in found))
     recall = _recall(wanted, evidence)
     better = max(
         ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
@@ -447,10 +545,6 @@ def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
     )
 
 
-def _union(parts: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*parts)
-
-
 def _recall(wanted: frozenset[str], found: frozenset[str]) -> float:
     """The share of the terms that are said; 0 without terms: an empty statement is not grounded."""
     return len(wanted & found) / len(wanted) if wanted else 0.0
@@ -467,12 +561,9 @@ def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
 
 
 def _json(one: Grounding) -> dict[str, Any]:
-    value: dict[str, Any] = {"id": one.id, "recall": round(one.recall, 4)}
-    if one.missing_terms:
-        value["missing_terms"] = list(one.missing_terms)
-    if one.missing_numbers:
-        value["missing_numbers"] = list(one.missing_numbers)
-    if one.better_source is not None and one.better_recall is not None:
-        value["better_source"] = one.better_source
-        value["better_recall"] = round(one.better_recall, 4)
-    return value
+    """The fields that are not empty, rounded."""
+    value = asdict(
+        one, dict_factory=lambda pairs: {name: part for name, part in pairs if part not in (None, ())}
+    )
+    rounded = {name: round(part, 4) for name, part in value.items() if isinstance(part, float)}
+    return value | rounded

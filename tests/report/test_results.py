@@ -13,11 +13,8 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async import scorer
-from cts_async.report.result_columns import Scores
 from cts_async.report.results import difference_to, other_models, print_judged, print_results
-from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run, write_summary
-
-HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
+from cts_async.report.summary import JudgeScores, RunSummary, Scores, Spent, summarise_run, write_summary
 
 
 def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
@@ -53,42 +50,21 @@ GPT = summary("gpt-k3", judged("ernie", 100, 100, 55), judged("lexical", 15, 25,
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_every_column_is_readable(width: int) -> None:
-    text = printed(width, ORIG, GPT)
-    lines = text.splitlines()
-    assert all(len(line.rstrip()) <= width for line in lines)
-    assert "…" not in text
-    assert all(heading in lines[1] for heading in HEADINGS)
-    first, second = (
-        next(line for line in lines if line.startswith(name)).split() for name in ("orig", "gpt")
-    )
-    assert first[:6] == ["orig", "ernie", "46.67", "-", "40.00", "88.00"]
-    assert second[:3] == ["gpt-k3", "ernie", "85.00"]
-    assert "3/8" in first
-    assert "+5.0 [+5.0, +5.0]" in text  # lexical: 5 more in each instance
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_calls_and_time_are_printed_for_each_system(width: int) -> None:
-    text = printed(width, ORIG, GPT)
-    assert ("81 calls in 1:02:05" in text) == (width == 80)
-    assert ("calls" in text.splitlines()[1]) == (width == 120)
-    assert text.count("1:02:05") == 2
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_long_names_fold_and_numbers_stay_whole(width: int) -> None:
     long = "deepseek:deepseek-reasoner"
-    wide = judged(long, 100, 0, 0)
-    text = printed(width, summary("orig", judged(long, 0, 100, 100)), summary(f"{long}-k3", wide))
-    assert all(len(line) <= width for line in text.splitlines())
-    assert "-33.3 [-100.0, +100.0]" in text
+    wide = summary(f"{long}-k3", judged("ernie", 0, 0, 0))
+    text = printed(width, ORIG, GPT, wide, summary("gold", calls=3))
+    lines = text.splitlines()
+    assert all(len(line.rstrip()) <= width for line in lines if not line.startswith("Calls"))
     assert "…" not in text
-
-
-def test_unjudged_system_is_marked() -> None:
-    text = printed(80, summary("orig", calls=3))
-    assert "not judged" in text
-    assert "0/8" in text
+    first, second, unjudged = (
+        next(line for line in lines if line.startswith(name)).split() for name in ("orig", "gpt", "gold")
+    )
+    assert first == ["orig", "ernie", "46.67", "-", "40.00", "88.00", "3/8", "0"]
+    assert second[:3] == ["gpt-k3", "ernie", "85.00"]
+    assert "+5.0 [+5.0, +5.0]" in text  # lexical: 5 more in each instance
+    assert "-46.7 [-100.0, +0.0]" in text
+    assert unjudged[:3] == ["gold", "not", "judged"]
+    assert "Calls: orig 30 in 1:02:05, gpt-k3 81 in 1:02:05" in text
 
 
 def test_at_most_ten_failures_are_listed() -> None:
@@ -98,9 +74,6 @@ def test_at_most_ten_failures_are_listed() -> None:
     assert "s10" not in text
     assert "and 2 more in results.jsonl" in text
     assert "--retry-failed" in text
-
-
-def test_failure_messages_are_printed_without_control_characters() -> None:
     error = {"step": "judge", "kind": "rejected", "message": "no\x1b[2J\nfailed: nothing"}
     hostile = replace(summary("orig", judged("ernie", 1)), failures=[{"id": "s\x9b1", "error": error}])
     assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(80, hostile)
@@ -109,9 +82,9 @@ def test_failure_messages_are_printed_without_control_characters() -> None:
 def test_names_in_results_are_untrusted_text() -> None:
     """Whoever wrote a run's files chose them; such a closing tag is an error to rich."""
     text = printed(80, summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
-    assert "a[b]?[2J [/b]x" in text
+    assert "a[b]�[2J [/b]x" in text
     assert " [red]y " in text
-    assert "a[b]?[2J: 0 calls" in text
+    assert "Calls: a[b]?[2J 0 in" in text
 
 
 def scored(scores: dict[str, float]) -> JudgeScores:
@@ -172,7 +145,7 @@ def test_failures_of_further_judge_are_listed(tmp_path: Path) -> None:
     assert told_after(found, "strict") == [
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
         "The same command retries these.",
-        "Not judged: 1 instance that failed in the runs; the runs' command with --retry-failed retries them.",
+        "Not judged: 1 failed in the runs; the runs' command with --retry-failed retries them.",
     ]
     assert told_after(found, "another")[1:] == []
 
@@ -188,18 +161,7 @@ def test_failures_of_candidates_are_listed_for_all_judges(tmp_path: Path) -> Non
 
 def served_summary(label: str, **served: Counter[str]) -> RunSummary:
     asked = {name.replace("_", "-"): replies for name, replies in served.items()}
-    return RunSummary(
-        directory=Path("runs") / label,
-        manifest={"identity": {"system": label}},
-        judges=(),
-        failures=(),
-        spent=Spent(served=asked),
-        n_expected=8,
-        n_done=8,
-        unknown_rate=None,
-        all_unknown_rate=None,
-        wall_s=1.0,
-    )
+    return replace(summary(label), spent=Spent(served=asked))
 
 
 def replies(**by_model: int) -> Counter[str]:
@@ -212,13 +174,7 @@ def test_served_shares_are_over_all_runs() -> None:
         served_summary("orig", big=replies(big=7, small=3), judge=replies(judge=5)),
         served_summary("big-k1", big=Counter({"big-2025-12-11": 8, "small": 2})),
     ]
-    assert list(other_models(runs)) == [
-        "Another model: small gave 5 of 20 replies that big was asked for (orig, big-k1)"
-    ]
-
-
-def test_matching_models_print_nothing() -> None:
-    assert list(other_models([served_summary("orig", big=replies(big=7))])) == []
+    assert list(other_models(runs)) == ["Another model: small gave 5 of 20 replies that big was asked for"]
 
 
 def test_served_models_are_printed_as_untrusted_text() -> None:
@@ -226,7 +182,7 @@ def test_served_models_are_printed_as_untrusted_text() -> None:
     odd = served_summary("orig", big=Counter({"[red]small\x1b[2J": 3}))
     print_results(Console(file=out, width=80, color_system=None), [odd])
     last = out.getvalue().splitlines()[-1]
-    assert last == "Another model: [red]small?[2J gave 3 of 3 replies that big was asked for (orig)"
+    assert last == "Another model: [red]small?[2J gave 3 of 3 replies that big was asked for"
 
 
 def test_summary_counts_replies_by_served_model(tmp_path: Path) -> None:
