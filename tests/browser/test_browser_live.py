@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
-from cts_async.report.live import LiveFile, remove_live, write_live
+from cts_async.report.live import Lane, LiveFile, remove_live, write_live
 
 NAME = "growing-gpt-k1"
 
@@ -41,11 +41,10 @@ def growing(viewer: Viewer) -> Iterator[Path]:
 OPENAI = lane("openai", in_flight=3, calls_per_min=41.0, calls_allowed=60.0)
 
 
-def running(n_done: int = 0, **fields: Any) -> LiveFile:
+def running(n_done: int = 0, lanes: Sequence[Lane] = (OPENAI,), **fields: Any) -> LiveFile:
     """The state of this process, which has worked for a minute."""
     now = time.time()
-    usual = {"time": now, "started": now - 60, "lanes": [OPENAI]}
-    return live([part(NAME, n_done, 4)], (), **usual | fields)
+    return live([part(NAME, n_done, 4)], lanes, **{"time": now, "started": now - 60} | fields)
 
 
 def end_one_more(directory: Path, id: str, score: float) -> None:
