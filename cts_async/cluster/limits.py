@@ -164,7 +164,7 @@ class LeasedAccount(Account):
         self.ended(permit)
         super().lost(permit)
 
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:  # type: ignore[override]
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
         if self._limited:
             if lease := self.leases.get(permit.number):
                 sent, tokens_sent = permit.number - lease.unused, permit.tokens_sent - lease.unused_tokens
