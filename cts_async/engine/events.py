@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import StepError
 from cts_async.values import value
 
@@ -243,6 +243,31 @@ class Events:
     def emit(self, event: Event) -> None:
         for subscriber in self._subscribers:
             subscriber(event)
+
+
+WorkerState = Literal["starting", "working", "idle", "lost", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A snapshot of one of the processes that share the work. `ended` and `calls` only grow, so two give the rate."""
+
+    name: str
+    """Unique among a run's workers."""
+    host: str
+    """"" while it is not known."""
+    pid: int
+    state: WorkerState
+    in_hand: int = 0
+    """Tasks that it has and that have not ended."""
+    ended: int = 0
+    """Tasks that it has finished."""
+    calls: int = 0
+    """Calls that it has made; steps from the journal are none."""
+    heard_s: float = 0.0
+    """Seconds since its last message."""
+    note: str = ""
+    """Why it is lost; "" for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from cts_async.engine.events import (
     Stopping,
     Usage,
     WorkersInUse,
+    WorkerStatus,
 )
-from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
 from cts_async.report.live import LivePart
 from cts_async.report.progress import MAX_NOTICES, Progress, RunGroup
