@@ -16,7 +16,7 @@ import anyio.abc
 
 from cts_async import __version__
 from cts_async.cluster.leases import Leases
-from cts_async.cluster.limits import Grant, Limits, WorkerShare, open_limits
+from cts_async.cluster.limits import Grant, Limits, WorkerShare
 from cts_async.cluster.work import CampaignWork, JudgingWork, Task, Work, campaign_tasks, judging_tasks
 from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
 from cts_async.config import JudgeConfig, RunConfig
@@ -269,10 +269,8 @@ class Head:
         self._events.emit(WorkersInUse(lambda: self.workers, self._cluster.workers, self._cluster.address))
         try:
             if not self._ending:
-                async with (
-                    open_limits(self._budget, self._events, self.stop) as limits,
-                    anyio.create_task_group() as background,
-                ):
+                async with anyio.create_task_group() as background:
+                    limits = Limits(self._budget, self._events, background, self.stop)
                     background.start_soon(self._report_missing)
                     async with anyio.create_task_group() as places:
                         for _ in range(self._cluster.workers):
