@@ -17,25 +17,17 @@ import aiohttp
 from cts_async import __version__
 from cts_async.errors import (
     ContentRefused,
-    CTSError,
     ParameterRefused,
     ProviderRefused,
     RejectedError,
-    TimedOut,
-    TransientError,
 )
 from cts_async.llm.apis import Api, load_api
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import (
-    CONNECT_S,
     ENCODINGS,
-    BrokenResponse,
     ConnectionPool,
     HttpEndpoint,
-    NotHTTP,
-    UnknownEncoding,
     encode_headers,
-    os_error_text,
 )
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.redact import SECRETS
@@ -97,7 +89,8 @@ class Client:
         try:
             response = await route.endpoint.send(route.head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _failure(spec, route.endpoint, error) from None
+            where = f"{spec.name}: {spec.base_url}"
+            raise route.endpoint.failure(error, where, spec.timeout_s, spec.idle_timeout_s) from None
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
@@ -122,7 +115,7 @@ class Client:
         try:
             await endpoint.reach(timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise _failure(replace(spec, timeout_s=timeout_s), endpoint, error) from None
+            raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
 
     def _route(self, spec: ModelSpec, key: str) -> _Route:
         if not key.isprintable():
@@ -143,45 +136,3 @@ class Client:
                 raise RuntimeError("the client is not open")
             endpoint = self._endpoints[url] = HttpEndpoint(self._pool, self._session, url)
         return endpoint
-
-
-def _failure(spec: ModelSpec, endpoint: HttpEndpoint, error: aiohttp.ClientError | TimeoutError) -> CTSError:
-    """The error for a request without a complete response."""
-    if isinstance(error, TimeoutError):
-        unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
-        return TimedOut(f"{spec.name}: {_timeout_text(error, spec, endpoint)}", unsent=unsent)
-    where = f"{spec.name}: {spec.base_url}"
-    if refusal := endpoint.refusal(error):
-        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
-    if isinstance(error, UnknownEncoding):
-        return RejectedError(f"{where}: {error}", status=200)
-    # A server whose response breaks off is there: that is no outage.
-    status = 200 if isinstance(error, BrokenResponse) else None
-    unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
-    reason = endpoint.proxy_problem(error) or _error_text(error)
-    return TransientError(f"{where}: {reason}", status=status, unsent=unsent)
-
-
-def _timeout_text(error: TimeoutError, spec: ModelSpec, endpoint: HttpEndpoint) -> str:
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        through = f" through the {endpoint.proxy}" if endpoint.proxy else ""
-        return f"no connection to {spec.base_url}{through} within {min(CONNECT_S, spec.timeout_s):g} s"
-    if isinstance(error, aiohttp.SocketTimeoutError) and spec.idle_timeout_s:
-        return f"not a byte for {spec.idle_timeout_s:g} s"
-    return f"no response within {spec.timeout_s:g} s"
-
-
-def _error_text(error: aiohttp.ClientError) -> str:
-    """An error's message on one line.
-
-    A response that could not be read is not quoted: its head may repeat that of the request, with the key.
-    """
-    if isinstance(error, aiohttp.ClientResponseError):
-        return f"{type(error).__name__} (HTTP {error.status})"
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        return f"no connection ({os_error_text(error.os_error)})"
-    if isinstance(error, (BrokenResponse, NotHTTP, aiohttp.ClientSSLError)):
-        return SECRETS.text(" ".join(str(error).split()))
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the response broke off"
-    return f"the connection was lost ({type(error).__name__})"

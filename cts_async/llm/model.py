@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -204,6 +205,7 @@ _SNAPSHOT: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def is_other_model(requested: str, served: str) -> bool:
     """True if `served`, by a reply's own word, is another model than the one requested; False for an empty word.
 
@@ -232,21 +234,19 @@ class ServedModels:
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._seen: set[tuple[str, str]] = set()
+        self._noticed: set[str] = set()
 
     def note_served(self, requested: str, served: str) -> None:
         """A reply to a request for `requested` names `served` as its model."""
-        if (requested, served) in self._seen:
-            return
-        self._seen.add((requested, served))
         if is_other_model(requested, served):
-            self._events.emit(Notice(f"{printable(requested)} was requested, {printable(served)} replies"))
+            self._notice(f"{printable(requested)} was requested, {printable(served)} replies")
 
     def note_dropped(self, requested: str, parameters: Sequence[str]) -> None:
         """A reply to a request for `requested` was made without `parameters`, which the server refuses."""
         for name in parameters:
-            if (requested, name) not in self._seen:
-                self._seen.add((requested, name))
-                self._events.emit(
-                    Notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
-                )
+            self._notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
+
+    def _notice(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._events.emit(Notice(text))
