@@ -35,11 +35,10 @@ from cts_async.errors import (
     TimedOut,
     TransientError,
 )
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
 from cts_async.llm.http import ConnectionPool
-from cts_async.llm.messages import ChatRequest, Reply
-from cts_async.llm.model import Model, ServedModels
+from cts_async.llm.model import Client, Model, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
