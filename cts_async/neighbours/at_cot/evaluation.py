@@ -22,8 +22,8 @@ from cts_async.analysis.retrieval import (
 )
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.fields import listed
-from cts_async.datasets.instances import Dataset
+from cts_async.datasets.io import listed
+from cts_async.datasets.registry import Dataset
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.at_cot.generation import asked_first, retrieved_first, source_of
