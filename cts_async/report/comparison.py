@@ -23,9 +23,10 @@ from cts_async.report.tables import (
     DataTable,
     Rank,
     Row,
-    Show,
     number,
+    p_value,
     text,
+    text_columns,
     with_interval,
 )
 
@@ -367,8 +368,8 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
         Column("minus", text("other"), numeric=False),
         Column("n", text("n")),
         Column("Δ", number("difference", "+.3f")),
-        Column("p", _probability("p")),
-        Column("p Holm", _probability("p_holm")),
+        Column("p", p_value("p", 4)),
+        Column("p Holm", p_value("p_holm", 4)),
         Column("detects", number("detectable", ".3f")),
         Column("n needed", number("n_needed", ",")),
     )
@@ -420,8 +421,7 @@ def _agreement_table(found: Robustness) -> DataTable:
     taus = {(order.judge, order.other): order.tau for order in found.orders}
     rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
     columns = (
-        Column("judge", text("judge"), numeric=False),
-        Column("other", text("other"), numeric=False),
+        *text_columns("judge", "other"),
         Column("nuggets", number("n_nuggets", ",")),
         Column("same", number("exact", ".3f")),
         Column("kappa", number("kappa", ".3f")),
@@ -460,11 +460,6 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
 
 def _said(*remarks: str) -> tuple[str, ...]:
     return tuple(filter(None, remarks))
-
-
-def _probability(key: str) -> Show:
-    """Show p with four decimals, or as `<.0001`."""
-    return lambda row: "<.0001" if row[key] < 0.00005 else f"{row[key]:.4f}".removeprefix("0")
 
 
 # The headline of a report

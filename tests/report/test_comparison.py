@@ -162,7 +162,7 @@ def test_intervals_are_table_3(found: RunsCompared) -> None:
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
     """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
     table = named(found, "pairs")
-    assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "-", "6")]
+    assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
     assert table.remarks[1].startswith("Too few instances differ in 1 of 1 tests")
 
 

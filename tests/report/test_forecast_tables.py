@@ -25,7 +25,7 @@ from cts_async.report.forecast import (
     money,
     print_forecast,
 )
-from cts_async.report.text import duration
+from cts_async.report.output import duration
 
 NOTED = {"calls": 100, "input_tokens": 20_000, "output_tokens": 3_000, "cost_usd": 0.5, "known_cost_usd": 0.5}
 

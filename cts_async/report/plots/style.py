@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from unicodedata import east_asian_width
 
-from cts_async.report.text import plain
+from cts_async.report.output import plain
 
 Theme: TypeAlias = Literal["light", "dark", "print"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark", "print")
