@@ -1,4 +1,4 @@
-"""SIGKILL of workers and of the limiter at random instants in a `cts judge --workers`: what is lost, or paid twice?
+"""SIGKILL of workers at random instants in a `cts judge --workers`: what is lost, or paid twice?
 
 The provider is a process of its own that outlives every kill, so what it was asked is the truth. A request that it was
 asked twice must have been under way, at the first time, when a worker was killed: nothing else may be paid again.
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +29,8 @@ LATENCY_S, SLACK_S = 0.4, 0.5
 """How long an answer takes, and within which time after it the head has it in its journal."""
 PAUSE_S = (0.5, 2.0)
 END_S = 900.0
-VICTIMS = {"ray::WorkerActor": "worker", "ray::LimiterActor": "limiter"}
-TITLE = f"cluster_crash: {KILLS} SIGKILLs of {WORKERS} workers and the limiter over {N:,} candidates"
+VICTIM = "ray::WorkerActor"
+TITLE = f"cluster_crash: {KILLS} SIGKILLs of {WORKERS} workers over {N:,} candidates"
 
 
 @dataclass(slots=True)
@@ -38,22 +38,18 @@ class _Kills:
     """Who was killed, and when, by the clock that all processes share."""
 
     at: list[float] = field(default_factory=list)
-    of: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
 
     def strike(self, head: int, chance: random.Random) -> None:
-        """Kill one of the head's processes, if there is any just now."""
-        victims = _running(head)
+        """Kill one of the head's workers, if there is any just now."""
+        victims = _workers_of(head)
         if not victims:
             return
-        name, pid = chance.choice(sorted(victims))
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(chance.choice(sorted(victims)), signal.SIGKILL)
         except ProcessLookupError:
             return
-        self.of[name] += 1
-        if name == "worker":
-            self.at.append(time.monotonic())
+        self.at.append(time.monotonic())
 
 
 def bench() -> Result:
@@ -66,7 +62,7 @@ def bench() -> Result:
             process = _start(world, provider, "out", words)
             kills, chance = _Kills(), random.Random(SEED)
             journal, size = world.directory / "out" / "steps.jsonl", 0
-            while process.poll() is None and sum(kills.of.values()) < KILLS:
+            while process.poll() is None and len(kills.at) < KILLS:
                 time.sleep(chance.uniform(*PAUSE_S))
                 # Workers that die before they have done anything, five in a row, end a run as they should.
                 if journal.exists() and (grown := journal.stat().st_size) > size:
@@ -85,16 +81,14 @@ def _reckoned(world: JudgeWorld, provider: Remote, kills: _Kills, code: int, sai
     return Result(
         TITLE,
         [
-            Row("kills of workers", kills.of["worker"]),
-            Row("kills of the limiter", kills.of["limiter"]),
-            Row("kills, all", sum(kills.of.values()), "=", KILLS),
+            Row("kills", len(kills.at), "=", KILLS),
             Row("exit code", code, "=", 0),
             Row("candidates without a verdict", N - len(set(ours)), "=", 0),
             Row("lines that differ from a local run's", len(set(ours) ^ set(local)), "=", 0),
             Row("lines twice", len(ours) - len(set(ours)), "=", 0),
             Row("keys twice in the journal", len(keys) - len(set(keys)), "=", 0),
             Row("calls missing in the journal", N - len(set(keys)), "=", 0),
-            Row("paid twice", again, "<=", kills.of["worker"] * PLACES),
+            Row("paid twice", again, "<=", len(kills.at) * PLACES),
             Row(
                 f"of these answered more than {SLACK_S} s before a kill",
                 sum(s > SLACK_S for s in late_s),
@@ -144,8 +138,8 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def _running(head: int) -> list[tuple[str, int]]:
-    """Ray's processes below the head by what they are."""
+def _workers_of(head: int) -> list[int]:
+    """Worker processes below the head."""
     found, parents = [], {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -153,10 +147,9 @@ def _running(head: int) -> list[tuple[str, int]]:
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        name = next((VICTIMS[part] for part in VICTIMS if words.startswith(part)), None)
-        if name:
-            found.append((name, int(folder.name)))
-    return [(name, pid) for name, pid in found if _is_below(pid, head, parents)]
+        if words.startswith(VICTIM):
+            found.append(int(folder.name))
+    return [pid for pid in found if _is_below(pid, head, parents)]
 
 
 def _is_below(pid: int, head: int, parents: Mapping[int, int]) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.shared.process import ROOT
 from benchmarks.shared.result import Result, Row
-from cts_async.datasets.instances import HumanPairs
+from cts_async.datasets.registry import HumanPairs
 from cts_async.neighbours.qulac.collection import read_annotations, read_instances
 from cts_async.protocol.human_answers import THRESHOLD, best_match
 
@@ -95,7 +95,7 @@ def _counted(pairs: Mapping[str, HumanPairs], topic: Mapping[str, str]) -> Count
             for name, change in CHANGES.items():
                 if (changed := change(rng, question)) is not None:
                     match = best_match(changed, questions)
-                    counts[name, match is not None and questions[match.index] == question] += 1
+                    counts[name, match is not None and questions[match[0]] == question] += 1
             rest = [other for other in questions if other != question]
             counts["another of the same facet", best_match(question, rest) is not None] += 1
         for _ in range(EACH):

@@ -27,7 +27,6 @@ FEW, MANY, CALLS_EACH = 2_000, 16_000, 7
 """Instances of `cts run` with three questions: a call for them, three answers, a rewrite, a search, a verdict."""
 NAMES = {
     "ray::WorkerActor": "worker",
-    "ray::LimiterActor": "limiter",
     "ray::": "other of Ray",
     "raylet": "other of Ray",
     "gcs_server": "other of Ray",

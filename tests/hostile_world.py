@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from example_world import play, write_models
 from fake_roles import field_of, role_of
-from played_runs import play, write_models
 
 from cts_async.config import RunConfig
 from cts_async.errors import RejectedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,8 +13,17 @@ from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.results import Line, answer_digest, checked_results, failed
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
-from cts_async.protocol.run_folders import TALK, Tell, manifest_of, paths_named, without_gold_builds
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    PER_ITEM,
+    RESULTS,
+    TALK,
+    manifest_of,
+    paths_named,
+    results_of,
+    without_gold_builds,
+)
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
@@ -182,7 +191,7 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[Found], tell: Tell, *, without: Collection[str] = FOR_SCORES
+    found: Sequence[Found], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
 

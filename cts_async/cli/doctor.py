@@ -108,12 +108,11 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Name the proxies of the environment, without their credentials."""
     from yarl import URL
 
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
-    proxies = Proxies.from_environ(environ)
     for scheme in ("https", "http"):
         try:
-            if proxy := proxies.of(URL(f"{scheme}://proxied.invalid")):
+            if proxy := proxy_for(URL(f"{scheme}://proxied.invalid"), environ):
                 login = ", with a login" if proxy.headers else ""
                 yield Finding(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
         except UsageError as error:
@@ -158,10 +157,10 @@ def _through(url: str, environ: Mapping[str, str]) -> str:
     """Describe the proxy used for `url`, or why it cannot be used; "" without one."""
     from yarl import URL
 
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
     try:
-        proxy = Proxies.from_environ(environ).of(URL(url))
+        proxy = proxy_for(URL(url), environ)
     except UsageError as error:
         return f" ({error})"
     return f" through the {proxy}" if proxy else ""

@@ -92,7 +92,7 @@ def judge(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.protocol.run_folders import run_folders, without_conversations
+    from cts_async.protocol.run_files import run_folders, without_conversations
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.

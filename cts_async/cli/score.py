@@ -52,7 +52,7 @@ def _judged(words: Iterable[str]) -> list[str]:
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_folders import REPORT, is_conversation, is_gold_build
+    from cts_async.protocol.run_files import REPORT, is_conversation, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named

@@ -1,1 +1,1 @@
-"""A run on several processes or machines, on Ray: a head, workers, and one limiter."""
+"""A run on several processes or machines, on Ray: a head that keeps limits and files, and workers."""

@@ -1,11 +1,11 @@
-"""The head: deals tasks to workers, writes all files, and replaces workers that are lost."""
+"""The head: deals tasks to workers, keeps the limits, writes all files, and replaces workers that are lost."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,15 +16,22 @@ import anyio
 import anyio.abc
 
 from cts_async import __version__
-from cts_async.cluster.budget import BudgetPool
 from cts_async.cluster.leases import Leases
-from cts_async.cluster.messages import Begun, Ended, News, StepRef, Task, Turn
-from cts_async.cluster.work import CampaignWork, JudgingWork, Work, campaign_tasks, judging_tasks
-from cts_async.cluster.worker import Setup, unpack_reason
-from cts_async.cluster.worker_events import EventAggregator
+from cts_async.cluster.limits import Grant, Limits, WorkerShare, open_limits
+from cts_async.cluster.work import CampaignWork, JudgingWork, Task, Work, campaign_tasks, judging_tasks
+from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
-from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
+from cts_async.engine.events import (
+    Event,
+    Events,
+    GroupBegan,
+    GroupHeldUp,
+    JobsCounted,
+    Notice,
+    Stopping,
+    WorkersInUse,
+)
 from cts_async.engine.signals import stoppable
 from cts_async.engine.worker_status import WorkerState, WorkerStatus, census
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
@@ -44,8 +51,8 @@ PATIENCE_S: Final = 60.0
 MISSED_S: Final = 10.0
 MAX_LOST: Final = 5
 """Workers lost in a row, with no task finished in between, before the run stops."""
-FOUND_BYTES: Final = 4_000_000
-"""Records in one turn."""
+MAX_REMEMBERED: Final = 1000
+"""Notices that are not repeated."""
 
 
 class WorkerLost(Exception):
@@ -67,6 +74,9 @@ class WorkerLink(Protocol):
 
     async def turn(self, turn: Turn) -> News: ...
 
+    def give(self, replies: Replies) -> None:
+        """Send answers without waiting, besides the turns."""
+
     def kill(self) -> None:
         """End its process; safe at any time."""
 
@@ -83,9 +93,6 @@ class Cluster(Protocol):
 
     async def hire(self, setup: Setup) -> WorkerLink:
         """Start a worker. Raises WorkerLost."""
-
-    def gone(self, worker: str) -> None:
-        """Tell the limiter that nothing of a worker's is under way any more."""
 
 
 async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, str], events: Events) -> None:
@@ -129,14 +136,18 @@ def _resumed(places: Sequence[RunFiles]) -> bool:
 class _Member:
     """A worker as the head knows it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, gather_s: float) -> None:
         self.link: WorkerLink | None = None
         self.status = WorkerStatus(name, "", 0, "starting")
         self.in_flight = 1
-        self.acknowledged = 0
-        self.asked: list[StepRef] = []
+        self.share: WorkerShare | None = None
+        self.answers: dict[int, object] = {}
+        """That are not sent yet."""
+        self.lookups: deque[tuple[int, Lookup]] = deque()
+        self._gather_s = gather_s
+        self._giving: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
+        self._news, self._heard_at = 0, self._loop.time()
 
     @property
     def name(self) -> str:
@@ -146,20 +157,33 @@ class _Member:
     def heard_s(self) -> float:
         return max(0.0, self._loop.time() - self._heard_at)
 
-    def began(self, begun: Begun) -> None:
+    def began(self, begun: Begun, limits: Limits) -> None:
         self._heard_at, self.in_flight = self._loop.time(), begun.in_flight
         self.status = replace(self.status, host=begun.host, pid=begun.pid, state="idle")
+        limits.open(begun.accounts)
+        self.share = WorkerShare(limits, self._answer)
 
-    def heard(self, news: News, n_ended: int) -> None:
-        self._heard_at = self._loop.time()
-        before = self.status
-        self.status = replace(
-            before,
-            state="working" if news.in_hand else "idle",
-            in_hand=news.in_hand,
-            ended=before.ended + n_ended,
-            calls=before.calls + sum(count.calls for count in news.counts if count.lane),
-        )
+    def received(self, news: News) -> None:
+        """Note that the worker is alive, and what it has called."""
+        self._news, self._heard_at = news.number, self._loop.time()
+        calls = sum(count.calls for count in news.counts if count.lane)
+        self.status = replace(self.status, calls=self.status.calls + calls)
+
+    def has(self, n: int, ended: int) -> None:
+        """So many tasks; and so many more have ended."""
+        state: WorkerState = "working" if n else "idle"
+        self.status = replace(self.status, state=state, in_hand=n, ended=self.status.ended + ended)
+
+    def take_replies(self) -> Replies:
+        """Everything that is not sent yet."""
+        if self._giving:
+            self._giving.cancel()
+            self._giving = None
+        answers, self.answers = self.answers, {}
+        for answer in answers.values():
+            if isinstance(answer, Grant):
+                answer.at -= self._heard_at
+        return Replies(self._news, answers)
 
     def end(self, state: WorkerState, note: str = "") -> None:
         self.status = replace(self.status, state=state, note=note, in_hand=0)
@@ -167,6 +191,16 @@ class _Member:
     def kill(self) -> None:
         if self.link:
             self.link.kill()
+
+    def _answer(self, number: int, answer: object) -> None:
+        """Send an answer with the next turn, or a little later by itself and with others."""
+        self.answers[number] = answer
+        if self._giving is None:
+            self._giving = self._loop.call_later(self._gather_s, self._give)
+
+    def _give(self) -> None:
+        if self.link and self.answers:
+            self.link.give(self.take_replies())
 
 
 class Head:
@@ -183,16 +217,17 @@ class Head:
         events: Events,
     ) -> None:
         self._cluster, self._work, self._config, self._events = cluster, work, config, events
-        self._places, self._n_streams = places, len(streams)
+        self._places = places
         self._journals = list(dict.fromkeys(files.journal for files in places))
-        self._leases = Leases(streams)
-        self._budget = config.budget if budget else None
-        self._pool = BudgetPool(budget.lines, budget.spent, events) if budget else None
-        self._aggregator = EventAggregator(events)
+        self._streams = [Leases(tasks) for tasks in streams]
+        self._budget = budget
         self._members: list[_Member] = []
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
+        self._begun: set[str] = set()
+        """Groups with a task that was dealt."""
+        self._seen: dict[Event, None] = {}
         self._stopped: Exception | None = None
         self._held_up: RunStopped | None = None
 
@@ -202,8 +237,12 @@ class Head:
         return [replace(member.status, heard_s=member.heard_s) for member in list(self._members)]
 
     @property
+    def _over(self) -> bool:
+        return all(leases.over for leases in self._streams)
+
+    @property
     def _ending(self) -> bool:
-        return self._stopped is not None or self._leases.over
+        return self._stopped is not None or self._over
 
     def stop(self, reason: Exception) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""
@@ -220,12 +259,15 @@ class Head:
         self._events.emit(WorkersInUse(lambda: self.workers, self._cluster.workers, self._cluster.address))
         try:
             if not self._ending:
-                async with anyio.create_task_group() as beside:
-                    beside.start_soon(self._report_missing)
+                async with (
+                    open_limits(self._budget, self._events, self.stop) as limits,
+                    anyio.create_task_group() as background,
+                ):
+                    background.start_soon(self._report_missing)
                     async with anyio.create_task_group() as places:
                         for _ in range(self._cluster.workers):
-                            places.start_soon(self._keep_worker, beside)
-                    beside.cancel_scope.cancel()
+                            places.start_soon(self._keep_worker, limits, background)
+                    background.cancel_scope.cancel()
             if not self._ending:
                 self.stop(RunStopped("no worker is left. Completed work is saved; rerun to resume."))
         finally:
@@ -234,24 +276,25 @@ class Head:
         if reason := self._stopped or self._held_up:
             raise reason
 
-    async def _keep_worker(self, beside: anyio.abc.TaskGroup) -> None:
+    async def _keep_worker(self, limits: Limits, background: anyio.abc.TaskGroup) -> None:
         """Have one worker at work, and another in its place when it is lost, until nothing is left to do."""
         in_a_row, n_ended = 0, self._n_ended
         while not self._ending:
-            member = _Member(f"w{len(self._members) + 1}-{self._session}")
+            name = f"w{len(self._members) + 1}-{self._session}"
+            setup = self._setup(name)
+            member = _Member(name, setup.gather_s)
             self._members.append(member)
             try:
-                link = await self._start(member, first=in_a_row == 0)
+                link = await self._start(member, setup, limits, first=in_a_row == 0)
                 if link is not None:
                     await self._serve(member, link)
-                    self._cluster.gone(member.name)
                 return
             except WorkerLost as lost:
                 self._lose(member, str(lost))
-                if isinstance(lost, WorkerSilent):
-                    beside.start_soon(self._gone_later, member.name)
-                else:
-                    self._cluster.gone(member.name)
+                if member.share and isinstance(lost, WorkerSilent):
+                    background.start_soon(_free_later, member.share)
+                elif member.share:
+                    member.share.free()
                 in_a_row = in_a_row + 1 if self._n_ended == n_ended else 1
                 n_ended = self._n_ended
                 if in_a_row == MAX_LOST:
@@ -264,13 +307,15 @@ class Head:
             finally:
                 member.kill()
 
-    async def _start(self, member: _Member, *, first: bool) -> WorkerLink | None:
+    async def _start(
+        self, member: _Member, setup: Setup, limits: Limits, *, first: bool
+    ) -> WorkerLink | None:
         """A worker that is ready; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
         problem = ""
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
-                member.link = await self._cluster.hire(self._setup(member.name))
+                member.link = await self._cluster.hire(setup)
                 begun = await member.link.begin()
                 problem = _problem(begun)
             except UsageError as error:
@@ -282,33 +327,32 @@ class Head:
             return None
         if problem:
             member.end("lost", problem)
-            self._cluster.gone(member.name)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
             else:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
             return None
-        member.began(begun)
+        member.began(begun, limits)
         return member.link
 
     def _setup(self, worker: str) -> Setup:
-        deadline = self._budget.deadline if self._budget else None
+        deadline = self._config.budget.deadline if self._budget else None
         return Setup(
             worker=worker,
             workers=self._cluster.workers,
             work=self._work,
             journal_of=tuple(self._journals.index(files.journal) for files in self._places),
-            streams=self._n_streams,
+            streams=len(self._streams),
             seed=self._config.seed,
-            budget=self._budget,
+            has_budget=self._budget is not None,
+            deadline=deadline,
             deadline_s=None if deadline is None else deadline - time.time(),
         )
 
     async def _serve(self, member: _Member, link: WorkerLink) -> None:
         """Turn after turn, until the worker is over. Raises WorkerLost."""
-        self._leases.joined(member.name, member.in_flight)
-        if self._pool:
-            self._pool.joined(member.name)
+        for leases in self._streams:
+            leases.joined(member.name, member.in_flight)
         while True:
             turn = self._turn(member)
             try:
@@ -316,66 +360,82 @@ class Head:
                     news = await link.turn(turn)
             except TimeoutError:
                 raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
+            member.received(news)
             await self._take(member, news)
             if news.over:
                 break
         if not (turn.last or news.stopped or news.crash):
-            raise WorkerLost("it has heard nothing for too long")
+            raise WorkerLost("it had no message from the head for too long")
         member.end("ended")
-        self._aggregator.gone(member.name)
-        if self._pool:
-            self._pool.left(member.name)
+        if member.share:
+            member.share.lose()
+            member.share.free()
 
     def _turn(self, member: _Member) -> Turn:
-        allowed = self._pool.allow(member.name) if self._pool else None
-        found = self._find(member.asked)
-        if self._ending:
-            stop = _first_line(self._stopped) if self._stopped else ""
-            return Turn((), found, member.acknowledged, allowed, stop, last=True)
-        tasks = self._leases.deal(member.name)
-        if failure := self._leases.failure:
-            self.stop(failure)
-        self._aggregator.dealt(tasks)
-        return Turn(tuple(tasks), found, member.acknowledged, allowed)
-
-    def _find(self, asked: list[StepRef]) -> Mapping[StepRef, bytes | None]:
-        """The records of the first of these steps, as many as one turn holds; they are taken from the list."""
-        found: dict[StepRef, bytes | None] = {}
         size = 0
-        while asked and size <= FOUND_BYTES:
-            number, key = step = asked.pop(0)
-            found[step] = self._journals[number].raw(key)
-            size += len(found[step] or b"")
-        return found
+        while member.lookups and size <= NEWS_BYTES:
+            number, step = member.lookups.popleft()
+            line = member.answers[number] = self._journals[step.journal].raw(step.key)
+            size += len(line or b"")
+        replies = member.take_replies()
+        if self._ending:
+            return Turn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
+        tasks = [task for leases in self._streams for task in leases.deal(member.name)]
+        for leases in self._streams:
+            if leases.failure:
+                self.stop(leases.failure)
+        for group in dict.fromkeys(task.group for task in tasks):
+            if group not in self._begun:
+                self._begun.add(group)
+                self._events.emit(GroupBegan(group))
+        return Turn(replies, tuple(tasks))
 
     async def _take(self, member: _Member, news: News) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""
-        member.asked += news.asked
+        self._take_requests(member, news)
         try:
-            await self._append(news.records)
+            await self._append(member, news)
         except CTSError as reason:
             self.stop(reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
-        member.acknowledged += len(news.records)
         now = asyncio.get_running_loop().time()
-        ended = self._leases.ended(member.name, [one.seq for one in news.ended], now)
-        had = {task.seq: task for task in ended}
-        member.heard(news, len(had))
+        seqs = [one.seq for one in news.ended]
+        had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs, now)}
+        member.has(sum(leases.n_held(member.name) for leases in self._streams), len(had))
         self._n_ended += len(had)
+        ended = [one for one in news.ended if one.seq in had]
         try:
-            await self._write(one for one in news.ended if one.seq in had)
+            await self._write(ended)
         except CTSError as reason:
             self.stop(reason)
-        self._leases.returned(member.name, news.returned)
-        self._aggregator.heard(member.name, news, had)
+        self._count(news, ended, had)
         self._conclude(member, news)
 
-    async def _append(self, records: Iterable[tuple[int, bytes]]) -> None:
+    def _take_requests(self, member: _Member, news: News) -> None:
+        """Pass on what concerns the limits, and note what is to be looked up."""
+        share = member.share
+        assert share, "it has begun"
+        for report in news.reports:
+            share.report(report)
+        for number, cost in news.settled:
+            share.settle(number, cost)
+        for number, request in news.requests:
+            if isinstance(request, Lookup):
+                member.lookups.append((number, request))
+            elif not isinstance(request, Record):
+                share.ask(number, request)
+        for number in news.withdrawn:
+            share.withdraw(number)
+
+    async def _append(self, member: _Member, news: News) -> None:
+        """Append steps to their journals, and acknowledge them."""
+        records = [(number, one) for number, one in news.requests if isinstance(one, Record)]
         by_journal: defaultdict[int, list[bytes]] = defaultdict(list)
-        for number, line in records:
-            by_journal[number].append(line)
+        for _, record in records:
+            by_journal[record.journal].append(record.line)
         for number, lines in by_journal.items():
             await self._journals[number].append_lines(lines)
+        member.answers.update((number, None) for number, _ in records)
 
     async def _write(self, ended: Iterable[Ended]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
@@ -386,40 +446,56 @@ class Head:
         for (place, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
             await self._places[place].add_lines(judge, lines)
 
+    def _count(self, news: News, ended: Iterable[Ended], tasks: Mapping[int, Task]) -> None:
+        """Emit a worker's events as those of one run: numbers, and each notice once."""
+        for count in news.counts:
+            self._events.emit(count)
+        by_group: defaultdict[str, list[Ended]] = defaultdict(list)
+        for one in ended:
+            by_group[tasks[one.seq].group].append(one)
+        for group, jobs in by_group.items():
+            self._events.emit(
+                JobsCounted(
+                    group,
+                    len(jobs),
+                    failed=sum(job.failed for job in jobs),
+                    executed=sum(job.executed for job in jobs),
+                    steps=sum(job.steps for job in jobs),
+                )
+            )
+        for event in news.events:
+            if event not in self._seen:
+                self._seen[event] = None
+                if len(self._seen) > MAX_REMEMBERED:
+                    del self._seen[next(iter(self._seen))]
+                self._events.emit(event)
+
     def _conclude(self, member: _Member, news: News) -> None:
         """What a worker's news mean for the whole run."""
         for event in news.events:
             if isinstance(event, GroupHeldUp):
-                self._leases.drop(event.group)
+                for leases in self._streams:
+                    leases.drop(event.group)
                 gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
                 self._held_up = self._held_up or ProviderDown(gone)
-        if news.held_up:
-            self._held_up = unpack_reason(news.held_up)
         if news.crash:
             self.stop(WorkerCrashed(f"{member.name} on {member.status.host} crashed\n{news.crash}"))
-        if news.stopped:
-            self.stop(unpack_reason(news.stopped))
-        if self._pool:
-            self._pool.heard(member.name, news)
-            if spent := self._pool.spent():
-                self.stop(spent)
-        if self._leases.over:
+        if news.stopped and news.partly:
+            self._held_up = news.stopped
+        elif news.stopped:
+            self.stop(news.stopped)
+        if self._over:
             self._hire_no_more()
 
     def _lose(self, member: _Member, reason: str) -> None:
         member.end("lost", reason)
-        self._aggregator.gone(member.name)
-        if self._pool:
-            self._pool.lost(member.name)
-        had = self._leases.lost(member.name)
+        if member.share:
+            member.share.lose()
+        had = [task for leases in self._streams for task in leases.lost(member.name)]
         if self._stopped is None:
             where = f" on {member.status.host}" if member.status.host else ""
             what = f"{had[0].id} is" if len(had) == 1 else f"{len(had)} tasks are"
             self._events.emit(Notice(f"lost worker {member.name}{where} ({reason}); {what} given to others"))
-
-    async def _gone_later(self, worker: str) -> None:
-        await anyio.sleep(PATIENCE_S)
-        self._cluster.gone(worker)
 
     def _hire_no_more(self) -> None:
         for scope in self._starting:
@@ -435,6 +511,11 @@ class Head:
                     "because no CPU is free; the others continue"
                 )
             )
+
+
+async def _free_later(share: WorkerShare) -> None:
+    await anyio.sleep(PATIENCE_S)
+    share.free()
 
 
 def _problem(begun: Begun) -> str:

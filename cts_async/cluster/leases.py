@@ -1,21 +1,21 @@
 """Which worker does which task: small leases, older tasks first, and nothing lost with a worker.
 
-A worker has about a second of work beside what it works on, and no more than its share of what is left. A task that
-several workers died with is done last and alone, so that nothing else goes down with it. Pure but for reading the
+A worker has about a second of work besides what it works on, and no more than its share of what is left. A task that
+several workers died with is done last and alone, so that nothing else is lost with it. Pure but for reading the
 stream of tasks.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import ceil
 from typing import Final
 
-from cts_async.cluster.messages import Task
+from cts_async.cluster.work import Task
 from cts_async.errors import RunStopped
 
 LEASE_S: Final = 1.0
@@ -56,35 +56,46 @@ class _Holder:
             self.ended, self.since = 0, now
 
 
-class _Stream:
-    """The tasks of one iterator."""
+class Leases:
+    """The tasks of one stream."""
 
-    def __init__(self, tasks: Iterator[Task], clock: Callable[[], float]) -> None:
+    def __init__(self, tasks: Iterator[Task], clock: Callable[[], float] = time.perf_counter) -> None:
         self._unread: Iterator[Task] | None = tasks
         self._clock = clock
         self._ready: list[tuple[int, Task]] = []
-        """Read or given back: a heap."""
-        self._deadly: deque[Task] = deque()
-        """Tasks that MAX_DEATHS workers were lost with."""
+        """Read, or lost with a worker: a heap."""
         self._deaths: Counter[int] = Counter()
+        self._deadly: list[Task] = []
+        """Tasks that MAX_DEATHS workers were lost with."""
         self._asking: dict[int, str] = {}
         """By question, the worker that is at it."""
         self._later: defaultdict[int, list[Task]] = defaultdict(list)
         """By question, tasks that wait for another worker to end theirs."""
         self._holders: dict[str, _Holder] = {}
         self._dropped: set[str] = set()
+        """Groups."""
+        self._dropped_tasks: dict[int, Task] = {}
+        """Tasks of such groups that some worker has: it may end them."""
         self.failure: RunStopped | None = None
+        """What the stream broke off with; what came before it is dealt."""
 
     @property
     def over(self) -> bool:
+        """Whether every task has ended or was dropped."""
         return not (self._n_waiting() or self._read(1) or self._unread) and not any(
             holder.tasks for holder in self._holders.values()
         )
 
+    def n_held(self, worker: str) -> int:
+        """How many tasks a worker has."""
+        return len(self._holders[worker].tasks) if worker in self._holders else 0
+
     def joined(self, worker: str, in_flight: int) -> None:
+        """A worker is ready that works on so many tasks at once."""
         self._holders[worker] = _Holder(in_flight)
 
     def deal(self, worker: str) -> list[Task]:
+        """What a worker is to have now, besides what it has."""
         holder = self._holders[worker]
         room = holder.room
         if room <= 0:
@@ -102,31 +113,27 @@ class _Stream:
                 self._later[task.question].append(task)
         alone = not (dealt or holder.tasks or self._ready or self._unread)
         if alone and self._deadly and self._may_ask(self._deadly[0], worker):
-            dealt.append(self._deadly.popleft())
+            dealt.append(self._deadly.pop(0))
         holder.tasks |= {task.seq: task for task in dealt}
         return dealt
 
-    def ended(self, worker: str, seqs: Collection[int], now: float) -> list[Task]:
-        holder = self._holders.get(worker)
-        if holder is None:
+    def ended(self, worker: str, seqs: Iterable[int], now: float) -> list[Task]:
+        """These tasks have ended; returns those that the worker did have."""
+        if worker not in self._holders:
             return []
+        holder, seqs = self._holders[worker], list(seqs)
         ended = self._taken(holder, seqs)
         holder.count(len(ended), now)
-        return ended
-
-    def returned(self, worker: str, seqs: Collection[int]) -> None:
-        if holder := self._holders.get(worker):
-            self._taken(holder, seqs)
+        return ended + [self._dropped_tasks.pop(seq) for seq in seqs if seq in self._dropped_tasks]
 
     def lost(self, worker: str) -> list[Task]:
+        """A worker is gone, and others get its tasks; returns them."""
         holder = self._holders.pop(worker, None)
         if holder is None:
             return []
         had = self._taken(holder, sorted(holder.tasks))
-        self._deaths.update(task.seq for task in had)
         for task in had:
-            if task.group in self._dropped:
-                continue
+            self._deaths[task.seq] += 1
             again = replace(task, resumed=True)
             if self._deaths[task.seq] >= MAX_DEATHS:
                 self._deadly.append(again)
@@ -135,17 +142,21 @@ class _Stream:
         return had
 
     def drop(self, group: str) -> None:
+        """Deal nothing of this group any more, and wait for none of it."""
         self._dropped.add(group)
         self._ready = sorted((seq, task) for seq, task in self._ready if task.group != group)
-        self._deadly = deque(task for task in self._deadly if task.group != group)
+        self._deadly = [task for task in self._deadly if task.group != group]
         for question, tasks in self._later.items():
             self._later[question] = [task for task in tasks if task.group != group]
+        for holder in self._holders.values():
+            dropped = [task.seq for task in holder.tasks.values() if task.group == group]
+            self._dropped_tasks |= {task.seq: task for task in self._taken(holder, dropped)}
 
     def _may_ask(self, task: Task, worker: str) -> bool:
         """Whether no other worker is at the task's question; from then on this one is."""
         return not task.question or self._asking.setdefault(task.question, worker) == worker
 
-    def _taken(self, holder: _Holder, seqs: Collection[int]) -> list[Task]:
+    def _taken(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
         taken = [task for seq in seqs if (task := holder.tasks.pop(seq, None))]
         held = {task.question for task in holder.tasks.values()} if any(t.question for t in taken) else set()
@@ -173,49 +184,3 @@ class _Stream:
             if self._clock() > until:
                 break
         return bool(self._ready)
-
-
-class Leases:
-    """The tasks of all streams."""
-
-    def __init__(
-        self, streams: Sequence[Iterator[Task]], clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._streams = [_Stream(tasks, clock) for tasks in streams]
-
-    @property
-    def over(self) -> bool:
-        """Whether every task has ended or was dropped."""
-        return all(stream.over for stream in self._streams)
-
-    @property
-    def failure(self) -> RunStopped | None:
-        """What a stream broke off with; what came before it is dealt."""
-        return next((stream.failure for stream in self._streams if stream.failure), None)
-
-    def joined(self, worker: str, in_flight: int) -> None:
-        """A worker is ready that works on so many tasks of each stream at once."""
-        for stream in self._streams:
-            stream.joined(worker, in_flight)
-
-    def deal(self, worker: str) -> list[Task]:
-        """What a worker is to have now, besides what it has."""
-        return [task for stream in self._streams for task in stream.deal(worker)]
-
-    def ended(self, worker: str, seqs: Collection[int], now: float) -> list[Task]:
-        """These tasks have ended; gives those that the worker did have."""
-        return [task for stream in self._streams for task in stream.ended(worker, seqs, now)]
-
-    def returned(self, worker: str, seqs: Collection[int]) -> None:
-        """A worker does not do these, and nobody will."""
-        for stream in self._streams:
-            stream.returned(worker, seqs)
-
-    def lost(self, worker: str) -> list[Task]:
-        """A worker is gone, and others will get its tasks; gives them."""
-        return sorted((t for stream in self._streams for t in stream.lost(worker)), key=lambda t: t.seq)
-
-    def drop(self, group: str) -> None:
-        """Deal nothing of this group any more."""
-        for stream in self._streams:
-            stream.drop(group)

@@ -13,7 +13,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from cts_async.engine.processes import child_environment, python_command
+from cts_async.engine.processes import child_environment
 from cts_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,38 +65,10 @@ OWN_SETTINGS: Final = {
     "RAY_worker_niceness": "0",  # workers are the run, and Ray has them come last
     "RAY_memory_monitor_refresh_ms": "0",  # nor are they to be killed when others fill the memory
 }
-MEANINGS: Final = (
-    (
-        ("InvalidAuthToken", "AuthenticationError"),
-        "the cluster needs its token: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..., or ~/.ray/auth_token of its head",
-    ),
-    (
-        ("Could not find any running Ray instance",),
-        "no Ray runs on this machine: ray start --head, or give a cluster's address (HOST:6379)",
-    ),
-    (
-        ("Failed to connect to socket", "node_ip_address.json"),
-        "this machine is no node of that cluster: run ray start --address HOST:6379 here, or use ray://HOST:10001",
-    ),
-    (
-        ("no answer within", "ray client connection timeout"),
-        f"not joined within {JOIN_S:g} s: check the address (ray status), the port (ray://HOST:10001 from outside) "
-        "and the cluster's token",
-    ),
-    (("Version mismatch", "version mismatch"), "all machines need the same Ray and the same Python: {}"),
+CHECK: Final = (
+    "check the port: 6379 from a node of the cluster, ray://HOST:10001 from outside; all machines need the same Ray, "
+    "Python and RAY_AUTH_TOKEN"
 )
-"""What Ray says, and what the user should do."""
-PROBE: Final = """
-import json, logging, os, sys, ray
-found = ""
-try:
-    ray.init(sys.argv[1], log_to_driver=False, logging_level=logging.CRITICAL)
-except Exception as error:
-    found = f"{type(error).__name__}: {error}"
-print(json.dumps(found), flush=True)
-os._exit(0)
-"""
-"""Tries an address: where it is wrong, Ray may print, wait for minutes, and end its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +190,6 @@ def connect(
 def _initialized(
     spec: ClusterSpec, options: dict[str, object], settings: Mapping[str, str], keys: Iterable[str]
 ) -> Iterator[None]:
-    if spec.address and not spec.address.client:
-        _probe(spec.address)
     import ray
     import ray._private.worker
 
@@ -245,37 +214,11 @@ def _initialized(
             said = " ".join(str(error).split()) or type(error).__name__
             if spec.address is None:
                 raise UsageError(f"--workers {spec.workers}: Ray does not start: {said[:300]}") from None
-            raise UsageError(explain(spec.address, said)) from None
+            raise UsageError(f"--ray {spec.address.text}: {said[:300]} ({CHECK})") from None
         try:
             yield
         finally:
             ray.shutdown()
-
-
-def _probe(address: Address) -> None:
-    """Raises UsageError within 15 s where Ray cannot join the cluster."""
-    names = [name for name in os.environ if name.startswith(("RAY_", "GRPC_"))]
-    try:
-        done = subprocess.run(
-            python_command("-c", PROBE, address.text),
-            env=child_environment(*names),
-            capture_output=True,
-            text=True,
-            timeout=JOIN_S,
-            errors="replace",
-        )
-        said = done.stdout.splitlines()[-1].strip('"') if done.stdout else f"no answer within: {done.stderr}"
-    except subprocess.TimeoutExpired:
-        said = "no answer within"
-    if said:
-        raise UsageError(explain(address, said))
-
-
-def explain(address: Address, said: str) -> str:
-    """What it means that Ray said this of an address; its own words where nobody knows."""
-    said = " ".join(said.split())[:300]
-    meaning = next((meaning for words, meaning in MEANINGS if any(word in said for word in words)), said)
-    return f"--ray {address.text}: {meaning.format(said) if '{}' in meaning else meaning}"
 
 
 @contextmanager

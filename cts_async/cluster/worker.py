@@ -1,4 +1,8 @@
-"""A worker: the ordinary engine over tasks that the head deals out, turn by turn."""
+"""A worker: the ordinary engine over tasks that the head deals out.
+
+The head calls, a worker answers: a `Turn` brings tasks and answers, `News` say what has become of tasks, and what the
+worker asks. A step counts as executed when the head has it in its journal.
+"""
 
 from __future__ import annotations
 
@@ -6,41 +10,56 @@ import asyncio
 import os
 import socket
 import traceback
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Final
 
-import anyio
+import orjson
 
-from cts_async import __version__, errors
-from cts_async.cluster.budget import AllowedBudget, allowed_budget
-from cts_async.cluster.messages import Begun, Ended, Line, News, Task, Turn
-from cts_async.cluster.work import Bench, Work
-from cts_async.cluster.worker_events import EventCounter
-from cts_async.cluster.worker_journal import HeadJournals, RemoteJournal
-from cts_async.config import BudgetConfig
+from cts_async import __version__
+from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
+from cts_async.cluster.work import Bench, Line, Task, Work
 from cts_async.engine.account import LaneLimits
-from cts_async.engine.budget import NOTHING
-from cts_async.engine.events import Event, Events, GroupHeldUp, Stopping
+from cts_async.engine.events import (
+    AttemptFailed,
+    Cost,
+    Event,
+    Events,
+    GroupHeldUp,
+    Notice,
+    StepEnded,
+    StepsCounted,
+    Stopping,
+)
+from cts_async.engine.journal import line_of
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped
+from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
+from cts_async.protocol.resources import deadline_in
+from cts_async.values import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
 GATHER_S, URGENT_PER_S = 0.003, 1000.0
-"""Records and questions wait so long for others to travel with, or longer with many workers."""
+"""What is urgent waits so long for more to travel with, or longer with many workers."""
 SILENCE_S: Final = 15.0
 """Without a turn for so long the head is gone, or out of reach: nothing new is sent."""
 NEWS_BYTES: Final = 4_000_000
+"""Lines in one message."""
+REMEMBERED: Final = 8
+"""News of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
+
+
+# --- What the head and its workers say to each other
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker is told once."""
+    """What a worker gets once."""
 
     worker: str
     """Unique among all workers of the run."""
@@ -51,49 +70,145 @@ class Setup:
     """By place, the number of its journal."""
     streams: int = 1
     seed: int = 0
-    budget: BudgetConfig | None = None
+    has_budget: bool = False
+    deadline: float | None = None
+    """As a time of the wall clock, for messages."""
     deadline_s: float | None = None
-    """Seconds until the deadline, when this was sent."""
+    """Seconds until then, when this was sent."""
+
+    @property
+    def gather_s(self) -> float:
+        return max(GATHER_S, self.workers / URGENT_PER_S)
 
 
-class Lanes(Protocol):
-    """Where a worker's lanes come from (see `remote_lanes.RemoteLanes`)."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A worker is ready. `refused` says why it cannot work on its machine; "" if it can."""
 
-    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane: ...
+    host: str
+    pid: int
+    version: str
+    in_flight: int = 1
+    """Tasks of each stream to work on at once."""
+    accounts: tuple[RemoteAccount, ...] = ()
+    refused: str = ""
 
-    async def run(self) -> None: ...
+
+@value
+class Record:
+    """Asks the head to append a line to a journal; the answer is None."""
+
+    journal: int
+    line: bytes
+
+
+@value
+class Lookup:
+    """Asks the head for the record of a step; the answer is a journal's line, or None."""
+
+    journal: int
+    key: str
+
+
+@value
+class Ended:
+    """A finished task with its lines, those of further judges first."""
+
+    seq: int
+    lines: Sequence[Line]
+    failed: bool
+    executed: int
+    """Steps that were not in the journal."""
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Replies to requests, by number."""
+
+    news: int
+    """The number of the last news that the head had from the worker: grants are dated from their arrival."""
+    by_number: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the head gives a worker."""
+
+    replies: Replies
+    tasks: tuple[Task, ...] = ()
+    stop: str = ""
+    """Why no new request is to be sent; "" to go on."""
+    last: bool = False
+    """Whether no more tasks will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a worker has to say."""
+
+    number: int
+    requests: tuple[tuple[int, Any], ...] = ()
+    """Each a Record, Lookup, Admit or Reserve, with its number."""
+    withdrawn: tuple[int, ...] = ()
+    """Requests that are not wanted any more, or whose answers came too late."""
+    reports: tuple[Report, ...] = ()
+    settled: tuple[tuple[int, Cost], ...] = ()
+    """By number of the Reserve, what a call has cost."""
+    ended: tuple[Ended, ...] = ()
+    counts: tuple[StepsCounted, ...] = ()
+    events: tuple[Event, ...] = ()
+    """Notices, and groups that are held up."""
+    stopped: RunStopped | None = None
+    """What ended its work early."""
+    partly: bool = False
+    """Whether that ended the work of some groups only."""
+    crash: str = ""
+    """Traceback of a bug."""
+    over: bool = False
+    """Whether this is the last."""
+
+
+# --- The worker
 
 
 class Worker:
     """`run` it, `begin`, then `turn` after turn, one at a time, until the news say that it is over."""
 
-    def __init__(self, setup: Setup, environ: Mapping[str, str], *, lanes: Callable[[Events], Lanes]) -> None:
-        self._setup, self._environ, self._lanes = setup, environ, lanes
+    def __init__(self, setup: Setup, environ: Mapping[str, str]) -> None:
+        self._setup, self._environ = setup, environ
         self._counter = EventCounter(self._on_event)
         self._events = Events(self._counter)
         self._wake = asyncio.Event()
-        self._turn_s = max(TURN_S, setup.workers / TURNS_PER_S)
-        self._gather_s = max(GATHER_S, setup.workers / URGENT_PER_S)
         self._gathering: asyncio.TimerHandle | None = None
         self._silence: asyncio.TimerHandle | None = None
-        self.head = HeadJournals(self._gather)
+        self.requests = Requests(self._gather)
         n_journals = max(setup.journal_of, default=-1) + 1
-        self._journals = [RemoteJournal(number, self.head) for number in range(n_journals)]
-        self.tasks = _Tasks(setup.streams, self._job, self._wake.set)
+        self._journals = [RemoteJournal(number, self.requests) for number in range(n_journals)]
+        self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
+        self._ended: deque[Ended] = deque()
         self._opened = asyncio.Event()
+        self._accounts: list[RemoteAccount] = []
         self._bench: Bench | None = None
         self.runner: Runner | None = None
-        self._budget: AllowedBudget | None = None
         self._refused = self._crash = ""
         self._told_to_stop = self._closed = False
         self._stopped: RunStopped | None = None
+        self._n_news = 0
+        self._sent_at: dict[int, float] = {}
+        """By number, when the last news were sent; the first are from `begin`."""
 
     async def begin(self) -> Begun:
         """Wait until everything is open, or cannot be (`Begun.refused`)."""
         await self._opened.wait()
-        self._listen()
-        in_flight = self._bench.in_flight if self._bench else 1
-        return Begun(socket.gethostname(), os.getpid(), __version__, in_flight, self._refused)
+        self._sending()
+        in_flight = max(self._bench.in_flight) if self._bench else 1
+        where = socket.gethostname(), os.getpid(), __version__
+        return Begun(*where, in_flight, tuple(self._accounts), self._refused)
+
+    def give(self, replies: Replies) -> None:
+        """Take answers, during a turn or between two."""
+        self.requests.answer(replies.by_number, self._sent_at.get(replies.news, -inf))
 
     async def turn(self, turn: Turn) -> News:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
@@ -101,243 +216,237 @@ class Worker:
             self._silence.cancel()
         self._take(turn)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._turn_s):
+            async with asyncio.timeout(max(TURN_S, self._setup.workers / TURNS_PER_S)):
                 await self._wake.wait()
         self._wake.clear()
         if self._gathering:
             self._gathering.cancel()
             self._gathering = None
+        self._n_news += 1
         news = self._news()
-        self._listen()
+        self._sending()
         return news
 
     async def run(self) -> None:
         """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into the news."""
+        setup = self._setup
         try:
-            async with anyio.create_task_group() as beside:
-                lanes = self._lanes(self._events)
-                beside.start_soon(lanes.run)
-                try:
-                    async with self._setup.work.opened(
-                        self._environ, self._events, lanes.lane, workers=self._setup.workers
-                    ) as bench:
-                        await self._run_tasks(bench)
-                except RunStopped as reason:
-                    self._stopped = reason
-                except CTSError as error:
-                    self._refused = str(error)
-                beside.cancel_scope.cancel()
-        except Exception:  # a bug: whoever started this is told, with the traceback
+            async with setup.work.opened(
+                self._environ, self._events, self._lane, workers=setup.workers
+            ) as bench:
+                self._bench = bench
+                self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget())
+                self._opened.set()
+                await self.runner.run(*self._feeds, in_flight=bench.in_flight)
+        except RunStopped as reason:
+            self._stopped = reason
+        except CTSError as error:
+            self._refused = str(error)
+        except Exception:  # a bug: the head gets the traceback
             self._crash = SECRETS.text(traceback.format_exc())
         finally:
-            self.tasks.stop()
             self._closed = True
             self._opened.set()
             self._wake.set()
 
-    async def _run_tasks(self, bench: Bench) -> None:
-        setup, self._bench = self._setup, bench
-        self._budget = allowed_budget(setup.budget, setup.deadline_s, self._wake.set)
-        self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget)
-        self._opened.set()
-        widths = [bench.width(stream) for stream in range(setup.streams)]
-        await self.runner.run(*self.tasks.feeds, in_flight=widths)
+    def _lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
+        remote = RemoteAccount(account, name, limits)
+        self._accounts.append(remote)
+        return RemoteLane(remote, self.requests)
 
-    def _job(self, task: Task, done: Callable[[tuple[Line, ...], bool], None]) -> Job:
+    def _budget(self) -> RemoteBudget | None:
+        setup = self._setup
+        if not setup.has_budget:
+            return None
+        timed = setup.deadline_s is not None and setup.deadline is not None
+        deadline = deadline_in(setup.deadline_s, setup.deadline) if timed else None  # type: ignore[arg-type]
+        return RemoteBudget(self.requests, deadline)
+
+    def _job(self, task: Task) -> Job:
         assert self._bench is not None, "its runner asks for jobs"
-        journal = self._journals[self._setup.journal_of[task.place]]
-        # Another task of the same question may have been done, here or elsewhere.
-        known = task.resumed or task.question
-        return self._bench.job(task, journal, journal.find_at_head if known else None, done)
-
-    def _take(self, turn: Turn) -> None:
-        self.head.acknowledge(turn.acknowledged)
-        self.head.answer(turn.found)
-        if self._budget and turn.allowed:
-            self._budget.allow(turn.allowed)
-        if turn.stop and self.runner:
-            self._told_to_stop = True
-            self.runner.stop(Interrupted(turn.stop))
-        elif not self._closed:
-            self.tasks.take(turn.tasks)
-        if turn.last:
-            self.tasks.close()
-
-    def _news(self) -> News:
-        ended, size = self.tasks.take_ended(NEWS_BYTES)
-        records = self.head.take_records(NEWS_BYTES - size)
-        over = self._closed and not self.tasks.ended and not self.head.pending
-        if self.tasks.ended or self.head.pending:
-            self._wake.set()
-        reason = None if self._told_to_stop else self._stopped
-        # Where a provider is gone for some groups only, the others were done to the end.
-        partly = isinstance(reason, ProviderGone) and self.runner is not None and not self.runner.stopped
-        budget = self._budget
-        return News(
-            ended=ended,
-            returned=self.tasks.take_returned(),
-            in_hand=len(self.tasks),
-            asked=self.head.take_questions(),
-            records=records,
-            counts=self._counter.take_counts(),
-            spent=budget.spent if budget else NOTHING,
-            reserved=budget.reserved if budget else NOTHING,
-            short=budget.short if budget else None,
-            lanes=self._counter.lanes(),
-            events=self._counter.take_events(),
-            stopped=None if partly else pack_reason(reason),
-            held_up=pack_reason(reason) if partly else None,
-            crash=self._crash,
-            over=over,
-        )
-
-    def _gather(self) -> None:
-        if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(self._gather_s, self._wake.set)
-
-    def _on_event(self, event: Event) -> None:
-        if isinstance(event, GroupHeldUp):
-            self.tasks.drop(event.group)
-        elif isinstance(event, Stopping):
-            self.tasks.stop()
-        self._wake.set()
-
-    def _listen(self) -> None:
-        if not self._closed:
-            self._silence = asyncio.get_running_loop().call_later(SILENCE_S, self._head_is_gone)
-
-    def _head_is_gone(self) -> None:
-        reason = Interrupted(f"nothing was heard from the head for {SILENCE_S:.0f} s")
-        self._told_to_stop = True
-        self.head.lose(reason)
-        if self.runner:
-            self.runner.stop(reason)
-
-
-def pack_reason(reason: RunStopped | None) -> tuple[str, str] | None:
-    """A reason as it travels: its class and its text."""
-    return None if reason is None else (type(reason).__name__, str(reason))
-
-
-def unpack_reason(packed: tuple[str, str]) -> RunStopped:
-    """The reason again; a plain RunStopped with the same text where its class takes more than a text."""
-    name, text = packed
-    try:
-        reason = getattr(errors, name, RunStopped)(text)
-    except TypeError:
-        return RunStopped(text)
-    return reason if isinstance(reason, RunStopped) else RunStopped(text)
-
-
-class _Feed:
-    """The tasks of one stream for a `Runner`; a task that is not in `pending` any more is skipped."""
-
-    def __init__(self, begin: Callable[[Task], Job], pending: Mapping[int, Task]) -> None:
-        self._begin, self._pending = begin, pending
-        self.queue = asyncio.Queue[Task | None]()
-
-    async def next(self) -> tuple[int, Job] | None:
-        while task := await self.queue.get():
-            if task.seq in self._pending:
-                return task.seq, self._begin(task)
-        self.queue.put_nowait(None)  # for others who wait
-        return None
-
-
-class _Tasks:
-    """The tasks that a worker has: to be begun, under way, and ended. `wake` is called when few are left to begin."""
-
-    def __init__(
-        self,
-        streams: int,
-        job_of: Callable[[Task, Callable[[tuple[Line, ...], bool], None]], Job],
-        wake: Callable[[], None],
-    ) -> None:
-        self._pending: dict[int, Task] = {}
-        self._under_way: set[int] = set()
-        self.feeds: Sequence[_Feed] = [_Feed(self._begin, self._pending) for _ in range(streams)]
-        self.ended: deque[Ended] = deque()
-        self._job_of, self._wake = job_of, wake
-        self._held_up: set[str] = set()
-        self._returned: list[int] = []
-        self._low_water = 0
-
-    def __len__(self) -> int:
-        """Tasks that have not ended."""
-        return len(self._under_way) + len(self._pending)
-
-    def take(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            if task.group in self._held_up:
-                self._returned.append(task.seq)
-            else:
-                self._pending[task.seq] = task
-                self.feeds[task.stream].queue.put_nowait(task)
-        if tasks:
-            self._low_water = max(1, len(self._pending) // 2)
-
-    def close(self) -> None:
-        """There will be no more."""
-        for feed in self.feeds:
-            feed.queue.put_nowait(None)
-
-    def stop(self) -> None:
-        """Nothing more is begun."""
-        self._pending.clear()
-        self.close()
-
-    def drop(self, group: str) -> None:
-        """A group is held up: nothing more of it is begun."""
-        self._held_up.add(group)
-        for seq in [seq for seq, task in self._pending.items() if task.group == group]:
-            del self._pending[seq]
-            self._returned.append(seq)
-
-    def take_ended(self, max_bytes: int) -> tuple[tuple[Ended, ...], int]:
-        """Tasks that have ended, at least one if there is any, with lines of so many bytes, and their bytes."""
-        taken: list[Ended] = []
-        total = 0
-        while self.ended:
-            size = sum(len(line.data) for line in self.ended[0].lines)
-            if taken and total + size > max_bytes:
-                break
-            taken.append(self.ended.popleft())
-            total += size
-        return tuple(taken), total
-
-    def take_returned(self) -> tuple[int, ...]:
-        returned, self._returned = self._returned, []
-        return tuple(returned)
-
-    def _begin(self, task: Task) -> Job:
-        del self._pending[task.seq]
-        self._under_way.add(task.seq)
-        if len(self._pending) < self._low_water:
-            self._low_water = 0
-            self._wake()
+        bench, journal = self._bench, self._journals[self._setup.journal_of[task.place]]
+        walk_of_task = bench.walk_of(task)
         context: Context | None = None
-
-        def done(lines: tuple[Line, ...], failed: bool) -> None:
-            executed, steps = (len(context.executed), context.steps) if context else (0, 0)
-            self.ended.append(Ended(task.seq, lines, failed, executed, steps))
-            self._left(task)
-
-        job = self._job_of(task, done)
 
         async def walk(ctx: Context) -> Any:
             nonlocal context
             context = ctx
-            try:
-                return await job.walk(ctx)
-            except RunStopped:
-                if task.group in self._held_up:
-                    self._returned.append(task.seq)
-                self._left(task)
-                raise
+            return await walk_of_task(ctx)
 
-        return replace(job, walk=walk)
+        async def finish(ended: Any) -> None:
+            assert context is not None, "it ends what has begun"
+            lines, failed = bench.lines_of(task, ended), isinstance(ended, StepError)
+            self._ended.append(Ended(task.seq, lines, failed, len(context.executed), context.steps))
+            self._gather()
 
-    def _left(self, task: Task) -> None:
-        self._under_way.discard(task.seq)
-        if not len(self):
-            self._wake()
+        # Another task of the same question may have been done, here or elsewhere.
+        find = journal.find_at_head if task.resumed or task.question else None
+        return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
+
+    def _take(self, turn: Turn) -> None:
+        self.give(turn.replies)
+        for task in turn.tasks:
+            self._feeds[task.stream].queue.put_nowait(task)
+        if turn.stop and self.runner:
+            self._told_to_stop = True
+            self.runner.stop(Interrupted(turn.stop))
+        if turn.last:
+            for feed in self._feeds:
+                feed.close()
+
+    def _news(self) -> News:
+        requests = self.requests
+        ended = _take_bytes(self._ended, NEWS_BYTES, lambda one: sum(len(line.data) for line in one.lines))
+        asked = _take_bytes(
+            requests.new, NEWS_BYTES, lambda new: len(new[1].line) if isinstance(new[1], Record) else 0
+        )
+        more = bool(self._ended or requests.new)
+        if more:
+            self._wake.set()
+        stopped = None if self._told_to_stop else self._stopped
+        withdrawn, requests.withdrawn = tuple(requests.withdrawn), []
+        reports, requests.reports = tuple(requests.reports.values()), {}
+        settled, requests.settled = tuple(requests.settled), []
+        return News(
+            self._n_news,
+            requests=asked,
+            withdrawn=withdrawn,
+            reports=reports,
+            settled=settled,
+            ended=ended,
+            counts=self._counter.take_counts(),
+            events=self._counter.take_events(),
+            stopped=stopped,
+            # Where a provider is gone for some groups only, the others were done to the end.
+            partly=isinstance(stopped, ProviderGone) and self.runner is not None and not self.runner.stopped,
+            crash=self._crash,
+            over=self._closed and not more,
+        )
+
+    def _gather(self) -> None:
+        """End the turn under way a little later."""
+        if self._gathering is None:
+            self._gathering = asyncio.get_running_loop().call_later(self._setup.gather_s, self._wake.set)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Stopping):
+            for feed in self._feeds:
+                feed.stop()
+        self._wake.set()
+
+    def _sending(self) -> None:
+        """Note when news are sent, and expect the next turn."""
+        loop = asyncio.get_running_loop()
+        self._sent_at[self._n_news] = loop.time()
+        self._sent_at.pop(self._n_news - REMEMBERED, None)
+        if not self._closed:
+            self._silence = loop.call_later(SILENCE_S, self._head_is_gone)
+
+    def _head_is_gone(self) -> None:
+        reason = Interrupted(f"no message from the head for {SILENCE_S:.0f} s")
+        self._told_to_stop = True
+        self.requests.stop(reason)
+        if self.runner:
+            self.runner.stop(reason)
+
+
+def _take_bytes(queue: deque[Any], max_bytes: int, size_of: Callable[[Any], int]) -> tuple[Any, ...]:
+    """Remove the oldest items of up to so many bytes, at least one if there is any."""
+    taken: list[Any] = []
+    while queue and (not taken or size_of(queue[0]) <= max_bytes):
+        taken.append(queue.popleft())
+        max_bytes -= size_of(taken[-1])
+    return tuple(taken)
+
+
+class _Feed:
+    """The tasks of one stream for a `Runner`."""
+
+    def __init__(self, job_of: Callable[[Task], Job]) -> None:
+        self.queue: asyncio.Queue[Task | None] = asyncio.Queue()
+        self._job_of, self._stopped = job_of, False
+
+    async def next(self) -> tuple[int, Job] | None:
+        task = await self.queue.get()
+        if task is None or self._stopped:
+            self.close()  # for others who wait
+            return None
+        return task.seq, self._job_of(task)
+
+    def close(self) -> None:
+        """There will be no more."""
+        self.queue.put_nowait(None)
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopped = True
+        self.close()
+
+
+class RemoteJournal:
+    """An `engine.journal.StepMemory` of the steps that this worker has executed, which the head writes."""
+
+    def __init__(self, number: int, requests: Requests) -> None:
+        self._number, self._requests = number, requests
+        self._recent: dict[str, dict[str, Any]] = {}
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        return self._recent.get(key)
+
+    async def find_at_head(self, key: str) -> dict[str, Any] | None:
+        """The record of a step that any process has executed."""
+        _, line = await self._requests.ask(Lookup(self._number, key))
+        # Another job may have executed it here meanwhile.
+        return self._recent.get(key) if line is None else orjson.loads(line)
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        await self._requests.ask(Record(self._number, line_of(record)))
+        if record["ok"]:
+            self._recent[record["key"]] = dict(record)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._recent.pop(key, None)
+
+    def keep(self, keys: Iterable[str]) -> None:
+        self.forget(keys)  # tasks of the same question ask the head
+
+
+class EventCounter:
+    """Counts a worker's steps, and collects what a person should know. `on_change` is called with other events."""
+
+    def __init__(self, on_change: Callable[[Event], None]) -> None:
+        self._on_change = on_change
+        self._sums: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0.0])
+        """By group and lane: calls, replayed, retries, tokens, dollars. Lists, since every step adds to one."""
+        self._events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        if type(event) is StepEnded:
+            sums = self._sums[event.group, event.lane]
+            if event.replayed:
+                sums[1] += 1
+            else:
+                sums[0] += 1
+                sums[3] += event.usage.total
+                sums[4] += event.usd
+        elif type(event) is AttemptFailed:
+            self._sums[event.group, event.lane][2] += event.wait_s is not None
+        elif type(event) in (Notice, GroupHeldUp, Stopping):
+            if type(event) is not Stopping:
+                self._events.append(event)
+            self._on_change(event)
+
+    def take_counts(self) -> tuple[StepsCounted, ...]:
+        """The sums since this was last called."""
+        sums = self._sums.copy()
+        self._sums.clear()
+        return tuple(
+            StepsCounted(group, lane, int(calls), int(replayed), int(retries), int(tokens), usd)
+            for (group, lane), (calls, replayed, retries, tokens, usd) in sums.items()
+        )
+
+    def take_events(self) -> tuple[Event, ...]:
+        """Notices and groups held up since this was last called."""
+        events, self._events = self._events, []
+        return tuple(events)

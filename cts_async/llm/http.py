@@ -25,7 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
-from cts_async.llm.proxies import Proxies
+from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.values import value
 
@@ -101,7 +101,7 @@ class HttpEndpoint:
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         to = URL(url)
-        self.proxy = connector.proxies.of(to) if isinstance(connector, ConnectionPool) else None
+        self.proxy = proxy_for(to, connector.environ) if isinstance(connector, ConnectionPool) else None
         login = self.proxy.headers if self.proxy else {}
         # The connector reads from it only where to connect to, so one object serves all requests.
         self._target = _Target(
@@ -495,7 +495,7 @@ class ConnectionPool(aiohttp.TCPConnector):
         # The longest time that any may be idle; `_Protocol.begin` decides for each.
         super().__init__(limit=0, ttl_dns_cache=300, keepalive_timeout=MAX_IDLE_S)
         self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
-        self.proxies = Proxies.from_environ(environ)
+        self.environ = environ
 
 
 class _Target(aiohttp.ClientRequest):

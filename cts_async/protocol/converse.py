@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import product
 from typing import Any, Final
 
 from cts_async.config import ConverseConfig, RunConfig
@@ -26,8 +26,7 @@ from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
-from cts_async.protocol.run_files import RunFiles
-from cts_async.protocol.run_folders import TALK
+from cts_async.protocol.run_files import TALK, RunFiles
 from cts_async.protocol.systems import (
     RoleNames,
     System,
@@ -92,15 +91,23 @@ def plan_conversations(
     systems = _systems(config)
     dataset = open_dataset(config.data, None, config.fields)
     support = choose_roles(config, catalogue.roles).support
-    specs = resolve_all(_wanted(config, systems, support), catalogue, environ, options=_CHOOSE_MODELS)
+    wanted = {name: ["model"] for name in config.models}
+    if any(system.mode != "at-once" for system in systems):
+        wanted.setdefault(support, []).append("support")
+    specs = resolve_all(wanted, catalogue, environ, options=_CHOOSE_MODELS)
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     queries = Counter(one.blurred_query for one in selected(dataset.instances(), config))
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
+    # Runs whose user is not played by the usual model are told apart by their names.
     usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
-    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, _marks(systems, support, usual))
+    roles, defaults = RoleNames(support, (), agent=""), RoleNames(usual, (), agent="")
+    marks = {
+        system: mark(system, roles, defaults, judged=False) for system in systems if system.mode != "at-once"
+    }
+    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, marks)
     return ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},
@@ -117,44 +124,26 @@ def plan_conversations(
 
 def selected(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
     """Of the first `topics` distinct queries at most `intents` instances each; of these at most `limit`."""
-    return islice(_of_topics(instances, config), config.limit)
-
-
-def _of_topics(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
-    taken: Counter[str] = Counter()
+    taken, n_taken = Counter[str](), 0
     for instance in instances:
         query = instance.blurred_query
         if query not in taken and len(taken) == config.topics:
             continue
+        if n_taken == config.limit:
+            return
         if config.intents is None or taken[query] < config.intents:
             taken[query] += 1
+            n_taken += 1
             yield instance
 
 
 def _systems(config: ConverseConfig) -> list[System]:
     """Scheme by scheme, every mode with its number of questions or turns."""
     found = []
-    for scheme in dict.fromkeys(config.schemes):
-        for mode in dict.fromkeys(config.modes):
-            ks = (config.questions,) if mode == "at-once" else config.ks
-            found += systems_of(replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,)))
+    for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)):
+        ks = (config.questions,) if mode == "at-once" else config.ks
+        found += systems_of(replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,)))
     return found
-
-
-def _marks(systems: Iterable[System], support: str, usual: str) -> dict[System, str]:
-    """Suffixes of run names that tell apart runs whose user is not played by the usual model."""
-    roles, defaults = RoleNames(support, (), agent=""), RoleNames(usual, (), agent="")
-    return {
-        system: "" if system.mode == "at-once" else mark(system, roles, defaults, judged=False)
-        for system in systems
-    }
-
-
-def _wanted(config: ConverseConfig, systems: Iterable[System], support: str) -> dict[str, list[str]]:
-    wanted: dict[str, list[str]] = {name: ["model"] for name in config.models}
-    if any(system.mode != "at-once" for system in systems):
-        wanted.setdefault(support, []).append("support")
-    return wanted
 
 
 # --- Running it

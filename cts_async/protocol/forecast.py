@@ -319,7 +319,7 @@ class _Estimates:
             inputs.append(
                 self._prompt_tokens(model, "visit", instance, {"goal": query, "page": _filler(page, query)})
             )
-        visits = visited(self.turns)
+        visits = (self.turns - 1) / 2
         return self._work(system, "visit", model, inputs, EVIDENCE, visits, visits)
 
     def _judging(self, system: System, judge: str) -> Work:
@@ -390,11 +390,6 @@ def _filler(tokens: float, like: str) -> str:
 def _per_char(like: str) -> float:
     """Tokens per character in the language of `like`."""
     return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
-
-
-def visited(turns: float) -> float:
-    """Pages that a search visits, and queries: every turn but the last calls a tool, half of them each."""
-    return (turns - 1) / 2
 
 
 def _agent_tokens(plan: Plan) -> tuple[float, float]:
@@ -533,9 +528,14 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     players = [spec for name, spec in plan.specs.items() if name in names]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
+    tools = plan.search.opened
+    each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
+    tool_work = [
+        Work("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0) for spec in tools
+    ]
     return Forecast(
         work=tuple(work),
-        lanes=(*model_lanes(players, work), *_tool_lanes(plan, sum(left.values()) * visited(turns))),
+        lanes=(*lanes_of(players, work), *lanes_of(tools, tool_work)),
         left={system.label: n for system, n in left.items()},
         chain_s=max(walks.values(), default=0.0),
         in_flight=width,
@@ -609,11 +609,12 @@ def _walk_s(work: Iterable[Work], system: System) -> float:
     return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
 
 
-def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterator[LaneForecast]:
-    """The forecast of each account of the models; its limits are those of its first model."""
-    work = list(work)
-    accounts: dict[str, list[ModelSpec]] = {}
-    for spec in players:
+def lanes_of(
+    specs: Sequence[ModelSpec] | Sequence[EngineSpec | ReaderSpec], work: Sequence[Work]
+) -> Iterator[LaneForecast]:
+    """The forecast of each account of models or tools; its limits are those of its first one."""
+    accounts: dict[str, list[ModelSpec | EngineSpec | ReaderSpec]] = {}
+    for spec in specs:
         accounts.setdefault(spec.account, []).append(spec)
     for first, *others in accounts.values():
         names = tuple(spec.name for spec in (first, *others))
@@ -622,20 +623,6 @@ def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterator[
         under = {"concurrency": sum(one.effort.calls * one.latency_s for one in own) / first.max_concurrency}
         if first.requests_per_min:
             under["requests/min"] = effort.calls / first.requests_per_min * 60
-        if first.tokens_per_min:
+        if isinstance(first, ModelSpec) and first.tokens_per_min:
             under["tokens/min"] = effort.tokens / first.tokens_per_min * 60
         yield LaneForecast(first.name, names, effort, under)
-
-
-def _tool_lanes(plan: Plan, calls: float) -> Iterator[LaneForecast]:
-    """The forecast of the accounts of search engine and page reader; their prices are unknown."""
-    accounts: dict[str, list[EngineSpec | ReaderSpec]] = {}
-    for spec in plan.search.opened:
-        accounts.setdefault(spec.account, []).append(spec)
-    for specs in accounts.values():
-        total = calls * len(specs)
-        under = {"concurrency": total * SENDING_S / specs[0].max_concurrency}
-        if specs[0].requests_per_min:
-            under["requests/min"] = total / specs[0].requests_per_min * 60
-        names = tuple(spec.name for spec in specs)
-        yield LaneForecast(names[0], names, Effort(total, priced=False), under)

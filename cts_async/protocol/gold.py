@@ -54,8 +54,7 @@ from cts_async.protocol.resources import Resources, open_search
 from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
 from cts_async.protocol.roles import DeepSearch, Role
 from cts_async.protocol.run import Jobs, budget_of, execute, open_system_files
-from cts_async.protocol.run_files import RESULTS, RunFiles
-from cts_async.protocol.run_folders import GOLDBUILD
+from cts_async.protocol.run_files import GOLDBUILD, RESULTS, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of

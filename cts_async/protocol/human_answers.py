@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset
-from cts_async.datasets.instances import HumanPairs
+from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UnusableOutput, UsageError
@@ -62,22 +62,18 @@ def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
     match = best_match(question, (asked for asked, _ in pairs))
     if match is None:
         return {"text": UNKNOWN, "question": None}
-    asked, answer = pairs[match.index]
-    text = answer if _has_words(answer) else UNKNOWN
-    return {"text": text, "question": asked, "similarity": round(match.similarity, 1)}
+    index, similarity = match
+    asked, answer = pairs[index]
+    try:
+        ShortPhrase().parse(answer)
+    except UnusableOutput:  # no words
+        answer = UNKNOWN
+    return {"text": answer, "question": asked, "similarity": round(similarity, 1)}
 
 
 def _read(reply: Any) -> Answer:
     """The answer in the form of a model's; "I don't know" stays as a human answer."""
     return ShortPhrase(strict=True).parse(str(reply["text"]))
-
-
-def _has_words(answer: str) -> bool:
-    try:
-        ShortPhrase().parse(answer)
-    except UnusableOutput:
-        return False
-    return True
 
 
 def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
@@ -122,23 +118,12 @@ _SHARED: Final = """
 _FRAME: Final = STOP_WORDS | frozenset(_SHARED.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Index of the matched question, and its similarity, from `THRESHOLD` to 100."""
-
-    index: int
-    similarity: float
-
-
-def best_match(question: str, known: Iterable[str]) -> Match | None:
-    """The most similar question, the first among equals; None if none reaches `THRESHOLD`."""
+def best_match(question: str, known: Iterable[str]) -> tuple[int, float] | None:
+    """Index and similarity (from `THRESHOLD` to 100) of the most similar question; None if none reaches it."""
     asked = normalised(question)
-    best = None
-    for index, text in enumerate(known):
-        similarity = _similarity(asked, normalised(text))
-        if similarity >= THRESHOLD and (best is None or similarity > best.similarity):
-            best = Match(index, similarity)
-    return best
+    found = [(_similarity(asked, normalised(text)), -index) for index, text in enumerate(known)]
+    similarity, index = max(found, default=(0.0, 0))
+    return (-index, similarity) if similarity >= THRESHOLD else None
 
 
 def normalised(question: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
-from cts_async.datasets.instances import HumanPairs
+from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -96,10 +96,6 @@ class SystemsPlan(ABC):
     @abstractmethod
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
-
-    def prompt_texts(self, system: System) -> dict[str, str]:
-        """The prompts that the system may use, by name."""
-        return {name: self.prompts.text(name) for name in self.prompt_names(system)}
 
     def prompt_digests(self, system: System) -> dict[str, str]:
         """The sha256 of each prompt that the system may use, by name."""
@@ -250,19 +246,23 @@ def make_plan(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    limit = _limit(config, specs)
-    instances = _selection(dataset, limit)
-    n_instances, most_nuggets = _check_instances(instances, dataset, config)
+    smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
+    limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
+    n_instances, most_nuggets = _check_instances(dataset, limit, config)
     names = run_names(systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue))
     directories = {system: config.runs_dir / names[system] for system in systems}
-    check_replays(search.replayed, list(directories.values()))
+    own = {directory.resolve() for directory in directories.values()}
+    for run in search.replayed:
+        if run.resolve() in own:  # its journal would grow while it is read
+            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
+    gold = dataset.gold_path
     return Plan(
         config=config,
         systems=directories,
         roles=roles,
         specs=specs,
         dataset=dataset,
-        instances=instances,
+        instances=lambda: islice(dataset.instances(), limit),
         n_instances=n_instances,
         limit=limit,
         search=search,
@@ -270,7 +270,11 @@ def make_plan(
         settings=_settings(config, specs[roles.agent]),
         current_date=config.date or _current_date(directories),
         agent_prompt=config.agent_prompt or specs[roles.agent].agent_prompt,
-        data_identity=_data_identity(dataset),
+        data_identity={
+            "name": dataset.name,
+            "sha256": dataset.sha256(),
+            "gold_sha256": sha256_of(gold) if gold else None,
+        },
         most_nuggets=most_nuggets,
         people=people,
     )
@@ -325,25 +329,13 @@ def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str,
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 
 
-def _limit(config: RunConfig, specs: Mapping[str, ModelSpec]) -> int | None:
-    """The option, else the first instances for the default smoke test, else None: the whole dataset."""
-    smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
-    return config.limit if config.limit is not None else SMOKE_LIMIT if smoke else None
-
-
-def _selection(dataset: Dataset, limit: int | None) -> Callable[[], Iterator[Instance]]:
-    return lambda: islice(dataset.instances(), limit)
-
-
-def _check_instances(
-    instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig
-) -> tuple[int, int]:
+def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> tuple[int, int]:
     """Read all instances once, so that an invalid line is found before the first call is paid.
 
     Returns their number, and the largest number of nuggets of one of them.
     """
     count, most, without_gold, first = 0, 0, 0, ""
-    for instance in instances():
+    for instance in islice(dataset.instances(), limit):
         count += 1
         most = max(most, len(instance.nuggets))
         if not instance.nuggets:
@@ -376,15 +368,6 @@ def _current_date(directories: Mapping[System, Path]) -> str:
         if manifest and manifest.get("identity", {}).get("current_date"):
             return str(manifest["identity"]["current_date"])
     return date.today().isoformat()
-
-
-def _data_identity(dataset: Dataset) -> dict[str, Any]:
-    gold = dataset.gold_path
-    return {
-        "name": dataset.name,
-        "sha256": dataset.sha256(),
-        "gold_sha256": sha256_of(gold) if gold else None,
-    }
 
 
 # --- Search tools
@@ -448,15 +431,24 @@ def plan_search(
     config: RunConfig, catalogue: SearchCatalogue, environ: Mapping[str, str], documents: Path | None
 ) -> SearchPlan:
     """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError."""
-    journals = tuple(_journal(run) for run in config.replay)
-    before = _notes_of(config.replay[0]) if config.replay else {}
+    journals = [run / STEPS for run in config.replay]
+    for run, journal in zip(config.replay, journals, strict=True):
+        if not journal.is_file():
+            raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
+    before = (read_manifest(config.replay[0]) or {}).get("tools", {}) if config.replay else {}
     documents = config.corpus or documents
-    engine = _engine(config, catalogue, before, documents)
-    reader = catalogue.reader(config.visit or before.get("visit") or _reader_for(engine, environ))
+    name = config.search or before.get("search")
+    if name is None and documents is None:
+        raise UsageError(
+            f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
+            "or search the web with --search serper"
+        )
+    engine = catalogue.engine(name or CORPUS)
+    web = "jina" if environ.get("JINA_API_KEY", "").strip() else "direct"
+    usual = CORPUS if engine.kind == CORPUS else web
+    reader = catalogue.reader(config.visit or before.get("visit") or usual)
     if config.allow_addresses:
-        if reader.kind == CORPUS:
-            raise UsageError(f"--allow-address applies to web pages only, but --visit is {reader.name}")
-        reader = replace(reader, allow=(*reader.allow, *_addresses(config.allow_addresses)))
+        reader = _allowing(reader, config.allow_addresses)
     corpus = _corpus(engine, reader, documents)
     return SearchPlan(
         engine=engine,
@@ -468,57 +460,22 @@ def plan_search(
     )
 
 
-def _engine(
-    config: RunConfig, catalogue: SearchCatalogue, before: Mapping[str, str], documents: Path | None
-) -> EngineSpec:
-    name = config.search or before.get("search")
-    if name is None and documents is None:
-        raise UsageError(
-            f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
-            "or search the web with --search serper"
-        )
-    return catalogue.engine(name or CORPUS)
-
-
-def _addresses(allowed: Sequence[str]) -> Sequence[str]:
+def _allowing(reader: ReaderSpec, addresses: Sequence[str]) -> ReaderSpec:
+    """The reader, allowed to fetch pages at private addresses."""
+    if reader.kind == CORPUS:
+        raise UsageError(f"--allow-address applies to web pages only, but --visit is {reader.name}")
     try:
-        AllowList.parse(allowed)
+        AllowList.parse(addresses)
     except ValueError as error:
         raise UsageError(f"--allow-address: {error}") from None
-    return allowed
-
-
-def _reader_for(engine: EngineSpec, environ: Mapping[str, str]) -> str:
-    if engine.kind == CORPUS:
-        return CORPUS
-    return "jina" if environ.get("JINA_API_KEY", "").strip() else "direct"
+    return replace(reader, allow=(*reader.allow, *addresses))
 
 
 def _corpus(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:
     """The file of documents; an entry of cts.toml may name its own."""
-    paths = [spec.path or documents for spec in (engine, reader) if spec.kind == CORPUS]
+    paths = {spec.path or documents for spec in (engine, reader) if spec.kind == CORPUS}
     if None in paths:
         raise UsageError("no documents to search: use --corpus FILE.jsonl")
-    if len(set(paths)) > 1:
+    if len(paths) > 1:
         raise UsageError(f"--search {engine.name} and --visit {reader.name} name different documents")
-    return paths[0] if paths else None
-
-
-def _journal(run: Path) -> Path:
-    journal = run / STEPS
-    if not journal.is_file():
-        raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
-    return journal
-
-
-def _notes_of(run: Path) -> Mapping[str, str]:
-    tools = (read_manifest(run) or {}).get("tools")
-    return tools if isinstance(tools, dict) else {}
-
-
-def check_replays(replayed: Sequence[Path], directories: Sequence[Path]) -> None:
-    """Refuse a run that would replay itself: its journal would grow while it is read. Raises UsageError."""
-    own = {directory.resolve() for directory in directories}
-    for run in replayed:
-        if run.resolve() in own:
-            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
+    return paths.pop() if paths else None

@@ -40,7 +40,7 @@ from cts_async.protocol.forecast import (
     LaneForecast,
     Work,
     judge_tokens,
-    model_lanes,
+    lanes_of,
     step_of,
     total_of,
 )
@@ -584,7 +584,7 @@ class JudgingForecast:
 def forecast_judging(plan: JudgePlan) -> JudgingForecast:
     """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
     judges = tuple(_judge_forecast(plan, name, spec) for name, spec in plan.specs.items())
-    return JudgingForecast(judges, tuple(model_lanes(plan.specs.values(), [one.work for one in judges])))
+    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [one.work for one in judges])))
 
 
 def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:

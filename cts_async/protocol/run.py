@@ -116,7 +116,7 @@ def open_system_files(
             record = RunRecord(
                 identity=plan.identity(system),
                 notes={**plan.notes(system), **more_notes(system)},
-                prompts=plan.prompt_texts(system),
+                prompts={name: plan.prompts.text(name) for name in plan.prompt_names(system)},
             )
             files[system] = stack.enter_context(
                 open_run_files(directory, record, sync=plan.config.sync, also=also)

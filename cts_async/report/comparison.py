@@ -15,7 +15,7 @@ from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_run
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, EXACT, MANY, POWER
 from cts_async.errors import UsageError
-from cts_async.protocol.run_folders import is_conversation
+from cts_async.protocol.run_files import is_conversation
 from cts_async.report.tables import (
     SHORT_MARK,
     SHORT_NOTE,

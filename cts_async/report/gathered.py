@@ -26,8 +26,16 @@ from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import sessions_of
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, RESULTS, results_of
-from cts_async.protocol.run_folders import is_conversation, is_gold_build, manifest_of, reopen_data
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    MANIFEST,
+    RESULTS,
+    is_conversation,
+    is_gold_build,
+    manifest_of,
+    reopen_data,
+    results_of,
+)
 from cts_async.records import Nugget
 from cts_async.report.comparison import (
     NO_ANSWERS,

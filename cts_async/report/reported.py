@@ -10,7 +10,7 @@ from shlex import quote
 
 from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
-from cts_async.protocol.run_folders import REPORT
+from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Contents, Origin, write_report
 from cts_async.report.output import plain

@@ -41,19 +41,6 @@ def test_nuggets_that_one_of_them_found_are_marked(compared: Page) -> None:
     expect(row.locator("[data-label=Difference]")).to_contain_text("more in B")
 
 
-def test_instance_of_one_run_is_empty_on_the_other_side(compared: Page) -> None:
-    sides = compared.get_by_role("region", name="Questions and answers").locator(".side")
-    expect(sides.nth(0)).to_contain_text("Nothing here.")
-    expect(sides.nth(1)).to_contain_text("Which museum do you mean?")
-
-
-def test_next_instance_keeps_both_runs(compared: Page) -> None:
-    compared.get_by_role("link", name="Next instance").click()
-    expect(compared.get_by_role("heading", level=1, name="property tax rate")).to_be_visible()
-    expect(compared.get_by_role("link", name=ORIG)).not_to_have_count(0)
-    expect(compared.get_by_role("link", name=LARGE_K3)).not_to_have_count(0)
-
-
 def test_a_failed_side_is_a_failure_and_never_a_difference(page: Page, viewer: Viewer) -> None:
     """On s10 the search of example-large-k3 was refused."""
     page.goto(viewer.at("compare", a=SMALL_K3, b=LARGE_K3, id="s10"))

@@ -71,15 +71,6 @@ def test_the_list_of_runs_shows_hostile_names_as_they_are(page: Page, viewer: Vi
     innocent(page)
 
 
-def test_a_hostile_run_is_browsed_like_any_other(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("run", run=NAME))
-    expect(page.locator("tbody tr[data-id]")).to_have_count(len(IDS))
-    expect(page.get_by_text(SCRIPT).first).to_be_visible()
-    page.locator("#settings summary").click()
-    expect(page.locator("#settings pre")).to_contain_text(SVG)
-    innocent(page)
-
-
 def test_hostile_instances_open_from_the_list_by_their_ids(page: Page, viewer: Viewer) -> None:
     for n, id in enumerate(IDS):
         leave(page, viewer)
@@ -132,22 +123,6 @@ def test_endless_texts_are_cut_until_expanded(page: Page, viewer: Viewer, endles
     more.press("Enter")
     expect(replies.locator(".piece").last).to_be_attached()
     assert replies.locator(".piece").evaluate_all(TOGETHER) == ENDLESS
-
-
-def test_an_id_without_end_has_a_row_like_others(page: Page, viewer: Viewer, endless: Path) -> None:
-    to_run(page, viewer, endless)
-    page.goto(viewer.at("run", run=endless.name))
-    expect(page.locator("tr[data-id]")).to_have_count(3)
-    assert page.locator("tr[data-id]").last.evaluate("row => row.offsetHeight") < 800
-    page.locator("tr[data-id] a").last.click()
-    expect(page.locator(".way")).to_contain_text("III …")
-    assert page.locator(".way").evaluate("way => way.offsetHeight") < 400
-
-
-def test_a_failure_without_end_is_cut_too(page: Page, viewer: Viewer, endless: Path) -> None:
-    to_run(page, viewer, endless)
-    page.goto(viewer.at("instance", run=endless.name, id="q1"))
-    expect(page.locator(".trouble").get_by_role("button")).to_have_text("Show all (100 k characters)")
 
 
 def test_a_hostile_address_is_only_a_page_that_is_not_there(page: Page, viewer: Viewer, watch: Watch) -> None:

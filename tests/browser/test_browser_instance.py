@@ -6,10 +6,10 @@ import json
 
 import pytest
 from example_world import TALKS
-from made_views import JUDGED, LARGE_K3, LIST, TALK
+from made_views import JUDGED, LARGE_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
-from browser.viewing import Viewer, Watch
+from browser.viewing import Viewer
 from cts_async.engine.journal import read_jsonl
 
 
@@ -84,21 +84,6 @@ def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> No
     assert json.loads(shown.inner_text()) == line
 
 
-def test_the_download_holds_the_instances_lines_and_no_others(museum: Page) -> None:
-    with museum.expect_download() as started:
-        museum.get_by_role("link", name="Download these lines").click()
-    lines = list(read_jsonl(started.value.path()))
-    assert {line["instance"] for line in lines} == {"s04"}
-    assert len(lines) == 11
-
-
-def test_unknown_answers_are_marked_in_words(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s02"))
-    talk = part(page, "Questions and answers")
-    expect(talk.locator(".unknown")).to_have_count(1)
-    expect(talk.locator(".unknown")).to_contain_text("unknown")
-
-
 def test_a_failed_instance_says_where_and_why_and_has_no_score(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.at("instance", run=LARGE_K3, id="s10"))
     failed = page.locator("main .trouble")
@@ -124,9 +109,3 @@ def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, vi
     expect(part(page, "Answer")).to_contain_text(crossing)
     row = part(page, "Nuggets").get_by_role("row").filter(has_text=crossing)
     expect(row.locator("[data-label=lexical]")).to_contain_text("full")
-
-
-def test_unknown_instance_shows_a_message(page: Page, viewer: Viewer, watch: Watch) -> None:
-    watch.expected = "404"
-    page.goto(viewer.at("instance", run=LIST, id="nobody"))
-    expect(page.get_by_role("alert").filter(has_text="no such instance")).to_be_visible()

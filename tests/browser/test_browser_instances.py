@@ -41,19 +41,6 @@ def test_instances_come_fifty_at_a_time(listed: Page) -> None:
     listed.locator("tr[data-id=q119]").wait_for()
 
 
-def test_scores_from_40_to_42_are_those_of_three_instances(listed: Page) -> None:
-    listed.get_by_label("from").fill("40")
-    listed.get_by_label("to", exact=True).fill("42")
-    fitting(listed, 3)
-    assert ids(listed) == ["q040", "q041", "q042"]
-
-
-def test_highest_scores_come_first_and_failures_are_none(listed: Page) -> None:
-    listed.get_by_label("Order").select_option("highest score first")
-    listed.locator("tbody tr[data-id]").first.filter(has_text="100").wait_for()
-    assert ids(listed)[:4] == ["q100", "q098", "q097", "q096"]
-
-
 @pytest.mark.parametrize(
     ("choice", "n"),
     [
@@ -65,15 +52,6 @@ def test_highest_scores_come_first_and_failures_are_none(listed: Page) -> None:
 def test_unknown_answers_filter(listed: Page, choice: str, n: int) -> None:
     listed.get_by_label("Unknown answers").select_option(choice)
     fitting(listed, n)
-
-
-def test_failures_alone_are_shown_with_their_kind_and_no_score(listed: Page) -> None:
-    listed.get_by_label("Failures").select_option("only")
-    fitting(listed, 12)
-    assert ids(listed) == [f"q{i:03d}" for i in range(9, 120, 10)]
-    row = listed.locator("tr[data-id=q009]")
-    expect(row).to_contain_text("rejected")
-    expect(row.locator("[data-label=Score]")).to_have_text("–")
 
 
 @pytest.mark.parametrize(("text", "id"), [("ZEPPELIN", "q077"), ("飞艇", "q078")])

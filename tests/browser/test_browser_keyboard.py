@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_views import LARGE_K3, LIST, N_LISTED
+from made_views import LARGE_K3, LIST
 from playwright.sync_api import Page, expect
 
 from browser.checks import measured
@@ -101,27 +101,6 @@ def test_the_filter_is_reached_and_left_without_a_mouse(page: Page, viewer: View
     heading_has_focus(page, "rules for topic 77 zeppelin")
 
 
-def test_enter_leaves_the_filter_for_the_list(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("run", run=LIST))
-    page.locator("tr[data-id]").first.wait_for()
-    page.keyboard.press("/")
-    page.keyboard.type("zeppelin")
-    page.keyboard.press("Enter")
-    expect(page.locator("tr[data-id]")).to_have_count(1)
-    page.keyboard.press("j")
-    expect(page.locator("tr[data-id] a")).to_be_focused()
-
-
-def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("run", run=LIST))
-    page.get_by_text(f"Instances: {N_LISTED}").wait_for()
-    page.get_by_label("Failures").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    expect(page.get_by_text(f"Matching: 12 of {N_LISTED} instances")).to_be_visible()
-    expect(page.get_by_label("Failures")).to_be_focused()
-
-
 def test_question_mark_lists_keys_which_can_be_disabled(
     new_page: Callable[..., Page], viewer: Viewer
 ) -> None:
@@ -137,13 +116,3 @@ def test_question_mark_lists_keys_which_can_be_disabled(
     expect(dialog).to_be_hidden()
     page.keyboard.press("j")
     expect(page).to_have_title(re.compile("^s04"))
-
-
-def test_folded_parts_open_with_the_keyboard(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
-    page.locator("ol.trace > li").first.wait_for()
-    page.locator("details.raw summary").focus()
-    page.keyboard.press("Enter")
-    tab_to(page, "Show clarify")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("region", name="Record")).to_contain_text('"step": "clarify"')

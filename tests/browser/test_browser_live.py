@@ -150,20 +150,6 @@ def test_workers_are_listed_and_of_many_only_unhealthy_ones(
     expect(page.get_by_role("table", name="Workers")).to_have_count(0)
 
 
-def test_on_a_narrow_screen_a_tables_name_is_one_line(page: Page, viewer: Viewer, growing: Path) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto(viewer.at("run", run=NAME))
-    page.locator(".live caption").wait_for()
-    # The table is as wide as the screen but for its margins, and so is its name: no letter stands below another.
-    assert page.evaluate("document.querySelector('.live caption').getBoundingClientRect().width") > 300
-
-
-def test_cost_of_a_command_is_not_shown_for_each_run(page: Page, viewer: Viewer, growing: Path) -> None:
-    page.goto(viewer.url)
-    expect(row_of(page, NAME)).to_contain_text("1 min")
-    expect(row_of(page, NAME)).not_to_contain_text("$")
-
-
 def test_running_run_shows_each_number_once(page: Page, viewer: Viewer, growing: Path) -> None:
     page.goto(viewer.at("run", run=NAME))
     page.locator("tbody tr[data-id]").wait_for()

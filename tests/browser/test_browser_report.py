@@ -98,11 +98,6 @@ def test_hostile_text_stays_text(hostile: Page) -> None:
     assert set(links) <= {"http:", "https:", "file:"}
 
 
-def test_hostile_text_fits_a_narrow_screen(hostile: Page) -> None:
-    hostile.set_viewport_size({"width": 360, "height": 740})
-    assert lasting_faults(hostile, ["wide"]) == {}
-
-
 def test_report_makes_no_requests_and_violates_no_policy(compared: Page, hostile: Page, noted: Watch) -> None:
     """Of both files, from the moment they were opened to the end of the tests above."""
     assert noted.faults == []

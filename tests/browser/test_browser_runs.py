@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from made_views import DAMAGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
@@ -35,12 +32,6 @@ def test_row_shows_progress_and_scores(page: Page, viewer: Viewer) -> None:
     expect(row.get_by_role("cell").nth(3)).to_contain_text("12")
 
 
-def test_scores_of_the_embedded_model_are_marked(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.url)
-    expect(row_of(page, SMOKE).get_by_text("smoke test")).to_be_visible()
-    expect(row_of(page, LIST).get_by_text("smoke test")).to_have_count(0)
-
-
 def test_folder_without_a_readable_run_is_reported(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.url)
     told = page.get_by_role("listitem").filter(has_text=DAMAGED)
@@ -58,12 +49,3 @@ def test_the_leaderboard_sets_runs_over_the_same_data_side_by_side(page: Page, v
     expect(gpt).to_contain_text("108 of 120")
     orig = page.get_by_role("row").filter(has_text="orig").filter(has_text="baseline")
     expect(orig).to_contain_text("10.0")
-
-
-def test_what_is_only_counted_has_no_gap_behind_it(new_page: Callable[..., Page], viewer: Viewer) -> None:
-    """In English such a gap is not seen; in Chinese it stands before a comma."""
-    page = new_page(locale="zh-CN")
-    page.goto(viewer.at("run", run=LARGE_K3))
-    told = page.get_by_text("词元：").text_content() or ""
-    assert re.search(r"输出 317($| ·)", told), told
-    assert "  " not in told

@@ -119,15 +119,6 @@ def test_chinese_is_one_choice_away_and_is_kept(new_page: Callable[..., Page], v
     expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
 
 
-def test_words_that_a_chinese_rewrite_adds_are_marked_as_words(page: Page, viewer: Viewer) -> None:
-    """From 图书馆座位预约 to 图书馆座位预约，考试季，二楼安静区."""
-    show(page, viewer, "Chinese instance")
-    marked = "".join(page.locator("#rewrite p").first.locator("mark").all_inner_texts())
-    assert "考试季" in marked
-    assert "安静" in marked
-    assert "图书馆" not in marked
-
-
 def test_viewer_works_without_local_storage(new_page: Callable[..., Page], viewer: Viewer) -> None:
     page = new_page()
     page.add_init_script(

@@ -51,15 +51,6 @@ def test_each_fault_is_found(blank: Page, measure: str, html: str, found: list[s
     assert all(line.startswith(start) for line, start in zip(lines, found, strict=True)), lines
 
 
-def test_names_headings_and_landmarks_are_asked_for(blank: Page) -> None:
-    blank.set_content("<main><h1>a</h1><h3>b</h3><button></button></main>")
-    assert structure_faults(blank) == [
-        "no name: button",
-        "heading 'b' of level 3 after one of level 1",
-        "0 landmarks banner",
-    ]
-
-
 def test_focus_without_a_mark_is_not_seen(blank: Page) -> None:
     blank.set_content("<style>.no { outline: none }</style><button>a</button><button class=no>b</button>")
     seen = []

@@ -211,12 +211,6 @@ def test_ctrl_c_message_promises_resume_only_for_resumable_commands(
     assert capsys.readouterr().err == "cts: interrupted; the same command starts again\n"
 
 
-def test_version(tmp_path: Path) -> None:
-    from cts_async import __version__
-
-    assert cts_in(tmp_path, "--version").stdout == f"cts {__version__}\n"
-
-
 RUN = "run --data queries.csv --corpus corpus.jsonl"
 REFUSED: dict[str, tuple[str, ...]] = {
     # keys and models

@@ -18,8 +18,8 @@ import uvloop
 from recorded_work import RecordedWork
 
 from cts_async.cluster.head import Head
-from cts_async.cluster.messages import Task
 from cts_async.cluster.ray_session import cluster_spec, connect
+from cts_async.cluster.work import Task
 from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
@@ -70,14 +70,8 @@ async def kill_a_worker(cluster: Any, folder: Path) -> None:
     os.kill(await after_a_while(folder), signal.SIGKILL)
 
 
-async def kill_the_limiter(cluster: Any, folder: Path) -> None:
-    await after_a_while(folder)
-    os.kill(await cluster.limiter.pid.remote(), signal.SIGKILL)
-
-
 SESSIONS: dict[str, dict[str, Any]] = {
     "worker killed": {"meanwhile": kill_a_worker},
-    "limiter killed": {"meanwhile": kill_the_limiter},
     "no key": {"key": "NOBODY_HAS_THIS"},
 }
 

@@ -7,20 +7,17 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from cts_async.cluster.messages import Line, Task
-from cts_async.cluster.work import Done, FindAtHead, NeededFile
+from cts_async.cluster.work import Bench, Line, NeededFile, Task
 from cts_async.engine.events import Events, Usage
-from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.runner import Context, Job
+from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import StepError, UsageError
+from cts_async.errors import UsageError
 
 PLACES = 3
 """Steps that may be under way at once, whoever does them."""
@@ -43,53 +40,30 @@ class RecordedWork:
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
-    ) -> AsyncIterator[RecordedBench]:
+    ) -> AsyncIterator[Bench]:
         if self.key and self.key not in environ:
             raise UsageError(f"no {self.key} in the environment")
         self.log.with_name("environment").write_text("\n".join(environ))
-        yield RecordedBench(self.log, lane_of("account", "lane", LaneLimits(max_concurrency=PLACES)))
+        lane = lane_of("account", "lane", LaneLimits(max_concurrency=PLACES))
 
+        async def walk(ctx: Context) -> list[str]:
+            return [await ctx.step(self._step(f"{ctx.job.id}/{name}", lane)) for name in ("a", "b")]
 
-@dataclass(frozen=True, slots=True)
-class RecordedBench:
-    log: Path
-    lane: Lane
-    in_flight: int = 2
+        yield Bench([lane], [2], lambda task: walk, _lines_of)
 
-    @property
-    def lanes(self) -> Sequence[Lane]:
-        return [self.lane]
-
-    def width(self, stream: int) -> int:
-        return self.in_flight
-
-    def job(
-        self,
-        task: Task,
-        journal: StepMemory,
-        find: FindAtHead | None,
-        done: Done,
-    ) -> Job:
-        finish = partial(_finish, task=task, done=done)
-        return Job(task.group, task.id, journal, self.walk, finish, elsewhere=find)
-
-    async def walk(self, ctx: Context) -> list[str]:
-        return [await ctx.step(self._step(f"{ctx.job.id}/{name}")) for name in ("a", "b")]
-
-    def _step(self, label: str) -> Step[str]:
+    def _step(self, label: str, lane: Lane) -> Step[str]:
         async def execute(problem: object) -> Executed:
             self._record("begun", label)
             await asyncio.sleep(SECONDS)
             self._record("done", label)
             return Executed(label, Usage(10, 1))
 
-        return Step(name="s", key=step_key(label), execute=execute, decode=str, lane=self.lane)
+        return Step(name="s", key=step_key(label), execute=execute, decode=str, lane=lane)
 
     def _record(self, what: str, label: str) -> None:
         with self.log.open("ab", buffering=0) as file:
             file.write(f"{what} {label} {os.getpid()}\n".encode())
 
 
-async def _finish(ended: list[str] | StepError, *, task: Task, done: Done) -> None:
-    assert not isinstance(ended, StepError)
-    done((Line(task.place, None, orjson.dumps({"id": task.id, "steps": ended}) + b"\n"),), False)
+def _lines_of(task: Task, ended: list[str]) -> Sequence[Line]:
+    return [Line(task.place, None, orjson.dumps({"id": task.id, "steps": ended}) + b"\n")]

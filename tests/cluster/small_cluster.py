@@ -18,23 +18,26 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
-from cts_async.cluster.messages import Begun, Line, News, Task, Turn
-from cts_async.cluster.work import Done, FindAtHead, NeededFile
-from cts_async.cluster.worker import Lanes, Setup, Worker
+from cts_async.cluster.work import Bench, Line, NeededFile, Task
+from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
 from cts_async.config import BudgetConfig, RunConfig
-from cts_async.engine.budget import Budget, Lines
-from cts_async.engine.events import Event, Events, Usage
-from cts_async.engine.journal import StepMemory, read_jsonl
+from cts_async.engine.budget import NOTHING, Budget, Lines
+from cts_async.engine.events import Cost, Event, Events, Usage
+from cts_async.engine.journal import read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import RejectedError, StepError, UsageError
+from cts_async.engine.step import Executed, Prices, Step, step_key
+from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
+from cts_async.llm.responses import quotas_in
 from cts_async.protocol.run_files import RunFiles
 
 Act = Callable[[str, int], None]
-"""What a step does besides: told its label and how many times it was begun."""
+"""Called by a step with its label and how many times it was begun."""
+MOST = Usage(40, 4)
+PRICES = Prices(100.0, 100.0)
 
 
 @dataclass
@@ -44,6 +47,7 @@ class World:
     begun: Counter[str] = field(default_factory=Counter)
     """Executions that were begun, by job and step; those of `c` by its question."""
     done: Counter[str] = field(default_factory=Counter)
+    spent: Cost = NOTHING
     fail: set[str] = field(default_factory=set)
     """Jobs of which step `c` is refused for good."""
     bug: str = ""
@@ -52,37 +56,49 @@ class World:
     """By group, what its steps raise."""
     act: Act = lambda label, n: None
     seconds: float = 1.0
-    at_once: int = 0
+    server: ServerLimits = field(default_factory=lambda: ServerLimits(Allowance(headers="none")))
+    """The provider, which counts strictly at the moment when a request is sent."""
+    refused: int = 0
     most_at_once: int = 0
+    sent_at: list[float] = field(default_factory=list)
 
     def step(self, ctx: Context, name: str, label: str, lane: Lane | None) -> Step[str]:
-        """Takes up to `seconds`, different for each label, and gives its label."""
-        seconds = self.seconds * random.Random(label).random()
+        """Takes up to `seconds` and uses up to MOST tokens, different for each label, and returns its label."""
+        drawn = random.Random(label)
+        seconds, used = self.seconds * drawn.random(), Usage(drawn.randint(0, MOST.input_tokens), 1)
 
         async def execute(problem: object) -> Executed:
+            now = asyncio.get_running_loop().time()
+            verdict = self.server.arrive(now, used.total)
+            if not verdict.ok:
+                self.refused += 1
+                raise RateLimited("slower", retry_after_s=verdict.retry_after_s, status=429)
+            self.sent_at.append(now)
             self.begun[label] += 1
-            self.act(label, self.begun[label])
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
+            self.spent += Cost(1, used.total, PRICES.usd(used))
+            self.most_at_once = max(self.most_at_once, self.server.in_flight)
             try:
+                self.act(label, self.begun[label])
                 await asyncio.sleep(seconds)
             finally:
-                self.at_once -= 1
+                self.server.left()
             if label.removesuffix("/c") in self.fail:
                 raise RejectedError("refused")
             if reason := self.gone.get(ctx.job.group):
                 raise reason
             self.done[label] += 1
-            return Executed(label, Usage(10, 1))
+            headers = {name.lower(): value for name, value in verdict.headers.items()}
+            return Executed(label, used, quotas=quotas_in(headers, asyncio.get_running_loop().time()))
 
-        key = step_key(label)
         return Step(
             name=name,
-            key=key,
+            key=step_key(label),
             execute=execute,
             decode=lambda response: response,
             lane=lane,
-            most=lambda problem: Usage(20, 2),
+            tokens=used.total,
+            most=lambda problem: MOST,
+            prices=PRICES,
         )
 
     async def walk(self, ctx: Context, task: Task, lane: Lane | None) -> list[str]:
@@ -101,7 +117,7 @@ class SmallWork:
     width: int = 4
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
-    max_concurrency: int = 64
+    limits: LaneLimits = field(default_factory=LaneLimits)
 
     def __reduce__(self) -> Any:
         return _the_work, (id(self),)
@@ -113,12 +129,17 @@ class SmallWork:
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
-    ) -> AsyncIterator[SmallBench]:
+    ) -> AsyncIterator[Bench]:
         if self.refused:
             raise UsageError(self.refused)
-        limits = LaneLimits(max_concurrency=self.max_concurrency)
-        lanes = {name: lane_of(name, name, limits) for name in {self.lane("odd"), self.lane("even")}}
-        yield SmallBench(self.world, self.width, lanes, self.lane)
+        lanes = {name: lane_of(name, name, self.limits) for name in {self.lane("odd"), self.lane("even")}}
+        yield self.bench(lanes)
+
+    def bench(self, lanes: Mapping[str, Lane]) -> Bench:
+        def walk_of(task: Task) -> Any:
+            return partial(self.world.walk, task=task, lane=lanes[self.lane(task.group)])
+
+        return Bench(tuple(lanes.values()), [self.width], walk_of, lines_of)
 
 
 _WORKS: dict[int, SmallWork] = {}
@@ -128,60 +149,19 @@ def _the_work(number: int) -> SmallWork:
     return _WORKS[number]
 
 
-@dataclass
-class SmallBench:
-    world: World
-    in_flight: int
-    by_name: Mapping[str, Lane]
-    lane: Callable[[str], str] = lambda group: "lane"
-
-    @property
-    def lanes(self) -> Sequence[Lane]:
-        return list(self.by_name.values())
-
-    def width(self, stream: int) -> int:
-        return self.in_flight
-
-    def job(
-        self,
-        task: Task,
-        journal: StepMemory,
-        find: FindAtHead | None,
-        done: Done,
-    ) -> Job:
-        walk = partial(self.world.walk, task=task, lane=self.by_name[self.lane(task.group)])
-        finish = partial(_finish, task=task, done=done)
-        return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
-
-
-async def _finish(ended: list[str] | StepError, *, task: Task, done: Done) -> None:
-    failed = isinstance(ended, StepError)
-    result = {"id": task.id, **({"error": str(ended)} if failed else {"steps": ended})}
-    lines = [Line(task.place, None, _line(result))]
-    if not failed:
-        lines.insert(0, Line(task.place, "judge", _line({"id": task.id})))
-    done(tuple(lines), failed)
+def lines_of(task: Task, ended: list[str] | StepError) -> list[Line]:
+    if isinstance(ended, StepError):
+        return [Line(task.place, None, _line({"id": task.id, "error": str(ended)}))]
+    result = Line(task.place, None, _line({"id": task.id, "steps": ended}))
+    return [Line(task.place, "judge", _line({"id": task.id})), result]
 
 
 def _line(record: Any) -> bytes:
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-class OwnLanes:
-    """Each worker's lanes are its own."""
-
-    def __init__(self, events: Events) -> None:
-        self._events = events
-
-    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
-        return Lane(name, limits, self._events)
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
-
-
 class Link:
-    """A worker in this loop. All that is said goes through pickle, and takes up to `delay_s` each way."""
+    """A worker in this loop. All messages go through pickle, and take up to `delay_s` each way."""
 
     def __init__(self, setup: Setup, cluster: Cluster) -> None:
         self.name = setup.worker
@@ -190,7 +170,7 @@ class Link:
         self._dead = asyncio.Event()
         self.hangs = self.loses_news = False
         self.turns = 0
-        self.worker = Worker(_travelled(setup), {}, lanes=partial(cluster.lanes, setup.worker))
+        self.worker = Worker(_travelled(setup), {})
         self._task = asyncio.create_task(self.worker.run())
 
     async def begin(self) -> Begun:
@@ -200,40 +180,51 @@ class Link:
         self.turns += 1
         return await self._living(self._turn(turn))
 
+    def give(self, replies: Replies) -> None:
+        if not self.hangs:
+            asyncio.get_running_loop().call_later(self._delay_s(), self.worker.give, _travelled(replies))
+
     def kill(self) -> None:
         self._dead.set()
+        self.worker.requests.stop(
+            Interrupted("killed")
+        )  # nothing waits for answers in a process that is dead
         self._task.cancel()
+
+    @property
+    def dead(self) -> bool:
+        return self._dead.is_set()
 
     @property
     def under_way(self) -> int:
         """Steps that would have to be done again if it were killed now."""
         runner = self.worker.runner
         lanes = sum(lane.in_flight for lane in runner.lanes) if runner else 0
-        return lanes + len(self.worker.head._unacknowledged)
+        return lanes + len(self.worker.requests._waiting)
 
     async def _begin(self) -> Begun:
-        await self._delay()
+        await asyncio.sleep(self._delay_s())
         return _travelled(await self.worker.begin())
 
     async def _turn(self, turn: Turn) -> News:
-        await self._delay()
+        await asyncio.sleep(self._delay_s())
         if self.hangs:
             await asyncio.Event().wait()
         news = _travelled(await self.worker.turn(_travelled(turn)))
         if self.loses_news:
             raise WorkerLost("connection reset")
-        await self._delay()
+        await asyncio.sleep(self._delay_s())
         return news
 
-    async def _delay(self) -> None:
-        await asyncio.sleep(self._delays.uniform(0, self._cluster.delay_s))
+    def _delay_s(self) -> float:
+        return self._delays.uniform(0, self._cluster.delay_s)
 
     async def _living(self, answer: Any) -> Any:
         """What it answers, unless it is killed before."""
         answering, dying = asyncio.ensure_future(answer), asyncio.ensure_future(self._dead.wait())
         try:
             await asyncio.wait((answering, dying), return_when=asyncio.FIRST_COMPLETED)
-            if self._dead.is_set():
+            if self.dead:
                 raise WorkerLost("killed")
             return await answering
         finally:
@@ -262,7 +253,6 @@ class _Place:
 
     workers: int
     hire: Any
-    gone: Callable[[str], None]
     address: str = ""
 
 
@@ -281,15 +271,12 @@ class Cluster:
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
     """By group, the lane of its steps."""
-    lanes: Callable[[str, Events], Lanes] = lambda worker, events: OwnLanes(events)
-    max_concurrency: int = 64
+    limits: LaneLimits = field(default_factory=LaneLimits)
     links: list[Link] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[Event], None] = lambda event: None
     on_hire: Callable[[Link], None] = lambda link: None
     budget: BudgetConfig = field(default_factory=BudgetConfig)
-    lines: Lines = field(default_factory=Lines)
-    gone: Callable[[str], None] = lambda worker: None
 
     def tasks(self, files: RunFiles) -> Iterator[Task]:
         again = len(files.journal) > 0
@@ -298,21 +285,24 @@ class Cluster:
                 yield Task(i, self.group(i), f"i{i}", 0, None, question=self.question(i), resumed=again)
 
     async def run(self, workers: int, meanwhile: Callable[[Head], Any] | None = None) -> None:
-        """One session of the command; `meanwhile(head)` runs beside it."""
+        """One session of the command; `meanwhile(head)` runs at the same time."""
         files, self.links = RunFiles(self.folder), []
-        work = SmallWork(self.world, self.width, self.refused, self.lane, self.max_concurrency)
+        work = SmallWork(self.world, self.width, self.refused, self.lane, self.limits)
         _WORKS[id(work)] = work
-        config = RunConfig(budget=self.budget)
-        budget = Budget(self.lines, events=Events(self.events.append)) if self.budget.given else None
-        place = _Place(workers, self._hire, self.gone)
-        events = Events(self.events.append, self.on_event)
-        head = Head(place, [files], [self.tasks(files)], work, config, budget, events)
-        beside = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
+        asked = self.budget
+        lines, events = (
+            Lines(asked.max_calls, asked.max_tokens, asked.max_usd),
+            Events(self.events.append, self.on_event),
+        )
+        budget = Budget(lines, events=events) if asked.given else None
+        place = _Place(workers, self._hire)
+        head = Head(place, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
+        other = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:
             await head.run()
         finally:
-            if beside:
-                beside.cancel()
+            if other:
+                other.cancel()
             for link in self.links:
                 link.kill()
             await asyncio.gather(*(link._task for link in self.links), return_exceptions=True)
@@ -326,21 +316,20 @@ class Cluster:
 
     async def run_alone(self) -> None:
         """The same jobs on one ordinary engine, in one process."""
-        files = RunFiles(self.folder)
-
-        def jobs() -> Iterator[Job]:
-            lines: list[Line] = []
-            bench = SmallBench(self.world, self.width, {"lane": lane})
-            for task in self.tasks(files):
-                done = partial(_add, lines)
-                yield bench.job(task, files.journal, None, done)
-            self_lines.append(lines)
-
-        self_lines: list[list[Line]] = []
+        files, lines = RunFiles(self.folder), list[Line]()
         lane = Lane("lane", LaneLimits(max_concurrency=64))
+        bench = SmallWork(self.world, self.width).bench({"lane": lane})
+
+        def job(task: Task) -> Job:
+            async def finish(ended: Any) -> None:
+                lines.extend(bench.lines_of(task, ended))
+
+            walk = bench.walk_of(task)
+            return Job(task.group, task.id, files.journal, walk, finish, shared=task.question != 0)
+
         try:
-            await Runner([lane], in_flight=self.width).run(jobs())
-            for line in self_lines[0]:
+            await Runner([lane], in_flight=self.width).run(map(job, self.tasks(files)))
+            for line in lines:
                 await files.add_lines(line.judge, [line.data])
         finally:
             files.close()
@@ -362,5 +351,18 @@ class Cluster:
         return sum(n - 1 for n in self.world.begun.values())
 
 
-def _add(lines: list[Line], more: tuple[Line, ...], failed: bool) -> None:
-    lines += more
+@dataclass
+class Killer:
+    """Kills workers at given times (the number of one that lives), and counts what they had under way."""
+
+    cluster: Cluster
+    times: Sequence[tuple[float, int]]
+    in_flight: int = 0
+
+    async def __call__(self, head: Head) -> None:
+        for at, which in sorted(self.times):
+            await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
+            if living := [link for link in self.cluster.links if not link.dead]:
+                link = living[which % len(living)]
+                self.in_flight += link.under_way
+                link.kill()

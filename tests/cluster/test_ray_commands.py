@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typed_commands import Cts, typed
 
-from cts_async.cluster.ray_session import Address, explain, read_address
+from cts_async.cluster.ray_session import Address, read_address
 from cts_async.errors import UsageError
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
@@ -138,26 +138,3 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         read_address(text)
     with pytest.raises(UsageError, match="RAY_ADDRESS is http://x"):
         read_address("auto", {"RAY_ADDRESS": "http://x"})
-
-
-@pytest.mark.parametrize(
-    ("said", "meaning"),
-    [
-        (
-            "RuntimeError: Version mismatch: cluster: Ray 2.1 driver: Ray 2.2",
-            "the same Ray and the same Python: Run",
-        ),
-        (
-            "ConnectionError: Could not find any running Ray instance.",
-            "no Ray runs on this machine: ray start",
-        ),
-        ("AuthenticationError: x", "the cluster needs its token"),
-        ("no answer within 14 s", "check the address"),
-        ("something\nelse", "something else"),
-    ],
-)
-def test_errors_of_ray_are_one_line_with_what_to_do(said: str, meaning: str) -> None:
-    line = explain(Address("head:6379", "head", 6379), said)
-    assert line.startswith("--ray head:6379: ")
-    assert meaning in line
-    assert "\n" not in line

@@ -1,4 +1,4 @@
-"""Runs over a real Ray on this machine, with processes killed on the way."""
+"""Runs over a real Ray on this machine, with a worker killed on the way."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from ray_sessions import N
@@ -19,94 +17,60 @@ from recorded_work import PLACES
 
 from cts_async.engine.journal import read_jsonl
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 HERE = Path(__file__).parent
 LABELS = {f"i{i}/{step}" for i in range(N) for step in ("a", "b")}
 
 
-class Ran(NamedTuple):
-    folder: Path
-    ended: dict[str, Any]
-    err: str
-    left: list[str]
-    """What is left of Ray in the temporary directory."""
-
-
-@pytest.fixture(scope="module")
-def ran() -> Iterator[Ran]:
-    """All sessions, over one Ray, in a process whose whole output is looked at."""
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+def test_sessions_over_one_ray_lose_nothing_and_leave_nothing() -> None:
+    """A single test, since starting Ray takes seconds."""
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         folder = Path(temporary, "runs")
         folder.mkdir()
         path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+        environ = {"PYTHONPATH": path, "TMPDIR": temporary, "GIVEN_API_KEY": "1", "OTHER_API_KEY": "2"}
         done = subprocess.run(
             [sys.executable, HERE / "ray_sessions.py", folder],
             capture_output=True,
             text=True,
-            env=os.environ
-            | {"PYTHONPATH": path, "TMPDIR": temporary, "GIVEN_API_KEY": "1", "OTHER_API_KEY": "2"},
+            env=os.environ | environ,
             timeout=100,
         )
-        assert done.returncode == 0, done.stderr
-        yield Ran(folder, json.loads(done.stdout), done.stderr, os.listdir(temporary))
+        assert (done.returncode, done.stderr) == (0, "")
+        ended = json.loads(done.stdout)
+        assert os.listdir(temporary) == ["runs"], "nothing of Ray is left"
+
+        # A worker that cannot work says why before anything is done.
+        assert ended["no key"]["error"] == "UsageError: no NOBODY_HAS_THIS in the environment"
+        assert (folder / "no key" / "log").read_text() == ""
+
+        check_session_with_a_killed_worker(folder / "worker killed", ended["worker killed"])
+
+        # No other user can reach the sockets of Ray.
+        assert ended["sockets"]["n"] >= 1
+        assert ended["sockets"]["entered"] == []
 
 
-def logged(ran: Ran, session: str) -> list[tuple[str, str, str]]:
-    lines = (ran.folder / session / "log").read_text().splitlines()
-    return [(what, label, pid) for what, label, pid in map(str.split, lines)]
-
-
-def begun(ran: Ran, session: str) -> Counter[str]:
-    return Counter(label for what, label, _ in logged(ran, session) if what == "begun")
-
-
-def most_at_once(ran: Ran, session: str) -> int:
-    now = most = 0
-    for what, _, _ in logged(ran, session):
-        now += 1 if what == "begun" else -1
-        most = max(most, now)
-    return most
-
-
-@pytest.mark.parametrize("session", ["worker killed", "limiter killed"])
-def test_every_piece_has_its_result_and_every_step_is_on_record_once(ran: Ran, session: str) -> None:
-    folder = ran.folder / session
-    assert ran.ended[session]["error"] == ""
-    assert sorted(line["id"] for line in read_jsonl(folder / "results.jsonl")) == sorted(
-        f"i{i}" for i in range(N)
-    )
+def check_session_with_a_killed_worker(folder: Path, ended: dict[str, object]) -> None:
+    assert ended["error"] == ""
+    results = [line["id"] for line in read_jsonl(folder / "results.jsonl")]
+    assert sorted(results) == sorted(f"i{i}" for i in range(N))
     assert Counter(record["response"] for record in read_jsonl(folder / "steps.jsonl")) == Counter(LABELS)
 
+    # Only what was in flight is done again, within the limit of all workers together.
+    assert "(its process died)" in str(ended["notices"])
+    logged = [line.split() for line in (folder / "log").read_text().splitlines()]
+    begun = [label for what, label, _ in logged if what == "begun"]
+    assert set(begun) == LABELS
+    assert len(begun) <= len(LABELS) + PLACES
+    lost = len(begun) - sum(what == "done" for what, _, _ in logged)
+    at_once = most = 0
+    for what, _, _ in logged:
+        at_once += 1 if what == "begun" else -1
+        most = max(most, at_once)
+    assert most <= PLACES + lost
 
-def test_workers_share_a_limit_whatever_becomes_of_the_limiter(ran: Ran) -> None:
-    assert most_at_once(ran, "limiter killed") <= PLACES
-    assert begun(ran, "limiter killed") == Counter(LABELS), "nothing is done twice"
-    assert not any("lost" in text for text in ran.ended["limiter killed"]["notices"])
-
-
-def test_of_a_killed_workers_work_only_what_was_in_flight_is_done_again(ran: Ran) -> None:
-    (notice,) = [text for text in ran.ended["worker killed"]["notices"] if text.startswith("lost worker")]
-    assert "(its process died)" in notice
-    assert begun(ran, "worker killed").total() <= len(LABELS) + PLACES
-    assert begun(ran, "worker killed").keys() == LABELS
-
-
-def test_a_worker_that_cannot_work_says_why_before_anything_is_done(ran: Ran) -> None:
-    assert ran.ended["no key"]["error"] == "UsageError: no NOBODY_HAS_THIS in the environment"
-    assert logged(ran, "no key") == []
-
-
-def test_workers_get_the_keys_that_are_needed_and_no_other_variables(ran: Ran) -> None:
-    names = set((ran.folder / "worker killed" / "environment").read_text().split())
+    # Workers get the keys that are needed, and no other variables.
+    names = set((folder / "environment").read_text().split())
     assert {"GIVEN_API_KEY", "PATH"} <= names
     assert not {"OTHER_API_KEY", "PYTEST_CURRENT_TEST", "PWD"} & names
-
-
-def test_no_other_user_gets_at_the_sockets_of_ray(ran: Ran) -> None:
-    assert ran.ended["sockets"]["n"] >= 1
-    assert ran.ended["sockets"]["entered"] == []
-
-
-def test_nothing_of_ray_is_seen_nor_left_behind(ran: Ran) -> None:
-    assert ran.err == ""
-    assert ran.left == ["runs"]

@@ -15,8 +15,15 @@ from typing import Any
 import pytest
 from fake_provider import FakeProvider, Settings
 
-from cts_async.cluster.messages import Line, Task
-from cts_async.cluster.work import CampaignWork, JudgingWork, NeededFile, Work, campaign_tasks, judging_tasks
+from cts_async.cluster.work import (
+    CampaignWork,
+    JudgingWork,
+    NeededFile,
+    Task,
+    Work,
+    campaign_tasks,
+    judging_tasks,
+)
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
@@ -48,19 +55,22 @@ async def done_at_a_bench(
     written: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
     events = Events()
 
-    def done(lines: tuple[Line, ...], failed: bool) -> None:
-        for line in lines:
-            written[line.place, line.judge].append(line.data)
-
     travelled: Work = pickle.loads(pickle.dumps(work))
     lane_of = lambda account, name, limits: Lane(name, limits, events)  # noqa: E731
     async with travelled.opened(environ, events, lane_of, workers=1) as bench:
         book = Journal(journal)
 
         def job(task: Task) -> Job:
-            return bench.job(pickle.loads(pickle.dumps(task)), book, None, done)
+            task = pickle.loads(pickle.dumps(task))
 
-        await Runner(bench.lanes, in_flight=bench.in_flight).run(map(job, tasks))
+            async def finish(ended: object) -> None:
+                for line in bench.lines_of(task, ended):
+                    written[line.place, line.judge].append(line.data)
+
+            walk = bench.walk_of(task)
+            return Job(task.group, task.id, book, walk, finish, shared=task.question != 0)
+
+        await Runner(bench.lanes, in_flight=bench.in_flight[0]).run(map(job, tasks))
         book.close()
     return {where: sorted(lines) for where, lines in written.items()}
 
@@ -113,7 +123,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
 
 
 def answers(directory: Path) -> Path:
-    """Answers to the first intents: two the same, one empty, one failed."""
+    """Answers to the first intents: two the same, one empty, one missing, one with an error reported."""
     gold = [json.loads(line) for line in (sample_dir() / "gold.jsonl").read_text().splitlines()][:N]
     texts: list[Any] = [
         "Ferries leave at nine.",
@@ -127,6 +137,7 @@ def answers(directory: Path) -> Path:
         {"id": f"a{i}", "fused_query": gold[0 if i < 2 else i]["fused_query"], "answer": text}
         for i, text in enumerate(texts)
     ]
+    rows[4] = {**rows[4], "answer": "", "error": "timed out"}
     path = directory / "answers.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -193,7 +204,7 @@ def test_a_key_that_is_missing_where_the_worker_is_is_named_and_travels_never(tm
         await done_at_a_bench(work, [], tmp_path / "steps.jsonl", {})
 
     with pytest.raises(
-        UsageError, match=r"^node \S+ has no FAKE_KEY: start ray there with it in the environment$"
+        UsageError, match=r"^node \S+ has no FAKE_KEY: start ray there with this in the environment$"
     ):
         asyncio.run(main())
     assert KEYS["FAKE_KEY"] not in repr(work)
@@ -205,7 +216,7 @@ def test_beside_other_judges_the_lexical_one_only_fills_the_pauses(tmp_path: Pat
 
     async def main() -> list[int]:
         async with work.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
-            return [bench.width(stream) for stream in range(3)]
+            return list(bench.in_flight)
 
     # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.
     assert asyncio.run(main()) == [384, 384, 1]

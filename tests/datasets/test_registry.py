@@ -12,7 +12,7 @@ import pytest
 
 import cts_async
 import cts_async.datasets as datasets
-from cts_async.datasets import instances as dataset_module
+from cts_async.datasets import registry as dataset_module
 from cts_async.datasets import sha256_of
 from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
 from cts_async.datasets.kinds.sample import open_sample, sample_dir

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_talks import INTENTS, QRELS, RANKED, three_talks
 from rich.console import Console
-from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
-from cts_async.datasets.instances import AnnotatedQuery, Annotations
+from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.neighbours.at_cot.generation import Generated, GeneratedQuestions, pearson, published
 from cts_async.neighbours.at_cot.similarity import TokenF1
 from cts_async.neighbours.at_cot.tables import MARKS, generation_tables, turn_tables

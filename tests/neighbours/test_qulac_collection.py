@@ -11,7 +11,7 @@ import pytest
 from qulac_rows import SMALL, qulac_row, qulac_table
 
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.instances import AnnotatedQuery
+from cts_async.datasets.registry import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import (
     Facet,

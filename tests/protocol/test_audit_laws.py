@@ -146,12 +146,12 @@ def audited(walk: Walk, records: list[Record]) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(WALKS)
-def test_an_untouched_run_is_clean(walk: Walk) -> None:
+def test_untouched_run_is_clean(walk: Walk) -> None:
     assert audited(walk, walk.records()).findings == []
 
 
 @pytest.mark.parametrize("now", ["unknown", "未说明"])
-def test_a_near_unknown_is_clean_as_it_is_read_now_and_as_version_0_6_took_it(now: str) -> None:
+def test_near_unknown_answer_is_clean_in_both_readings(now: str) -> None:
     walk = Walk(["渡轮", "时间"], ["渡轮"], (["出发"], ["返回"]), (["未说明"], []))
     records = walk.records()
     pairs = records[3]["request"]["fields"]
@@ -161,9 +161,7 @@ def test_a_near_unknown_is_clean_as_it_is_read_now_and_as_version_0_6_took_it(no
 
 @settings(max_examples=150, deadline=None)
 @given(WALKS, st.sampled_from(AUDITED), st.data())
-def test_two_neighbours_of_the_intent_are_found_wherever_they_are_planted(
-    walk: Walk, step: str, data: st.DataObject
-) -> None:
+def test_planted_neighbours_of_the_intent_are_found(walk: Walk, step: str, data: st.DataObject) -> None:
     secrets = walk.secrets(step)
     if not secrets:
         return

@@ -65,7 +65,7 @@ def test_untouched_run_is_held(runs: dict[str, Path], system: str) -> None:
     assert audit.n_requests == INSTANCES * (6 if system == "fake-k2" else 2)
 
 
-def test_the_verdict_is_one_line(runs: dict[str, Path]) -> None:
+def test_verdict_is_one_line(runs: dict[str, Path]) -> None:
     assert audit_run(runs["orig"]).verdict() == "closed book: held for 6/6 instances; 0 leaks"
     said = audit_run(runs["fake-k2"]).verdict()
     assert (
@@ -73,14 +73,14 @@ def test_the_verdict_is_one_line(runs: dict[str, Path]) -> None:
     )
 
 
-def test_an_agent_told_to_answer_is_told_nothing_else(tmp_path: Path) -> None:
+def test_demand_for_an_answer_is_permitted(tmp_path: Path) -> None:
     for system, path in made(tmp_path, max_turns=2, ks=(1,)).items():
         demands = {record["request"].get("demand") for record in read_jsonl(path / "steps.jsonl")}
         assert len(demands) == 3, "English, Chinese, and steps without"
         assert audit_run(path).held, system
 
 
-def test_every_budget_and_language_is_held_over_the_whole_sample(tmp_path: Path) -> None:
+def test_whole_sample_is_held_for_other_k(tmp_path: Path) -> None:
     for system, path in made(tmp_path, ks=(1, 3), limit=28).items():
         audit = audit_run(path)
         assert (violations(audit), audit.n_held) == ([], 28), system
@@ -163,7 +163,7 @@ def test_intent_in_later_turn_is_a_leak(run: Path, instance: str) -> None:
     assert "its request contains free text" in {finding.problem for finding in audit.findings}
 
 
-def test_a_later_turn_may_name_steps_and_count(run: Path) -> None:
+def test_later_turn_may_name_steps(run: Path) -> None:
     notes = {
         "dropped": ["search/tool/1.1", "search/tool/1.2/page/3"],
         "chars": 1200,
@@ -177,7 +177,7 @@ def test_a_later_turn_may_name_steps_and_count(run: Path) -> None:
 
 
 @both
-def test_a_prompt_with_text_of_an_intent(run: Path, instance: str) -> None:
+def test_prompt_with_text_of_an_intent_is_a_leak(run: Path, instance: str) -> None:
     path = run / "prompts" / "clarify.en.txt"
     path.write_text(f"{path.read_text()}\nFor example: {Q_STAR[instance]}\n")
     audit = audit_run(run)
@@ -202,7 +202,7 @@ def test_missing_prompt_and_prompt_of_another_role_are_found(run: Path) -> None:
 
 
 @both
-def test_an_answerer_that_was_asked_two_questions(run: Path, instance: str) -> None:
+def test_answerer_asked_two_questions_is_found(run: Path, instance: str) -> None:
     second = fields(record_of(run, instance, "answer/2"))["clarification_question"]
 
     def change(record: Record) -> None:
@@ -213,10 +213,10 @@ def test_an_answerer_that_was_asked_two_questions(run: Path, instance: str) -> N
     assert (instance, "answer/1", "it was not asked exactly question 1 of the Clarifier's reply") in problems
 
 
-def test_an_answerer_that_saw_more_than_the_intent(run: Path) -> None:
+def test_answerer_that_saw_more_than_the_intent_is_found(run: Path) -> None:
     plant(run, ENGLISH, "answer/1", lambda r: r["request"].update(on_record="0123456789abcdef"))
     (finding,) = violations(audit_run(run))
-    assert finding.problem == "what it saw beside the question is not q* alone"
+    assert finding.problem == "what it saw besides what was asked is not q* alone"
 
 
 @pytest.mark.parametrize("step", ["clarify", "rewrite"])
@@ -284,7 +284,7 @@ def test_damaged_lines_are_noted_and_repeated_steps_count(run: Path) -> None:
     path.write_bytes(b"".join([*lines, again]))
     audit = audit_run(run)
     assert audit.held
-    assert f"2 damaged lines (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
+    assert f"damaged lines: 2 (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
 
 
 def test_repeated_step_with_another_reply_is_held(run: Path) -> None:
@@ -305,7 +305,7 @@ def test_unfinished_run_is_audited_so_far(run: Path) -> None:
     assert 0 < audit.n_instances < INSTANCES + 1
 
 
-def test_a_result_that_does_not_follow_from_its_steps(run: Path) -> None:
+def test_result_that_does_not_follow_from_its_steps_is_found(run: Path) -> None:
     lines = list(read_jsonl(run / "results.jsonl"))
     lines[0]["rewritten_query"] += " today"
     write(run / "results.jsonl", lines)

@@ -20,26 +20,26 @@ from cts_async.protocol.audit.text import (
 FERRY = "winter weekday ferry times from North Quay to Brack Island in 2033"
 
 
-def found(q_star: str, told: list[str], text: str, vocabulary: frozenset[str] = frozenset()) -> list[str]:
-    return list(Secret.of(q_star, told, vocabulary).spans(text))
+def found(q_star: str, known: list[str], text: str, vocabulary: frozenset[str] = frozenset()) -> list[str]:
+    return list(Secret.of(q_star, known, vocabulary).spans(text))
 
 
-def test_a_word_of_the_intent_alone_is_found() -> None:
+def test_single_word_of_the_intent_is_secret() -> None:
     assert found(FERRY, ["Brack Island ferry"], "the Brack Island ferry, weekday") == ["weekday"]
 
 
-def test_a_function_word_alone_says_nothing_and_a_pair_of_them_does() -> None:
+def test_function_words_are_secret_only_in_pairs() -> None:
     assert found("what to do in the rain", ["rain"], "in front of the house") == []
     assert found("what to do in the rain", ["rain"], "rain, in the") == ["in the"]
 
 
-def test_a_word_of_the_prompts_says_nothing_and_a_number_of_theirs_does() -> None:
+def test_vocabulary_excuses_words_but_not_numbers() -> None:
     vocabulary = vocabulary_of(["Ask for the weekday, e.g. 2033."])
     assert found(FERRY, [], "weekday", vocabulary) == []
     assert found(FERRY, [], "2033", vocabulary) == ["2033"]
 
 
-def test_neighbours_are_found_across_width_case_and_punctuation() -> None:
+def test_pairs_match_across_width_case_and_punctuation() -> None:
     assert found(FERRY, ["north of the quay"], "ＮＯＲＴＨ, quay") == ["north, quay"]
 
 
@@ -47,7 +47,7 @@ def test_invisible_characters_do_not_hide_a_leak() -> None:
     assert found(FERRY, ["ferry"], "week\u00adday and 20\u200b33") == ["weekday", "2033"]
 
 
-def test_a_year_is_the_same_in_ideographs() -> None:
+def test_years_in_ideographs_match_digits() -> None:
     assert found("2033年门票", ["门票"], "二〇三三年") == ["2033年"]
 
 
@@ -55,7 +55,7 @@ def test_longest_secret_span_is_reported_once() -> None:
     assert found(FERRY, ["ferry"], "ferry times from North Quay, please") == ["ferry times from north quay"]
 
 
-def test_one_ideograph_says_nothing_and_two_do() -> None:
+def test_ideographs_are_secret_only_in_pairs() -> None:
     assert found("图书馆二楼安静区", ["图书馆"], "安的图书馆") == []
     assert found("图书馆二楼安静区", ["图书馆"], "图书馆安静吗") == ["安静"]
 
@@ -66,7 +66,7 @@ def test_known_parts_in_a_new_order_are_secret() -> None:
 
 
 @pytest.mark.parametrize(("written", "same"), [("1,200", "1200"), ("１２００", "1200"), ("1.5", "1.5")])
-def test_numbers_are_compared_without_separators_of_thousands(written: str, same: str) -> None:
+def test_numbers_match_without_thousands_separators(written: str, same: str) -> None:
     assert [unit.text for unit in units(normalised(written))] == [same]
 
 
@@ -76,7 +76,7 @@ def test_known_text_contains_no_secret(q_star: str, told: str) -> None:
 
 
 @given(st.text())
-def test_units_stand_in_the_text_where_they_say(text: str) -> None:
+def test_units_have_positions_in_the_text(text: str) -> None:
     text = normalised(text)
     for unit in units(text):
         assert text[unit.start : unit.end].replace(",", "") == unit.text.replace(",", "")
@@ -97,11 +97,11 @@ def test_units_stand_in_the_text_where_they_say(text: str) -> None:
         ("", set()),
     ],
 )
-def test_numbers_are_read_from_words(text: str, numbers: set[str]) -> None:
+def test_spelled_numbers_are_recognised(text: str, numbers: set[str]) -> None:
     assert spelled_numbers(text) == numbers
 
 
-def test_years_are_written_in_digits_and_nothing_else_is() -> None:
+def test_only_years_are_replaced_by_digits() -> None:
     assert with_years_in_digits("二〇二三年和三年，二零二三") == "2023年和三年，二零二三"
 
 
@@ -132,7 +132,7 @@ def test_elicited_constraints_are_no_additions() -> None:
         ("museum ticket prices in europe", "europe"),
     ],
 )
-def test_what_only_the_intent_has_is_a_leak(q_hat: str, leaked: str) -> None:
+def test_constraint_of_the_intent_alone_is_a_leak(q_hat: str, leaked: str) -> None:
     assert museum(q_hat, [("Which one?", "unknown")]) == [Addition("leak", leaked)]
 
 
@@ -144,7 +144,7 @@ def test_what_only_the_intent_has_is_a_leak(q_hat: str, leaked: str) -> None:
         ("考试季的图书馆座位预约", "考试季"),
     ],
 )
-def test_what_only_a_chinese_intent_has_is_a_leak(q_hat: str, leaked: str) -> None:
+def test_constraint_of_a_chinese_intent_alone_is_a_leak(q_hat: str, leaked: str) -> None:
     assert library(q_hat, [("哪一个？", "unknown")]) == [Addition("leak", leaked)]
 
 
@@ -157,29 +157,29 @@ def test_what_only_a_chinese_intent_has_is_a_leak(q_hat: str, leaked: str) -> No
         ("2033年门票", "二〇三三年门票", "2033"),
     ],
 )
-def test_a_number_leaks_in_words_as_in_digits(q_star: str, q_hat: str, leaked: str) -> None:
+def test_spelled_number_is_a_leak_like_digits(q_star: str, q_hat: str, leaked: str) -> None:
     assert Addition("leak", leaked) in additions(q_hat, "laptops 图书馆 门票", q_star, [])
 
 
 @pytest.mark.parametrize(
     ("answer", "q_hat"), [("nine hundred", "laptops for 900"), ("900", "laptops for nine hundred")]
 )
-def test_a_number_is_elicited_in_words_as_in_digits(answer: str, q_hat: str) -> None:
+def test_spelled_number_is_elicited_like_digits(answer: str, q_hat: str) -> None:
     assert additions(q_hat, "laptops", "laptops for 900 dollars", [("How much?", answer)]) == []
 
 
-def test_a_soft_hyphen_hides_no_leak() -> None:
+def test_soft_hyphen_hides_no_leak() -> None:
     assert museum("museum ticket prices for sen\u00adiors", []) == [Addition("leak", "seniors")]
 
 
 @pytest.mark.parametrize("answer", ["yes", "Yes, exactly", "是", "对的"])
-def test_a_question_that_names_the_constraint_and_a_yes_elicit_it(answer: str) -> None:
+def test_confirmed_question_elicits_its_constraint(answer: str) -> None:
     assert museum("museum ticket prices in Europe", [("Do you mean Europe?", answer)]) == []
     assert library("北京图书馆座位预约", [("您是说北京的图书馆吗？", answer)]) == []
 
 
 @pytest.mark.parametrize("answer", ["unknown", "no", "No, somewhere else", "不是"])
-def test_a_question_that_nobody_confirmed_elicits_nothing(answer: str) -> None:
+def test_unconfirmed_question_elicits_nothing(answer: str) -> None:
     found = museum("museum ticket prices in Europe", [("Do you mean Europe?", answer)])
     assert found == [Addition("unsupported", "europe")]
     assert library("北京图书馆座位预约", [("您是说北京吗？", answer)]) == [Addition("unsupported", "北京")]
@@ -193,11 +193,11 @@ def test_a_question_that_nobody_confirmed_elicits_nothing(answer: str) -> None:
         ("museum ticket prices in canada", ["canada"]),
     ],
 )
-def test_numbers_and_names_out_of_nowhere_are_unsupported(q_hat: str, invented: list[str]) -> None:
+def test_invented_numbers_and_names_are_unsupported(q_hat: str, invented: list[str]) -> None:
     assert museum(q_hat, []) == [Addition("unsupported", text) for text in invented]
 
 
-def test_chinese_places_years_and_titles_out_of_nowhere_are_unsupported() -> None:
+def test_invented_chinese_places_years_and_titles_are_unsupported() -> None:
     found = library("2024年上海图书馆《红楼梦》座位预约", [])
     assert {addition.text for addition in found} == {"2024", "上海", "红楼梦"}
     assert {addition.level for addition in found} == {"unsupported"}
@@ -206,11 +206,11 @@ def test_chinese_places_years_and_titles_out_of_nowhere_are_unsupported() -> Non
 @pytest.mark.parametrize(
     "q_hat", ["what are the current museum ticket prices", "Museum Ticket Prices And Opening Hours"]
 )
-def test_words_that_any_clearer_query_may_have_are_no_constraint(q_hat: str) -> None:
+def test_general_words_are_no_constraint(q_hat: str) -> None:
     assert additions(q_hat, MUSEUM, f"{MUSEUM_STAR}: current prices and opening hours", []) == []
 
 
-def test_chinese_words_that_any_clearer_query_may_have_are_no_constraint() -> None:
+def test_general_chinese_words_are_no_constraint() -> None:
     assert library("图书馆座位的预约办法和时间是什么", [("哪一个？", "unknown")]) == []
 
 

@@ -244,7 +244,7 @@ def test_questions_asked_at_once_need_no_user(tmp_path: Path) -> None:
     plan = planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once",))
     (system,) = plan.systems
     assert plan.players(system) == {"clarifier": "gpt"}
-    assert sorted(plan.prompt_texts(system)) == ["cot.en", "cot.zh"]
+    assert plan.prompt_names(system) == ["cot.en", "cot.zh"]
     with pytest.raises(UsageError, match=r"QIANFAN_API_KEY \(support: ernie\).*\(--model, --support, --all"):
         planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once", "respond"))
 

@@ -96,7 +96,7 @@ def labels(text: str) -> list[str]:
 
 @pytest.mark.parametrize("size", ["full", "small"])
 @pytest.mark.parametrize(("language", "name"), ROWS)
-def test_an_obedient_judge_hears_no_order(language: Language, name: str, size: Any) -> None:
+def test_fenced_instructions_do_not_reach_an_obedient_judge(language: Language, name: str, size: Any) -> None:
     prompt = load_prompts().get("judge", language, size)
     (nuggets,) = nuggets_by_call(NUGGETS[language], 20)
     answer = f"{HARMLESS[language]} {attacks(language)[name]}"
@@ -106,7 +106,7 @@ def test_an_obedient_judge_hears_no_order(language: Language, name: str, size: A
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_an_order_outside_its_fence_would_be_obeyed(language: Language) -> None:
+def test_unfenced_instruction_would_be_obeyed(language: Language) -> None:
     """Or the test above proved nothing: without the fence's care every closing is one."""
     (nuggets,) = nuggets_by_call(NUGGETS[language], 20)
     for name, attack in attacks(language).items():
@@ -149,7 +149,7 @@ def judged(folder: Path, server: ObedientJudge, language: Language) -> list[dict
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("echoing", [False, True])
-def test_all_of_them_judged_over_http_score_as_the_harmless_one(
+def test_hostile_answers_score_like_the_harmless_one(
     tmp_path: Path, language: Language, echoing: bool
 ) -> None:
     server = ObedientJudge(echoing=echoing)

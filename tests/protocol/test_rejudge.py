@@ -236,7 +236,7 @@ def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, p
     assert identity["empty_answers"] == "zero"
     with pytest.raises(UsageError, match="empty_answers"):
         cts(*command)
-    with pytest.raises(UsageError, match="--empty-answers nil: choose fail"):
+    with pytest.raises(UsageError, match="--empty-answers nil: must be one of fail, zero"):
         cts(*command, "--empty-answers", "nil")
 
 

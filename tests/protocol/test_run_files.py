@@ -177,7 +177,6 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
         judges=("mine",),
         targets=(target,),
         repeats=None,  # type: ignore[arg-type]
-        n_calls={},
         identity={},
         prompts=PromptSet(tmp_path, {}),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cts_async.protocol.run_folders import (
+from cts_async.protocol.run_files import (
     is_conversation,
     is_gold_build,
     matching,

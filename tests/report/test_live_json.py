@@ -49,12 +49,6 @@ def test_broken_live_json_is_ignored(tmp_path: Path, content: bytes) -> None:
     assert read_live(tmp_path) is None
 
 
-def test_removed_folder_does_not_disturb_the_writer(tmp_path: Path) -> None:
-    write_live(tmp_path / "none", said(1.0))
-    remove_live(tmp_path / "none")
-    assert list(tmp_path.iterdir()) == []
-
-
 def doing(*directories: Path) -> Progress:
     return Progress([RunGroup(one.name, 4, (one,), one / "results.jsonl") for one in directories])
 
@@ -200,10 +194,6 @@ def test_text_that_looks_like_a_score_is_none(tmp_path: Path) -> None:
 def test_lines_across_blocks_are_found(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", *({"id": str(n), "restore_score_100": float(n)} for n in range(20)))
     assert list(ScoreTail(tmp_path / "r.jsonl", block=7).read()) == [float(n) for n in range(20)]
-
-
-def test_unreadable_file_has_no_scores(tmp_path: Path) -> None:
-    assert list(ScoreTail(tmp_path).read()) == []
 
 
 LIVE_FILE = live([part("a", 1)], [lane("gpt")], **cluster([worker("w1")], 2))

@@ -11,7 +11,7 @@ from made_live import cluster, lane, live, part, scored, worker
 from rich.console import Console
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import LiveFile, compact, short
+from cts_async.report.live import LiveFile, short
 from cts_async.report.live_screen import LiveScreen, labels, line_of, lines_of, mean_of, notable, state_of
 
 
@@ -127,15 +127,6 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
     assert drawn(state, width=120)[3].endswith("1 idle; ray://head:10001")
 
 
-def test_local_workers_show_their_pids() -> None:
-    state = live([part("a", 4)], **cluster([worker("w1", pid=17), worker("w2", pid=0, state="starting")], 2))
-    assert drawn(state)[1:4] == [
-        "1 of 2 workers on this machine, 1 starting; 16 tasks in hand",
-        "worker  pid   in hand     done  calls/min  state",
-        "w1      17          8      120        180  working",
-    ]
-
-
 def test_workers_fold_into_one_line_for_lack_of_room() -> None:
     state = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
     first = {height: [line.split()[0] for line in drawn(state, height=height)] for height in (6, 7, 8)}
@@ -156,11 +147,6 @@ def test_sixty_four_workers_are_one_line_and_fit_80_by_24() -> None:
     assert len(drawn(state, width=200, height=500)) == len(lines)
 
 
-def test_processes_are_stacked() -> None:
-    lines = drawn(live([part("a")], [lane("gpt", in_flight=1)]), live([part("b")], pid=2))
-    assert [line.split()[0] for line in lines] == ["a", "provider", "gpt", "0", "b", "0"]
-
-
 def test_control_characters_are_replaced() -> None:
     state = live(
         [part("a\x1b[2J", note="waiting for \x9b1A")], [lane("x\x07", open_s=1.0, reason="\x1b]0;no")]
@@ -170,20 +156,6 @@ def test_control_characters_are_replaced() -> None:
     assert lines[0].startswith("a?[2J")
     hostile = worker("w\x07", host="\x9b1A", note="\x1b]0;no")
     assert "".join(drawn(live([part("a")], **cluster([hostile], 1, "\x1b[2J")))).isprintable()
-
-
-@pytest.mark.parametrize("color", ["0", "1"])
-def test_ascii_terminal_shows_the_same_text(color: str) -> None:
-    out = io.StringIO()
-    environ = {"NO_COLOR": "1"} if color == "0" else {}
-    console = Console(
-        file=out, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm-256color", **environ}
-    )
-    console.print(LiveScreen([live([ORIG, GPT], [BUSY])]))
-    shown = out.getvalue()
-    assert ("\x1b[32m" in shown) is (color == "1")
-    assert "━━━━━━━━" in shown
-    assert "2 failed" in shown
 
 
 def test_ascii_terminal_gets_ascii_only() -> None:
@@ -247,21 +219,9 @@ def test_line_shows_the_limits_of_a_budget() -> None:
     assert line_of(state) == "0/4 instances, 0 calls, 0 tokens, 6,000 of 12,000 tokens"
 
 
-def test_line_names_the_provider_it_waits_for() -> None:
-    state = live([part("a", note="waiting for gpt"), part("b", note="waiting for gpt")])
-    assert line_of(state).endswith("0 tokens, waiting for gpt")
-
-
 def test_smoke_test_is_marked_beside_its_mean() -> None:
     assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
     assert mean_of(part("a", mean=26.56)) == "26.6"
-
-
-def test_interval_wider_than_the_scale_is_not_shown() -> None:
-    """Of two scores 25 and 41.7: half of it is 12.7 * 8.3 = 105.9."""
-    assert mean_of(part("a", **scored(33.3, 105.9, n=2))) == "33.3"
-    assert mean_of(part("a", **scored(50.0, 50.0))) == "50.0 ± 50.0"
-    assert mean_of(part("a", smoke_test=True)) == ""
 
 
 def test_plain_lines_have_one_for_each_run_and_provider() -> None:
@@ -271,14 +231,6 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
         "process 7, running for 1:00: 4/10 instances, 0 calls, 1 failed, 0 tokens",
         "a: 4/10, 1 failed, mean 50.0 ± 5.0, 1:05 left",
         "gpt: 3 in flight, 7 waiting, 1,180 calls/min of 1,200, 0 tokens/min, 429s 2",
-    ]
-
-
-def test_plain_lines_show_why_a_run_is_stopping() -> None:
-    lines = list(lines_of(live([part("a", 4)], pid=7, note="stopping: interrupted")))
-    assert lines[:2] == [
-        "process 7, running for 1:00: 4/10 instances, 0 calls, 0 tokens",
-        "stopping: interrupted",
     ]
 
 
@@ -317,10 +269,6 @@ def test_notable_events_are_sentences() -> None:
 )
 def test_numbers_are_short(value: float, said: str) -> None:
     assert short(value) == said
-
-
-def test_small_numbers_are_written_in_full() -> None:
-    assert [compact(value) for value in (0, 1180, 9_999.4, 9_999.6)] == ["0", "1,180", "9,999", "10k"]
 
 
 def test_labels_drop_common_words() -> None:

@@ -25,14 +25,6 @@ def test_growth_before_the_last_minute_is_excluded() -> None:
     assert sent.grown(360.0, 600) == 0
 
 
-def test_looking_often_changes_nothing_and_keeps_little() -> None:
-    sent = LastMinute(0.0, 0)
-    for look in range(10_000):
-        grown = sent.grown(look / 100, look // 100)
-    assert grown in (60, 61)
-    assert len(sent._readings) <= 130
-
-
 def test_three_scores_worked_by_hand() -> None:
     mean = RunningMean()
     mean.add([40.0])
@@ -84,13 +76,6 @@ def test_no_estimate_before_three_jobs_have_ended() -> None:
     assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
-def test_estimate_after_a_third_of_few_jobs() -> None:
-    pace = begun()
-    assert pace.left_s(3, 5.0) is None
-    walked(pace, "0", 1)
-    assert pace.left_s(2, 10.0) == pytest.approx(20.0)
-
-
 def test_steps_of_jobs_under_way_are_done_already() -> None:
     pace = begun()
     for n in range(3):
@@ -99,16 +84,6 @@ def test_steps_of_jobs_under_way_are_done_already() -> None:
         pace.stepped("under way", replayed=False)
     # 18 steps in 18 s; two jobs of 5 are left, 3 of their 10 steps are done.
     assert pace.left_s(2, 18.0) == pytest.approx(7.0)
-
-
-def test_a_job_that_is_longer_than_most_is_as_good_as_done() -> None:
-    pace = begun()
-    for n in range(3):
-        walked(pace, str(n), 4)
-    for _ in range(30):
-        pace.stepped("long", replayed=False)
-    # 45 steps in 45 s; of its 5 only its end is left.
-    assert pace.left_s(1, 45.0) == pytest.approx(1.0)
 
 
 def test_replayed_steps_do_not_count_towards_the_pace() -> None:

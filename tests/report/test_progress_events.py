@@ -94,13 +94,6 @@ def test_directory_gets_its_own_groups() -> None:
     assert live["spent_usd"] == pytest.approx(0.003)
 
 
-def test_directory_gets_nothing_before_its_first_event() -> None:
-    progress = doing(("a", 10), ("b", 4))
-    assert progress.begun == []
-    emit(progress, JobsFound("b", 0))
-    assert [work.group for work in progress.begun] == ["b"]
-
-
 def test_time_left_is_known_after_three_instances() -> None:
     clock = Clock()
     progress = doing(("a", 20), clock=clock)
@@ -176,13 +169,6 @@ def test_held_up_run_has_a_reason_and_no_time_left() -> None:
     emit(progress, GroupHeldUp("gpt-k1", "ernie"))
     one = part(progress, "gpt-k1")
     assert (one["note"], one["n_failed"], one["eta_s"]) == ("held up: ernie is gone", 1, None)
-
-
-def test_finished_run_waits_for_no_provider() -> None:
-    progress = doing(("orig", 1))
-    emit(progress, *job("orig", "q1", lane="webdancer"))
-    emit(progress, CircuitChanged("webdancer", open=True, reason="503"))
-    assert (part(progress, "orig")["note"], part(progress, "orig")["eta_s"]) == ("", 0.0)
 
 
 def test_budget_counts_all_sessions() -> None:

@@ -16,7 +16,6 @@ from lxml import html
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError, StorageFull, UsageError
-from cts_async.report.html import report
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import ReportOptions, make_report
 from cts_async.report.viewer.run import find_places
@@ -83,23 +82,12 @@ def page(runs: Path) -> Any:
     return reported(runs)[0]
 
 
-def test_page_names_runs_and_command(page: Any) -> None:
-    assert text(page.find(".//h1")) == "Clarify-Then-Search over made"
-    assert "2 systems: orig, gpt-k1. Report of 2026-11-21 12:30 UTC." in text(page.find(".//header"))
-    assert "Command: cts report runs" in text(page.find(".//footer"))
-    assert [row[-3:] for row in rows(page, "what_was_run")] == [["3/3", "0", "0"], ["2/3", "1", "0"]]
-
-
 def test_page_leaderboard_equals_compare(page: Any) -> None:
     """orig has 100, 0 and 50; gpt-k1 0 and 75, over two instances of which orig has (100 + 0) / 2."""
     assert [row[:3] + row[-2:] for row in rows(page, "leaderboard")] == [
         ["orig", "-", "50.000", "3/3", "0"],
         ["gpt-k1", "1", "37.500 (-12.500)", "2/3", "1"],
     ]
-
-
-def test_page_counts_failures_by_kind(page: Any) -> None:
-    assert rows(page, "failures") == [["gpt-k1", "search", "rejected", "1", "c: refused"]]
 
 
 def test_page_has_tables_of_every_judge_and_diagnosis(page: Any) -> None:
@@ -130,17 +118,13 @@ def test_page_opens_instance_with_conversation_and_nuggets(page: Any) -> None:
     assert text(loss[0]) == "greatest loss, lowest score 0.0, −100.0 over orig ferry times"
     assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
     assert [mark.text for mark in loss.iterfind(".//mark")] == ["冬季"]
-    assert "The first 2,000 of 2,500 characters." in text(loss)
+    assert "… (2,500 characters)" in text(loss)
     assert [[text(cell) for cell in row] for row in loss.iterfind(".//tbody/tr")] == [
         ["N1", "1", "-", "○ none", "○ none"],
         ["N2", "1", "-", "○ none", "○ none"],
     ]
     (link,) = loss.iterfind(".//a")
     assert link.get("href") == "http://127.0.0.1:8518/#/instance?run=made-gpt-k1&id=a"
-
-
-def test_failed_instance_is_not_among_the_worst(page: Any) -> None:
-    assert not [link for link in page.iterfind(".//a") if link.get("href").endswith("made-gpt-k1&id=c")]
 
 
 def test_page_figures_have_text_alternative_and_numbers(page: Any) -> None:
@@ -152,11 +136,6 @@ def test_page_figures_have_text_alternative_and_numbers(page: Any) -> None:
     numbers = page.get_element_by_id("figure-leaderboard").iterfind(".//tbody/tr")
     (orig,) = ([text(cell) for cell in row] for row in numbers if "orig" in text(row))
     assert orig == ["reference", "orig", "50.00 [0.00, 100.00] (too short, n = 3)", "n = 3"]
-
-
-def test_chinese_text_has_language_attribute(page: Any) -> None:
-    assert "哪一年？" in [text(one) for one in page.xpath("//*[@lang='zh']")]
-    assert page.get("lang") == "en"
 
 
 def hashes(page: Any) -> Iterator[str]:
@@ -241,25 +220,11 @@ def test_single_run_is_compared_with_orig_beside_it(runs: Path, tmp_path: Path) 
     assert f"Gains are over {runs / 'made-orig'}, which lies beside what was named." in told
 
 
-def test_page_without_orig_has_no_differences(tmp_path: Path) -> None:
-    made = made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["yes"], score=60)])
-    page, told = reported(made)
-    assert [row[:3] for row in rows(page, "leaderboard")] == [["gpt-k1", "1", "60.000"]]
-    assert "no orig among these runs" in told[1]
-
-
 def test_unfinished_run_shows_missing_instances(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)], n_expected=5)
     page, told = reported(tmp_path / "runs")
     assert rows(page, "what_was_run")[0][-3:] == ["1/5", "0", "4"]
     assert any(note.startswith("Unfinished: orig has 1 of 5 instances") for note in told)
-
-
-def test_run_of_failures_is_not_sent_to_judge(tmp_path: Path) -> None:
-    made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", error="clarify")])
-    page, told = reported(tmp_path / "runs")
-    assert told[1].startswith("No scores: no instance of these runs has an answer yet")
-    assert rows(page, "failures") == [["gpt-k1", "clarify", "rejected", "1", "a: refused"]]
 
 
 def test_unjudged_runs_have_a_report_without_scores(tmp_path: Path) -> None:
@@ -300,13 +265,13 @@ def test_invalid_or_mixed_runs_are_refused(runs: Path, tmp_path: Path) -> None:
 
 
 def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(page: report.Page) -> Iterator[str]:
+    def full(node: object) -> Iterator[str]:
         yield "half a page"
         raise OSError(28, "No space left on device")
 
     old = tmp_path / "page.html"
     old.write_text("the old one")
-    monkeypatch.setattr("cts_async.report.html.report.document", full)
+    monkeypatch.setattr("cts_async.report.html.report.rendered", full)
     with pytest.raises(StorageFull, match="No space left"):
         reported(runs, out=old)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "the old one")]

@@ -35,12 +35,6 @@ def test_run_folder_and_pattern_name_runs(tmp_path: Path) -> None:
     assert run_directories([orig, tmp_path / "runs"]) == [orig, gpt]
 
 
-def test_each_judged_system_is_a_run(tmp_path: Path) -> None:
-    made_run(tmp_path / "out", label="a", rows=[], name="a")
-    (tmp_path / "out" / "run.json").write_text(json.dumps({"systems": ["a"]}))
-    assert run_directories([tmp_path / "out"]) == [tmp_path / "out" / "a"]
-
-
 @pytest.mark.parametrize("word", ["nowhere", "no*where", "."])
 def test_word_without_a_run_is_refused(tmp_path: Path, word: str) -> None:
     with pytest.raises(InputError, match="no such run or folder|no run found"):
@@ -72,12 +66,6 @@ def test_directories_of_one_process_are_combined() -> None:
     assert (ours["n_done"], ours["n_expected"], ours["calls"], ours["eta_s"]) == (6, 20, 10, 90.0)
     assert (ours["time"], len(ours["lanes"])) == (1002.0, 1)
     assert [one["name"] for one in theirs["parts"]] == ["c"]
-
-
-def test_part_in_several_directories_counts_once() -> None:
-    judged = live([part("3 runs, ernie", 4, calls=7)])
-    (together,) = by_process([judged, judged, judged])
-    assert (together["n_done"], together["calls"], len(together["parts"])) == (4, 7, 1)
 
 
 ROWS = [Row("a", score=40.0), Row("b", score=60.0), Row("c", error="judge"), Row("d", error="search/turn/1")]
@@ -153,8 +141,3 @@ def test_unreadable_run_is_damaged(tmp_path: Path) -> None:
         state_of_run(run(tmp_path / "runs", n_expected=9)).state
         == idle_state(tmp_path / "runs/made-gpt-k1").state
     )
-
-
-def test_directory_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json not found"):
-        state_of_run(tmp_path)

@@ -22,16 +22,15 @@ from cts_async.analysis.retrieval import (
 )
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.fields import listed
-from cts_async.datasets.instances import Dataset
+from cts_async.datasets.io import listed
+from cts_async.datasets.registry import Dataset
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.at_cot.generation import asked_first, retrieved_first, source_of
 from cts_async.neighbours.at_cot.similarity import Scorer, open_scorer
 from cts_async.neighbours.at_cot.tables import PUBLISHED_MEASURE, generation_tables, turn_tables
 from cts_async.protocol.results import read_results
-from cts_async.protocol.run_files import RESULTS
-from cts_async.protocol.run_folders import reopen_data
+from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import Instance
 from cts_async.report.conversations import TalkReport
 from cts_async.report.summary import RunSummary

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cts_async.analysis.stats import holm
 from cts_async.analysis.turn_retrieval import ALPHA, NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
-from cts_async.datasets.instances import Annotations
+from cts_async.datasets.registry import Annotations
 from cts_async.neighbours.at_cot.generation import (
     BASELINES,
     Alignment,

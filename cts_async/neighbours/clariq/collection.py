@@ -18,11 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import listed, short
 from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.datasets.inspect import Contents, contents_of
-from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
-from cts_async.datasets.io import MAX_LINE_BYTES, Row, read_tsv
+from cts_async.datasets.io import MAX_LINE_BYTES, Row, listed, read_tsv, short
+from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance

@@ -14,8 +14,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, decode, earlier_line, parse_json, read_bytes
+from cts_async.datasets.io import (
+    MAX_LINE_BYTES,
+    byte_lines,
+    decode,
+    earlier_line,
+    kind_of,
+    parse_json,
+    read_bytes,
+    short,
+)
 from cts_async.errors import InputError
 from cts_async.neighbours.qulac.records import refuse_pickle
 from cts_async.report.tables import Column, DataTable, number, text

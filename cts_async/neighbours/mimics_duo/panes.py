@@ -18,9 +18,18 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from cts_async.datasets.fields import kind_of, listed, short
 from cts_async.datasets.inspect import Contents, Inspected, Item, spread
-from cts_async.datasets.io import MAX_LINE_BYTES, TSV_SUFFIXES, Row, earlier_line, read_rows, read_tsv
+from cts_async.datasets.io import (
+    MAX_LINE_BYTES,
+    TSV_SUFFIXES,
+    Row,
+    earlier_line,
+    kind_of,
+    listed,
+    read_rows,
+    read_tsv,
+    short,
+)
 from cts_async.errors import InputError, UsageError
 
 Impression: TypeAlias = Literal["low", "medium", "high"]

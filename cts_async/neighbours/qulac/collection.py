@@ -18,11 +18,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final, Literal, TypeVar, cast
 
-from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.datasets.inspect import Contents, contents_of
-from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
-from cts_async.datasets.io import MAX_FILE_BYTES
+from cts_async.datasets.io import MAX_FILE_BYTES, short
+from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.columns import Columns, read_columns
 from cts_async.records import Instance

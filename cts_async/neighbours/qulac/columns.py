@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cts_async.datasets.fields import kind_of, listed
-from cts_async.datasets.io import MAX_FILE_BYTES, parse_json, read_bytes
+from cts_async.datasets.io import MAX_FILE_BYTES, kind_of, listed, parse_json, read_bytes
 from cts_async.errors import InputError
 
 

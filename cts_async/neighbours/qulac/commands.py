@@ -101,7 +101,7 @@ def gains(
 
     Example: cts data qulac gains evaluations.json --metric NDCG20 --test
     """
-    from cts_async.datasets.fields import listed
+    from cts_async.datasets.io import listed
     from cts_async.neighbours.qulac.gains import (
         gain_notes,
         oracle_table,

@@ -16,9 +16,8 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import orjson
 
-from cts_async.datasets.fields import kind_of, short
 from cts_async.datasets.inspect import Contents
-from cts_async.datasets.io import parse_json, read_bytes, unreadable
+from cts_async.datasets.io import kind_of, parse_json, read_bytes, short, unreadable
 from cts_async.errors import InputError, UsageError, write_error
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
 from cts_async.report.tables import Column, DataTable, number

@@ -8,35 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.audit.conversation import (
-    Record,
-    RecordsByInstance,
-    Replies,
-    Scheme,
-    TurnReplies,
-    read_replies,
-    result_follows,
-)
-from cts_async.protocol.audit.rules import (
-    ConversationRules,
-    Finding,
-    HumanAnswers,
-    Kind,
-    Level,
-    Queries,
-    Rules,
-    RunFacts,
-)
-from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
-from cts_async.protocol.results import LatestLines, Line, failed, read_results
-from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
-from cts_async.protocol.run_folders import reopen_data
+from cts_async.protocol.audit.evidence import Record, RecordsByInstance, Scheme
+from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
+from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
+from cts_async.protocol.results import LatestLines, Line, read_results
+from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
 from cts_async.records import MODES, SCHEMES
 
 
@@ -79,16 +61,6 @@ class Audit:
             parts.append(f"unsupported constraints in {self.n_unsupported} rewrites ({share:.1f} %)")
         return "; ".join(parts)
 
-    def add(self, instance: InstanceAudit) -> None:
-        """Count an instance and its findings."""
-        findings = list(instance.findings())
-        self.n_instances += 1
-        self.n_held += not any(finding.violates for finding in findings)
-        self.n_requests += len(instance.records)
-        self.n_rewrites += instance.n_rewrites
-        self.n_unsupported += instance.n_unsupported
-        self.findings += findings
-
 
 def audit_run(directory: Path, data: str | None = None) -> Audit:
     """Audit a run. `data` names its dataset, as `--data` does, if that is no longer where the run read it.
@@ -100,50 +72,65 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
         raise InputError(directory, "not a run directory: run.json not found")
     prompts = Prompts(directory, manifest)
     sources = _read_sources(directory, manifest, data)
-    run = replace(_run_facts(directory, manifest, prompts), people=sources.people)
+    run = _run_facts(directory, manifest, prompts, sources.people)
     records = RecordsByInstance(directory / STEPS)
     audit = Audit(directory, str(manifest["identity"]["system"]), findings=list(prompts.findings))
-    seen: set[int] = set()
+    seen: set[int] = set()  # hashes, to save memory
     for instance, own in records:
         seen.add(hash(instance))
-        audit.add(InstanceAudit(instance, own, run, sources, prompts))
+        _add(audit, instance, own, run, sources, prompts)
     for instance in sources.ids():
         if hash(instance) not in seen:
             seen.add(hash(instance))
-            audit.add(InstanceAudit(instance, [], run, sources, prompts))
+            _add(audit, instance, [], run, sources, prompts)
     audit.notes = (*sources.notes, *_damage(records))
     return audit
 
 
-def _run_facts(directory: Path, manifest: Mapping[str, Any], prompts: Prompts) -> RunFacts:
+def _add(
+    audit: Audit, instance: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
+) -> None:
+    """Audit one instance, and count it."""
+    line = sources.results.line(instance)
+    queries = sources.queries(instance, line)
+    findings: list[Finding] = []
+    if queries is None:
+        problem = "its q and q* are not recorded: use --data to name the data"
+        findings.append(Finding("missing", instance, "", problem))
+    else:
+        rules = Rules(run, instance, queries, records)
+        findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
+        findings += rules.result(line) if line is not None else ()
+        audit.n_rewrites += rules.n_rewrites
+        audit.n_unsupported += rules.n_unsupported
+    audit.n_instances += 1
+    audit.n_held += not any(finding.violates for finding in findings)
+    audit.n_requests += len(records)
+    audit.findings += findings
+
+
+def _run_facts(
+    directory: Path, manifest: Mapping[str, Any], prompts: Prompts, people: HumanAnswers | None
+) -> RunFacts:
     identity = manifest.get("identity", {})
     label, models = identity.get("system"), identity.get("models", {})
-    kind: Kind | None = "clarify" if "clarifier" in models else None
-    if kind is None and label in ("orig", "gold"):
-        kind = label
-    if kind is None:
+    if "clarifier" not in models and label not in ("orig", "gold"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(directory / MANIFEST, problem, field="system")
+    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode != "at-once"):
+        problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
+        raise InputError(directory / MANIFEST, problem, field="scheme")
+    clarifies = "clarifier" in models
     return RunFacts(
-        kind=kind,
-        k=int(identity.get("k") or 0),
+        system="clarify" if clarifies else label,
+        scheme=Scheme(scheme, mode, int(identity.get("k") or 0)),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
-        scheme=_scheme(directory, identity),
-        searches=kind != "clarify" or "agent" in models,
+        people=people,
+        searches=not clarifies or "agent" in models,
     )
-
-
-def _scheme(directory: Path, identity: Mapping[str, Any]) -> Scheme | None:
-    """Return the scheme of a run that converses, else None."""
-    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
-    if (scheme, mode) == ("cts", "at-once"):
-        return None
-    if scheme not in SCHEMES[1:] or mode not in MODES:
-        problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
-        raise InputError(directory / MANIFEST, problem, field="scheme")
-    return Scheme(scheme, mode, int(identity.get("k") or 0))
 
 
 def _damage(records: RecordsByInstance) -> Iterator[str]:
@@ -151,11 +138,10 @@ def _damage(records: RecordsByInstance) -> Iterator[str]:
     if not path.exists():
         yield f"{path}: the journal is missing"
     if n := len(list((path.parent / "shards").glob("*.jsonl*"))):  # of a cluster run of version 0.7
-        parts = "1 part of the journal is" if n == 1 else f"{n} parts of the journal are"
-        yield f"{path.parent / 'shards'}: {parts} not merged, and not audited"
-    if found := sorted(records.damaged_lines):
+        yield f"{path.parent / 'shards'}: parts of the journal that are not merged, and not audited: {n}"
+    if found := records.damaged_lines:
         lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
-        yield f"{path}: {len(found)} damaged {'line' if len(found) == 1 else 'lines'} (line {lines})"
+        yield f"{path}: damaged lines: {len(found)} (line {lines})"
 
 
 # --- Data and results
@@ -257,111 +243,3 @@ class Prompts:
 
 def _grams(units: list[str], n: int) -> frozenset[Gram]:
     return frozenset(zip(*(units[i:] for i in range(n)), strict=False)) if n else frozenset()
-
-
-# --- One instance
-
-
-class InstanceAudit:
-    """The audit of one instance. The counts are complete when `findings` is exhausted."""
-
-    def __init__(
-        self, id: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
-    ) -> None:
-        self.records = records
-        self._id, self._run, self._prompts = id, run, prompts
-        self._line = sources.results.line(id)
-        self._queries = sources.queries(id, self._line)
-        self.n_rewrites = self.n_unsupported = 0
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield all findings about the instance's requests, rewritten queries and result."""
-        queries, run = self._queries, self._run
-        if queries is None:
-            problem = "its q and q* are not recorded: use --data to name the data"
-            yield Finding("missing", self._id, "", problem)
-            return
-        said: TurnReplies | None = None
-        if run.scheme is None:
-            replies = read_replies(self.records, run.k)
-            rules = Rules(run, self._id, queries, replies)
-            made = [("rewrite", line) for line in replies.rewrites]
-        else:
-            said = TurnReplies(run.scheme, queries.blurred, self.records)
-            replies, made = said.replies, said.rewritten_queries()
-            rules = ConversationRules(run, self._id, queries, said)
-        for record in self.records:
-            yield from rules.check(record)
-        yield from self._prompts.leaks(self._id, queries)
-        for step, q_hat in dict.fromkeys(made):
-            yield from self._additions(step, q_hat, replies, queries)
-        if self._line is not None:
-            yield from self._result(self._line, said, replies, queries)
-
-    def _additions(self, step: str, q_hat: str, replies: Replies, queries: Queries) -> Iterator[Finding]:
-        """What a rewritten query adds to what was elicited."""
-        all_pairs = tuple(
-            (question, answer) for question, given in replies.answers.items() for answer in given
-        )
-        pairs = replies.pairs_of.get(q_hat, all_pairs)
-        found = additions(q_hat, queries.blurred, queries.fused, pairs, self._run.vocabulary)
-        self.n_rewrites += 1
-        self.n_unsupported += any(addition.level == "unsupported" for addition in found)
-        for addition in found:
-            problem = (
-                "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
-                if addition.level == "leak"
-                else "q-hat contains a constraint that no answer elicited"
-            )
-            yield Finding(addition.level, self._id, step, problem, addition.text)
-
-    def _result(
-        self, line: Line, said: TurnReplies | None, replies: Replies, queries: Queries
-    ) -> Iterator[Finding]:
-        """Whether the result follows from the recorded steps, and none of its steps is missing."""
-        for name, query in (("fused_query", queries.fused), ("blurred_query", queries.blurred)):
-            if line.get(name) != query:
-                yield self._finding("provenance", f"its result's {name} is not that of the data")
-        if failed(line):
-            if not self.records and (step := self._failed_later(line)):
-                yield self._finding("missing", f"it failed at {step}, but no earlier step is recorded")
-            return
-        recorded = {str(record["step"]) for record in self.records if record.get("ok")}
-        if lacking := [step for step in self._expected_steps(line) if step not in recorded]:
-            yield self._finding("missing", f"it has a result, but not these steps: {', '.join(lacking)}")
-        elif not (result_follows(said, line) if said else self._follows(line, replies, queries)):
-            yield self._finding("provenance", "its result does not follow from its recorded steps")
-
-    def _failed_later(self, line: Line) -> str:
-        """Return the step that the instance failed at; "" if it was the first one, or is unknown."""
-        error = line["error"]
-        step = str(error.get("step") or "") if isinstance(error, dict) else ""
-        first = ("clarify", "clarify/1") if self._run.kind == "clarify" else ("search/turn/1",)
-        return "" if step in first else step
-
-    def _expected_steps(self, line: Line) -> list[str]:
-        search = ["search/turn/1"] * self._run.searches
-        if self._run.kind != "clarify":
-            return search
-        if self._run.scheme is not None:
-            return [*self._run.scheme.expected_steps(answered=bool(line.get("answers"))), *search]
-        answers = [f"answer/{turn}" for turn in range(1, self._run.k + 1)]
-        return ["clarify", *answers, "rewrite", *search]
-
-    def _follows(self, line: Line, replies: Replies, queries: Queries) -> bool:
-        """True if questions, answers and rewritten query are recorded ones."""
-        questions, answers = line.get("questions") or [], line.get("answers") or []
-        if not (isinstance(questions, list) and isinstance(answers, list)):
-            return False
-        if self._run.kind != "clarify":
-            searched = queries.blurred if self._run.kind == "orig" else queries.fused
-            return not questions and not answers and line.get("rewritten_query") == searched
-        return (
-            tuple(questions) in replies.questions
-            and len(answers) == len(questions)
-            and all(a in replies.answers.get(q, ()) for q, a in zip(questions, answers, strict=True))
-            and line.get("rewritten_query") in replies.rewrites
-        )
-
-    def _finding(self, level: Level, problem: str) -> Finding:
-        return Finding(level, self._id, "results", problem)

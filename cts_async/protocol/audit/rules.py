@@ -18,9 +18,9 @@ Runs that converse (AT-CoT's schemes and modes):
     reformulate/t     {conversation}                     exactly what was asked and answered until then
     search/turn/1     {question, date}                   the last reformulation or choice
 
-A step may be recorded more than once (repeated after damage, or under a version that accepted less): each request
-must follow from *some* recorded replies. Tool responses are not checked for q*: they are what a search for q-hat
-found, and may well contain what q* asks for.
+A step may be recorded more than once (repeated after damage): each request must follow from *some* recorded
+replies. Tool responses are not checked for q*: they are what a search for q-hat found, and may well contain what q*
+asks for.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from cts_async.datasets.instances import HumanPairs
+from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.step import step_key
-from cts_async.protocol.audit.conversation import (
+from cts_async.llm.parsing import Clarified
+from cts_async.protocol.audit.evidence import (
     Conversation,
     Record,
     Replies,
     Scheme,
-    TurnReplies,
+    Turn,
     fields_of,
     rewritten_query,
+    role_and_turn,
 )
-from cts_async.protocol.audit.text import Secret
+from cts_async.protocol.audit.text import Secret, additions
+from cts_async.protocol.results import Line, failed
 from cts_async.records import UNKNOWN
 
 Level = Literal["leak", "provenance", "missing", "unsupported"]
@@ -77,7 +80,6 @@ class Queries(NamedTuple):
     blurred: str
 
 
-Kind = Literal["clarify", "orig", "gold"]
 HumanAnswers = Mapping[str, HumanPairs]
 """The (question, answer) pairs of people, by instance."""
 
@@ -103,8 +105,9 @@ _TURN_SEPARATOR: Final = re.compile(r"\n| \| ")
 class RunFacts:
     """What is the same for all instances of a run."""
 
-    kind: Kind
-    k: int
+    system: Literal["clarify", "orig", "gold"]
+    """"orig" searches q itself, "gold" q*."""
+    scheme: Scheme
     current_date: str
     prompts: Collection[str]
     """Names of the prompts whose sha256 is in the manifest."""
@@ -112,63 +115,96 @@ class RunFacts:
     """The prompts' words."""
     people: HumanAnswers | None = None
     """People's answers, where they take the User Answerer's place; None: a model answers."""
-    scheme: Scheme | None = None
-    """Of a run that converses; None for the benchmark's own scheme."""
     searches: bool = True
     """False for a run that ends with the rewritten query."""
 
 
 class Rules:
-    """Checks the requests of one instance."""
+    """Checks the requests, the rewritten queries and the result of one instance."""
 
-    def __init__(self, run: RunFacts, instance: str, queries: Queries, replies: Replies) -> None:
-        self._run, self._instance, self._queries, self._replies = run, instance, queries, replies
-        q_star = queries.fused
-        self._hidden_from_clarifier = Secret.of(q_star, [queries.blurred], run.vocabulary)
-        elicited = [queries.blurred, *replies.texts()]
-        self._hidden_from_rewriter = Secret.of(q_star, elicited, run.vocabulary)
-        # What the rewritten query adds is the Rewriter's doing; `additions` judges it.
-        self._hidden_from_agent = Secret.of(q_star, [*elicited, *replies.rewrites], run.vocabulary)
+    def __init__(self, run: RunFacts, instance: str, queries: Queries, records: Sequence[Record]) -> None:
+        self._run, self._instance, self._queries, self._records = run, instance, queries, records
+        self._scheme = run.scheme
+        self._replies = Replies(run.scheme, queries.blurred, records)
+        self._secrets: dict[int | None, Secret] = {}
+        self.n_rewrites = self.n_unsupported = 0
+        """Rewritten queries, and those with an unsupported constraint; complete when `rewrites` is exhausted."""
 
-    def check(self, record: Record) -> Iterator[Finding]:
-        """Yield all problems of a record's request."""
-        step = str(record["step"])
-        request = record.get("request")
-        if not isinstance(request, dict):
-            yield self._finding("provenance", step, "its request is not recorded")
-        else:
-            yield from self._check_step(step, request, record)
+    def _hidden(self, turns: int | None = None) -> Secret:
+        """What of q* nobody but the user may have after so many turns, or after all."""
+        if turns not in self._secrets:
+            known = [self._queries.blurred, *self._replies.texts(turns)]
+            self._secrets[turns] = Secret.of(self._queries.fused, known, self._run.vocabulary)
+        return self._secrets[turns]
 
-    def _check_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
-        if step == "clarify":
-            yield from self._clarify(step, request)
-        elif step.startswith("answer/"):
-            yield from self._answer(step, request, record)
-        elif step == "rewrite":
+    # --- Requests
+
+    def requests(self) -> Iterator[Finding]:
+        """Yield all problems of the recorded requests."""
+        for record in self._records:
+            step = str(record["step"])
+            request = record.get("request")
+            if not isinstance(request, dict):
+                yield self._finding("provenance", step, "its request is not recorded")
+            else:
+                yield from self._request(step, request, record)
+
+    def _request(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        role, turn = role_and_turn(step)
+        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(step):
+            yield self._finding("provenance", step, "this run has no such turn")
+        if role == "clarify":
+            yield from self._clarify(step, request, turn)
+        elif role == "answer":
+            yield from self._answer(step, request, record, turn)
+        elif role == "select":
+            yield from self._select(step, request, turn)
+        elif role == "reformulate":
+            yield from self._reformulate(step, request, turn, rewritten_query(record))
+        elif role == "rewrite":
             yield from self._rewrite(step, request, rewritten_query(record))
         elif step == "search/turn/1":
             yield from self._opening(step, request)
         else:
             yield from self._later_turn(step, request)
 
-    def _clarify(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        q, k = self._queries.blurred, str(self._run.k)
-        yield from self._form(step, request, "clarify", {"blurred_query", "k"})
-        fields = fields_of(request)
-        if fields.get("blurred_query") != q:
-            yield self._finding("provenance", step, "blurred_query is not that of the data")
+    def _clarify(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+        k, fields = str(self._scheme.offers_per_turn), fields_of(request)
+        names = {"blurred_query", "k"} | ({"conversation"} if self._scheme.converses else set())
+        yield from self._form(step, request, self._scheme.prompt, names)
         if fields.get("k") != k:
-            yield self._finding("provenance", step, f"k is {fields.get('k')!r}, but the run's k is {k}")
-        yield from self._leaks(step, request, self._hidden_from_clarifier, {"k": k})
+            problem = f"k is {fields.get('k')!r}, but a turn of this run has {k}"
+            yield self._finding("provenance", step, problem)
+        possible: list[Conversation] = [()]
+        if self._scheme.converses:
+            possible = yield from self._earlier_turns(step, fields, turn)
+            possible = possible or self._replies.conversations(turn - 1)
+        selects, current = self._scheme.mode == "select", {self._queries.blurred}
+        if selects:
+            current = {before[-1].reply if before else self._queries.blurred for before in possible}
+        if fields.get("blurred_query") not in current:
+            source = "the one chosen last" if selects and turn > 1 else "that of the data"
+            yield self._finding("provenance", step, f"blurred_query is not {source}")
+        yield from self._leaks(step, request, self._hidden(turn - 1), {"k": k})
 
-    def _answer(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
-        if self._run.people is None:
-            yield from self._answer_of_model(step, request)
-        else:
+    def _answer(self, step: str, request: Mapping[str, Any], record: Record, turn: int) -> Iterator[Finding]:
+        fields, responds = fields_of(request), self._scheme.mode == "respond"
+        question = fields.get("clarification_question")
+        if self._run.people is not None:  # they were asked one question, without a conversation
             yield from self._answer_of_people(step, record, self._run.people)
-        question, turn = fields_of(request).get("clarification_question"), int(step.removeprefix("answer/"))
-        if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._replies.questions):
+        else:
+            names = {"clarification_question"} | ({"conversation"} if responds else set())
+            yield from self._user_form(step, request, "respond" if responds else "answer", names)
+            if responds:
+                yield from self._earlier_turns(step, fields, turn)
+        if responds:
+            expected = any(offer.offered == (question,) for offer in self._replies.offers.get(turn, ()))
+            problem = f"it was not asked exactly the question of turn {turn}"
+        else:
+            asked = self._replies.questions
+            expected = any(turn <= len(offered) and offered[turn - 1] == question for offered in asked)
             problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
+        if not expected:
             yield self._finding("provenance", step, problem, str(question))
 
     def _answer_of_people(self, step: str, record: Record, people: HumanAnswers) -> Iterator[Finding]:
@@ -186,16 +222,27 @@ class Rules:
             problem = "nobody gave this answer to the question that it was matched with"
             yield self._finding("provenance", step, problem, str(text))
 
-    def _answer_of_model(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        q_star, names = self._queries.fused, {"clarification_question"}
-        if "on_record" in request:
-            sees_intent = request["on_record"] == step_key({"clear_query": q_star})[:16]
-        else:  # journals of early versions hold q* itself
-            names.add("clear_query")
-            sees_intent = fields_of(request).get("clear_query") == q_star
-        yield from self._form(step, request, "answer", names, on_record=True)
-        if not sees_intent:
-            yield self._finding("provenance", step, "what it saw beside the question is not q* alone")
+    def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+        yield from self._user_form(step, request, "select_query", {"offered_queries", "conversation"})
+        fields = fields_of(request)
+        yield from self._earlier_turns(step, fields, turn)
+        offers = [
+            "\n".join(f"{n}. {query}" for n, query in enumerate(offer.offered, 1))
+            for offer in self._replies.offers.get(turn, ())
+        ]
+        if fields.get("offered_queries") not in offers:
+            problem = f"offered_queries is not exactly what the Clarifier offered at turn {turn}"
+            yield self._finding("provenance", step, problem)
+
+    def _reformulate(
+        self, step: str, request: Mapping[str, Any], turn: int, query: str | None
+    ) -> Iterator[Finding]:
+        yield from self._form(step, request, "reformulate", {"conversation"})
+        possible = yield from self._earlier_turns(step, fields_of(request), turn + 1)
+        if query is not None and possible:
+            pairs = tuple((turn.clarified.offered[0], turn.reply) for turn in possible[0])
+            self._replies.pairs_of[query] = pairs
+        yield from self._leaks(step, request, self._hidden(turn), {})
 
     def _rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
         yield from self._form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
@@ -207,31 +254,36 @@ class Rules:
             yield self._finding("provenance", step, "qa_pairs is not exactly what was asked and answered")
         elif q_hat is not None:
             self._replies.pairs_of[q_hat] = pairs
-        yield from self._leaks(step, request, self._hidden_from_rewriter, {})
+        yield from self._leaks(step, request, self._hidden(), {})
 
     def _opening(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        rewriter = "the Rewriter's reply" if self._run.scheme is None else "the last turn's"
+        rewriter = "the Rewriter's reply" if not self._scheme.converses else "the last turn's"
         allowed, source = {
-            "clarify": (self._replies.rewrites, rewriter),
+            "clarify": (self._replies.search_queries(), rewriter),
             "orig": ([self._queries.blurred], "q"),
             "gold": ([self._queries.fused], "q*"),
-        }[self._run.kind]
+        }[self._run.system]
         fields, date = fields_of(request), self._run.current_date
         yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
         if fields.get("question") not in allowed:
             yield self._finding("provenance", step, f"the agent's question is not {source}")
         if fields.get("current_date") != date:
             yield self._finding("provenance", step, "current_date is not the run's")
-        if self._run.kind != "gold":
-            yield from self._leaks(step, request, self._hidden_from_agent, {"current_date": date})
+        if self._run.system != "gold":
+            yield from self._leaks(step, request, self._hidden_from_agent(), {"current_date": date})
         further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
         yield from self._no_free_text(step, _free_texts(further))
 
     def _later_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         free = list(_free_texts(request))
         yield from self._no_free_text(step, free)
-        if free and self._run.kind != "gold":
-            yield from self._leaks(step, free, self._hidden_from_agent, {})
+        if free and self._run.system != "gold":
+            yield from self._leaks(step, free, self._hidden_from_agent(), {})
+
+    def _hidden_from_agent(self) -> Secret:
+        """What the rewritten query adds is the Rewriter's doing, which `rewrites` judges."""
+        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries()]
+        return Secret.of(self._queries.fused, known, self._run.vocabulary)
 
     def _no_free_text(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
         for text in texts:
@@ -288,7 +340,7 @@ class Rules:
         if turn > len(questions):
             return () if not text else None
         question = questions[turn - 1]
-        for answer in self._replies.answers.get(question, ()):
+        for answer in self._replies.answers(question):
             rendered = f"{labels[0]} {turn}: {question}\n{labels[1]} {turn}: {answer}"
             rest = text.removeprefix(rendered)
             if text.startswith(rendered) and rest.startswith("\n") == (turn < len(questions)):
@@ -296,6 +348,23 @@ class Rules:
                 if later is not None:
                     return (answer, *later)
         return None
+
+    def _user_form(
+        self, step: str, request: Mapping[str, Any], role: str, names: set[str]
+    ) -> Iterator[Finding]:
+        """Check a request to the user: the fields `names`, and q* by its digest."""
+        yield from self._form(step, request, role, names, on_record=True)
+        if request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
+            yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
+
+    def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
+        """Check the field `conversation`, and return what the turns before number `turn` can have been."""
+        text = str(fields.get("conversation"))
+        possible: list[Conversation] = self._replies.rendered(turn - 1).get(text, [])
+        if not possible:
+            problem = "its conversation is not exactly what was said before"
+            yield self._finding("provenance", step, problem)
+        return possible
 
     def _leaks(self, step: str, request: Any, secret: Secret, known: Mapping[str, str]) -> Iterator[Finding]:
         """Find text that occurs only in q*. `known`: fields whose expected value may coincide with text of q*."""
@@ -308,113 +377,130 @@ class Rules:
             yield self._finding("leak", step, "its request contains text that occurs only in q*", span)
 
     def _pieces(self, text: str) -> list[str]:
-        """Split into lines: the end of a question and the beginning of its answer are not neighbours."""
+        """Split into what one side said at one time: the end of a question and its answer are not neighbours."""
+        if self._scheme.converses:
+            return _TURN_SEPARATOR.split(_TURN_LABEL.sub("", text))
         return _PAIR_LABEL.sub("", text).split("\n")
 
     def _finding(self, level: Level, step: str, problem: str, text: str = "") -> Finding:
         return Finding(level, self._instance, step, problem, text)
 
+    # --- Rewritten queries
 
-class ConversationRules(Rules):
-    """Checks the requests of one instance of a run that converses."""
+    def rewrites(self) -> Iterator[Finding]:
+        """Yield what each rewritten query adds to what was elicited; `requests` must have been read before.
 
-    def __init__(self, run: RunFacts, instance: str, queries: Queries, said: TurnReplies) -> None:
-        super().__init__(run, instance, queries, said.replies)
-        self._said, self._scheme = said, said.scheme
-        self._hidden_after: dict[int, Secret] = {}
+        In mode "select" there is none: the Clarifier, who knows no answers, wrote the query, and the user chose it.
+        """
+        rewritten = [(step, line) for step, lines in self._replies.rewrites.items() for line in lines]
+        for step, q_hat in dict.fromkeys(rewritten):
+            pairs = self._replies.pairs_of.get(q_hat, self._replies.pairs())
+            found = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
+            self.n_rewrites += 1
+            self.n_unsupported += any(addition.level == "unsupported" for addition in found)
+            for addition in found:
+                problem = (
+                    "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
+                    if addition.level == "leak"
+                    else "q-hat contains a constraint that no answer elicited"
+                )
+                yield self._finding(addition.level, step, problem, addition.text)
 
-    def _check_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
-        role, _, number = step.partition("/")
-        turn = int(number) if number.isdecimal() else 0
-        turns = self._scheme.turns if role != "answer" else self._scheme.k
-        if role in ("clarify", "answer", "select", "reformulate") and not 1 <= turn <= turns:
-            yield self._finding("provenance", step, "this run has no such turn")
-        if role == "clarify":
-            yield from self._clarify_turn(step, request, turn)
-        elif role == "answer" and self._scheme.mode == "respond":
-            yield from self._respond(step, request, record, turn)
-        elif role == "select":
-            yield from self._select(step, request, turn)
-        elif role == "reformulate":
-            yield from self._reformulate(step, request, turn, rewritten_query(record))
-        else:
-            yield from super()._check_step(step, request, record)
+    # --- The result
 
-    def _clarify_turn(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
-        k, fields = str(self._scheme.offers_per_turn), fields_of(request)
-        yield from self._form(step, request, self._scheme.prompt, {"blurred_query", "conversation", "k"})
-        if fields.get("k") != k:
-            problem = f"k is {fields.get('k')!r}, but a turn of this run has {k}"
-            yield self._finding("provenance", step, problem)
-        possible = yield from self._earlier_turns(step, fields, turn)
-        possible = possible or self._said.conversations(turn - 1)
-        selects, current = self._scheme.mode == "select", {self._queries.blurred}
-        if selects:
-            current = {before[-1].reply if before else self._queries.blurred for before in possible}
-        if fields.get("blurred_query") not in current:
-            source = "the one chosen last" if selects and turn > 1 else "that of the data"
-            yield self._finding("provenance", step, f"blurred_query is not {source}")
-        yield from self._leaks(step, request, self._hidden(turn - 1), {"k": k})
+    def result(self, line: Line) -> Iterator[Finding]:
+        """Whether the result follows from the recorded steps, and none of its steps is missing."""
+        for name, query in (("fused_query", self._queries.fused), ("blurred_query", self._queries.blurred)):
+            if line.get(name) != query:
+                yield self._finding("provenance", "results", f"its result's {name} is not that of the data")
+        steps = self._scheme.steps if self._run.system == "clarify" else []
+        steps += ["search/turn/1"] * self._run.searches
+        if failed(line):
+            error = line["error"]
+            at = str(error.get("step") or "") if isinstance(error, dict) else ""
+            if not self._records and at not in ("", steps[0]):
+                problem = f"it failed at {at}, but no earlier step is recorded"
+                yield self._finding("missing", "results", problem)
+            return
+        if self._scheme.converses and self._scheme.mode == "at-once" and not line.get("answers"):
+            steps = [step for step in steps if not step.startswith(("answer/", "rewrite"))]
+        recorded = {str(record["step"]) for record in self._records if record.get("ok")}
+        if lacking := [step for step in steps if step not in recorded]:
+            problem = f"it has a result, but not these steps: {', '.join(lacking)}"
+            yield self._finding("missing", "results", problem)
+        elif not self._follows(line):
+            problem = "its result does not follow from its recorded steps"
+            yield self._finding("provenance", "results", problem)
 
-    def _respond(self, step: str, request: Mapping[str, Any], record: Record, turn: int) -> Iterator[Finding]:
-        fields = fields_of(request)
-        if self._run.people is not None:  # they were asked one question, without a conversation
-            yield from self._answer_of_people(step, record, self._run.people)
-        else:
-            yield from self._user_form(step, request, "respond", "clarification_question")
-            yield from self._earlier_turns(step, fields, turn)
-        question = fields.get("clarification_question")
-        if not any(offer.offered == (question,) for offer in self._said.offers.get(turn, ())):
-            problem = f"it was not asked exactly the question of turn {turn}"
-            yield self._finding("provenance", step, problem, str(question))
+    def _follows(self, line: Line) -> bool:
+        """True if questions, answers and rewritten query are recorded ones."""
+        if self._scheme.converses:
+            return self._conversation_follows(line)
+        questions, answers = line.get("questions") or [], line.get("answers") or []
+        if not (isinstance(questions, list) and isinstance(answers, list)):
+            return False
+        if self._run.system != "clarify":
+            searched = self._queries.blurred if self._run.system == "orig" else self._queries.fused
+            return not questions and not answers and line.get("rewritten_query") == searched
+        return tuple(questions) in self._replies.questions and self._rewrite_follows(
+            questions, answers, line.get("rewritten_query")
+        )
 
-    def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
-        yield from self._user_form(step, request, "select_query", "offered_queries")
-        fields = fields_of(request)
-        yield from self._earlier_turns(step, fields, turn)
-        offers = [
-            "\n".join(f"{n}. {query}" for n, query in enumerate(offer.offered, 1))
-            for offer in self._said.offers.get(turn, ())
-        ]
-        if fields.get("offered_queries") not in offers:
-            problem = f"offered_queries is not exactly what the Clarifier offered at turn {turn}"
-            yield self._finding("provenance", step, problem)
+    def _rewrite_follows(self, questions: Sequence[Any], answers: Sequence[Any], query: Any) -> bool:
+        return (
+            len(questions) == len(answers)
+            and all(a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True))
+            and query in self._replies.search_queries()
+        )
 
-    def _reformulate(
-        self, step: str, request: Mapping[str, Any], turn: int, query: str | None
-    ) -> Iterator[Finding]:
-        yield from self._form(step, request, "reformulate", {"conversation"})
-        possible = yield from self._earlier_turns(step, fields_of(request), turn + 1)
-        if query is not None and possible:
-            pairs = tuple((said.clarified.offered[0], said.reply) for said in possible[0])
-            self._replies.pairs_of[query] = pairs
-        yield from self._leaks(step, request, self._hidden(turn), {})
+    def _conversation_follows(self, line: Line) -> bool:
+        """True if scheme, mode, turns, questions and answers are those of the recorded replies."""
+        scheme, turns = self._scheme, line.get("turns")
+        if (line.get("scheme"), line.get("mode")) != (scheme.scheme, scheme.mode):
+            return False
+        if not isinstance(turns, list) or not turns or not all(_is_turn(turn) for turn in turns):
+            return False
+        answered = [turn for turn in turns if turn.get("answers")]
+        questions = [question for turn in answered for question in turn.get("offered", [])]
+        answers = [answer for turn in answered for answer in turn["answers"]]
+        last = turns[-1].get("query")
+        if (line.get("questions"), line.get("answers")) != (questions, answers):
+            return False
+        if line.get("rewritten_query", last) != last:
+            return False
+        if scheme.mode == "at-once":
+            offered = any(_is_offer(turns[0], offer) for offer in self._replies.offers.get(1, ()))
+            follows = self._rewrite_follows(questions, answers, last) if answers else "query" not in turns[0]
+            return len(turns) == 1 and offered and follows
+        return any(
+            len(conversation) == len(turns)
+            and all(
+                _is_offer(recorded, turn.clarified) and self._is_reply(number, turn, recorded)
+                for number, (recorded, turn) in enumerate(zip(turns, conversation, strict=True), 1)
+            )
+            for conversation in self._replies.conversations(scheme.k)
+        )
 
-    def _user_form(self, step: str, request: Mapping[str, Any], role: str, shown: str) -> Iterator[Finding]:
-        """Check a request to the user: q* by its digest, the conversation, and the field `shown`."""
-        yield from self._form(step, request, role, {shown, "conversation"}, on_record=True)
-        if request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
-            yield self._finding("provenance", step, "what it saw beside the conversation is not q* alone")
+    def _is_reply(self, number: int, turn: Turn, line: Mapping[str, Any]) -> bool:
+        if self._scheme.mode == "select":
+            return (line.get("chosen"), line.get("query")) == (turn.chosen, turn.reply)
+        needs_query = number == self._scheme.k or "query" in line
+        reformulations = self._replies.rewrites.get(f"reformulate/{number}", [])
+        return line.get("answers") == [turn.reply] and (
+            not needs_query or line.get("query") in reformulations
+        )
 
-    def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
-        """Check the field `conversation`, and return what the turns before number `turn` can have been."""
-        text = str(fields.get("conversation"))
-        possible: list[Conversation] = self._said.rendered(turn - 1).get(text, [])
-        if not possible:
-            problem = "its conversation is not exactly what was said before"
-            yield self._finding("provenance", step, problem)
-        return possible
 
-    def _hidden(self, turns: int) -> Secret:
-        """What of q* nobody but the user may have after so many turns."""
-        if turns not in self._hidden_after:
-            known = [self._queries.blurred, *self._said.texts(turns)]
-            self._hidden_after[turns] = Secret.of(self._queries.fused, known, self._run.vocabulary)
-        return self._hidden_after[turns]
+def _is_turn(turn: Any) -> bool:
+    """True if it has the shape of a turn; results are untrusted input."""
+    return isinstance(turn, dict) and all(
+        isinstance(turn.get(name, []), list) for name in ("offered", "answers")
+    )
 
-    def _pieces(self, text: str) -> list[str]:
-        """Split into what one side said at one time: the end of an offer and the next one are not neighbours."""
-        return _TURN_SEPARATOR.split(_TURN_LABEL.sub("", text))
+
+def _is_offer(line: Mapping[str, Any], offer: Clarified) -> bool:
+    recorded = (line.get("offered"), line.get("types", []), line.get("reasoning", ""))
+    return recorded == (list(offer.offered), list(offer.types), offer.reasoning)
 
 
 def _free_texts(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from cts_async.analysis.compare import Extreme
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.report.added_words import segments
 from cts_async.report.gathered import Opened, OpenedRun
-from cts_async.report.html.element import Element, Node, element, said
+from cts_async.report.html import Element, Node, element, said
 
 VIEWER: Final = "http://127.0.0.1:8518/#/instance?"
 """The address of an instance in `cts view`, on its default port."""
@@ -45,7 +46,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         ("Intent query (q*)", _quoted(line.get("fused_query"))),
         ("Questions and answers", _conversation(line)),
         ("Rewritten query", _rewritten(line)),
-        ("Answer", _answer(line.get("answer"))),
+        ("Answer", _quoted(line.get("answer"), "div", class_="answer")),
         ("Nuggets", _nuggets(one)),
     ]
     told = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
@@ -79,36 +80,31 @@ def _viewer_depth(directory: Path) -> int:
     return 2 if (directory.resolve().parent / MANIFEST).is_file() else 1
 
 
-def _quoted(value: object) -> Node:
+def _quoted(value: object, tag: str = "p", **attributes: str) -> Node:
     text = _text(value)
-    return said(_cut(text, ANSWER_CHARS), "p") if text else None
+    return said(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
 
 
 def _conversation(line: Mapping[str, Any]) -> Node:
-    turns = line.get("turns")
-    if isinstance(turns, list) and turns:
-        return element("ol", (element("li", _turn(turn)) for turn in turns if isinstance(turn, Mapping)))
-    questions, answers = _texts(line.get("questions")), _texts(line.get("answers"))
-    if not questions:
-        return None
-    padded = [*answers, *[""] * len(questions)]
-    return element("ol", (element("li", _exchange(*pair)) for pair in zip(questions, padded, strict=False)))
-
-
-def _exchange(question: str, answer: str) -> Iterator[Node]:
-    yield said(_cut(question, _TEXT_CHARS), "p", class_="asked")
-    if answer:
-        yield said(_cut(answer, _TEXT_CHARS), "p", class_="unknown" if answer == "unknown" else "answered")
+    """Turn by turn; without turns, each question with its answer."""
+    turns = [turn for turn in _list(line.get("turns")) if isinstance(turn, Mapping)]
+    if not turns:
+        questions, answers = _texts(line.get("questions")), _texts(line.get("answers"))
+        turns = [{"offered": [one], "answers": answers[n : n + 1]} for n, one in enumerate(questions)]
+    return element("ol", (element("li", _turn(turn)) for turn in turns)) if turns else None
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
-    """A turn of a conversation: questions or offered queries, answers, and the query after it."""
+    """Questions with their answers, or offered queries; and the query after it."""
     offered, answers = _texts(turn.get("offered")), _texts(turn.get("answers"))
     if (chosen := turn.get("chosen")) is not None:
         yield element("ul", (_offer(text, chosen=i == chosen) for i, text in enumerate(offered)))
     else:
-        padded = [*answers, *[""] * len(offered)]
-        yield from (node for pair in zip(offered, padded, strict=False) for node in _exchange(*pair))
+        for question, answer in zip_longest(offered, answers[: len(offered)], fillvalue=""):
+            yield said(_cut(question, _TEXT_CHARS), "p", class_="asked")
+            if answer:
+                kind = "unknown" if answer == "unknown" else "answered"
+                yield said(_cut(answer, _TEXT_CHARS), "p", class_=kind)
     if query := _text(turn.get("query")):
         yield element("p", "Query now: ", said(_cut(query, _TEXT_CHARS)), class_="now")
 
@@ -126,15 +122,6 @@ def _rewritten(line: Mapping[str, Any]) -> Node:
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
     language = said(text).attributes.get("lang")
     return element("p", words, dir="auto", lang=language)
-
-
-def _answer(value: object) -> Node:
-    text = _text(value)
-    if not text:
-        return None
-    more = f"The first {ANSWER_CHARS:,} of {len(text):,} characters." if len(text) > ANSWER_CHARS else None
-    note = element("p", more, class_="remark") if more else None
-    return [said(text[:ANSWER_CHARS], "div", class_="answer"), note]
 
 
 def _nuggets(one: Opened) -> Node:
@@ -195,8 +182,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _texts(value: object) -> list[str]:
-    return [_text(one) for one in value] if isinstance(value, list) else []
+    return [_text(one) for one in _list(value)]
 
 
 def _text(value: object) -> str:

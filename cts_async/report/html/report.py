@@ -16,7 +16,7 @@ import orjson
 from cts_async import __version__
 from cts_async.report.comparison import headline
 from cts_async.report.gathered import Gathered, Group, Grouped, OpenedRun, named_runs, smoke_test
-from cts_async.report.html.element import Element, Node, Program, element, rendered, said
+from cts_async.report.html import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
@@ -24,9 +24,49 @@ from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, wr
 from cts_async.safe_files import atomic_writer
 
 DOCTYPE: Final = "<!doctype html>\n"
+MAX_ROWS: Final = 500
+"""Rows of a table in the page; --tables writes all of them."""
+MAX_UNFOLDED: Final = 40
+"""Longer tables are folded."""
+DATA_ID: Final = "figures"
+MAX_POINTS: Final = 200
+TITLES: Final[dict[Group, str]] = {
+    "runs": "Runs",
+    "scores": "Scores",
+    "judges": "Judges",
+    "questions": "Questions and answers",
+    "effort": "Cost, time, searches and visits",
+    "failures": "Failures",
+    "conversations": "Conversations",
+}
+_FIGURES: Final[dict[Group, tuple[str, ...]]] = {
+    "scores": ("leaderboard", "gain", "scores", "better_or_worse", "gain_by_instance"),
+    "judges": ("judges", "agreement"),
+    "effort": ("cost", "time"),
+    "conversations": ("turns",),
+}
+"""Groups of figures by the first words of their names; all others are about questions."""
+_KEYS: Final = ("series", "point", "value", "details")
 
 
-NO_SCRIPT: Final = "Figures need JavaScript, which is disabled here; their data is shown below."
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything that the page shows."""
+
+    gathered: Gathered
+    tables: Sequence[Grouped]
+    drawn: Drawn
+    opened: Sequence[OpenedRun]
+    opened_notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a report."""
+
+    command: str
+    """The command that makes it again."""
+    made: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +75,26 @@ class Section:
 
     anchor: str
     title: str
-    body: tuple[Node, ...]
+    body: Sequence[Node]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The contents of the page. `plotly` is "" if nothing is drawn; `data` is what the page's script draws."""
-
-    title: str
-    lead: tuple[Node, ...]
-    """Below the title."""
-    sections: Sequence[Section]
-    foot: tuple[Node, ...]
-    plotly: str = ""
-    data: Element | None = None
+# --- The page
 
 
-def document(page: Page) -> Iterator[str]:
-    """The page's HTML, in pieces. Its policy allows its own scripts by their hashes, and no others."""
-    scripts = [program_of(text) for text in (page.plotly, own_text("page.js")) if page.plotly and text]
-    style = Program(own_text("page.css"))
+def write_report(path: Path, contents: Contents, origin: Origin) -> None:
+    """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
+    with atomic_writer(path) as file:
+        file.write(DOCTYPE.encode())
+        for piece in rendered(_page(contents, origin)):
+            file.write(piece.encode())
+        file.write(b"\n")
+
+
+def _page(contents: Contents, origin: Origin) -> Element:
+    """The whole page. Its policy allows its own scripts by their hashes, and no others."""
+    title, figures = _title(contents.gathered), contents.drawn.figures
+    scripts = [program_of(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
+    parts = [one for one in sections(contents) if one.body]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -62,24 +102,27 @@ def document(page: Page) -> Iterator[str]:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", page.title),
-        element("style", style),
+        element("title", title),
+        element("style", Program(own_text("page.css"))),
     )
-    contents = [element("li", element("a", one.title, href=f"#{one.anchor}")) for one in page.sections]
+    no_script = "Figures need JavaScript, which is disabled here; their data is shown below."
+    nav = element("ol", (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts))
     body = element(
         "body",
         element("a", "Skip to the results", href="#results", class_="skip"),
-        element("header", said(page.title, "h1"), page.lead),
-        element("noscript", element("p", NO_SCRIPT, class_="warning")) if page.plotly else None,
-        element("nav", element("h2", "Contents"), element("ol", contents), aria_label="Contents"),
-        element("main", (_section(one) for one in page.sections), id="results", tabindex=-1),
-        element("footer", page.foot),
-        page.data,
+        element("header", said(title, "h1"), _lead(contents.gathered, origin)),
+        element("noscript", element("p", no_script, class_="warning")) if figures else None,
+        element("nav", element("h2", "Contents"), nav, aria_label="Contents"),
+        element("main", (_section(one) for one in parts), id="results", tabindex=-1),
+        element(
+            "footer",
+            element("p", "Command: ", said(origin.command, "code"), class_="command"),
+            element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
+        ),
+        figures_data(figures) if figures else None,
         (element("script", script) for script in scripts),
     )
-    yield DOCTYPE
-    yield from rendered(element("html", head, body, lang="en"))
-    yield "\n"
+    return element("html", head, body, lang="en")
 
 
 def policy(scripts: Sequence[Program]) -> str:
@@ -109,19 +152,13 @@ def _section(one: Section) -> Element:
     )
 
 
-MAX_ROWS: Final = 500
-"""Rows of a table in the page; --tables writes all of them."""
-MAX_REMARKS: Final = 4
-MAX_UNFOLDED: Final = 40
-"""Longer tables are folded."""
+# --- Tables
 
 
 def table_section(table: DataTable) -> Element:
     """A table with title and remarks; folded if it is long, or if commands print it only on request."""
     anchor = f"table-{table.name}"
-    remarks: list[Node] = [said(remark, "p", class_="remark") for remark in table.remarks]
-    if len(remarks) > MAX_REMARKS:
-        remarks = [element("details", element("summary", f"{len(remarks)} notes"), remarks)]
+    remarks = [_note(remark) for remark in table.remarks]
     whole = table.shown == 0 or len(table.rows) > MAX_UNFOLDED
     body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
     if whole:
@@ -162,9 +199,7 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
     return element("td", shown, class_="number" if column.numeric else None)
 
 
-DATA_ID: Final = "figures"
-MAX_POINTS: Final = 200
-_KEYS: Final = ("series", "point", "value", "details")
+# --- Figures
 
 
 def figure_section(figure: Figure) -> Element:
@@ -240,40 +275,13 @@ def _point_cell(key: str) -> Show:
     return lambda row: str(row[key])
 
 
-TITLES: Final[dict[Group, str]] = {
-    "runs": "Runs",
-    "scores": "Scores",
-    "judges": "Judges",
-    "questions": "Questions and answers",
-    "effort": "Cost, time, searches and visits",
-    "failures": "Failures",
-    "conversations": "Conversations",
-}
-_FIGURES: Final[dict[Group, tuple[str, ...]]] = {
-    "scores": ("leaderboard", "gain", "scores", "better_or_worse", "gain_by_instance"),
-    "judges": ("judges", "agreement"),
-    "effort": ("cost", "time"),
-    "conversations": ("turns",),
-}
-"""Groups of figures by the first words of their names; all others are about questions."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Everything that the page shows."""
-
-    gathered: Gathered
-    tables: Sequence[Grouped]
-    drawn: Drawn
-    opened: Sequence[OpenedRun]
-    opened_notes: Sequence[str]
+# --- Sections
 
 
 def sections(contents: Contents) -> tuple[Section, ...]:
-    """All sections that are not empty."""
-    found = [_of_group(contents, group, title) for group, title in TITLES.items()]
-    found += [_instances(contents), _manifests(contents.gathered)]
-    return tuple(one for one in found if one.body)
+    """All sections; some may be empty."""
+    groups = (_of_group(contents, group, title) for group, title in TITLES.items())
+    return (*groups, _instances(contents), _manifests(contents.gathered))
 
 
 def _of_group(contents: Contents, group: Group, title: str) -> Section:
@@ -290,7 +298,7 @@ def _of_group(contents: Contents, group: Group, title: str) -> Section:
         body.append(element("p", "Nothing failed."))
     if figures or tables:  # an otherwise empty section is left out as a whole
         body += [left_out_note(one) for one in left_out]
-    return Section(group, title, tuple(body))
+    return Section(group, title, body)
 
 
 def _group_of(figure: Figure | LeftOut) -> Group:
@@ -301,34 +309,23 @@ def _group_of(figure: Figure | LeftOut) -> Group:
 
 
 def _instances(contents: Contents) -> Section:
-    runs = [run_section(run, number) for number, run in enumerate(contents.opened, start=1)]
-    body: list[Node] = []
-    if runs:
-        measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
-        lead = (
-            "The lowest and highest scores, and the greatest losses and gains, by "
-            f"{measures}. In rewritten queries, words that the query did not have are marked. Links "
-            f"lead to the viewer; start it with {_viewer_commands(contents.opened)}."
-        )
-        body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
-    return Section("instances", "Instances worth a look", tuple(body))
-
-
-def _viewer_commands(opened: Sequence[OpenedRun]) -> str:
-    """The commands that show these runs under the names used in links; one for each folder."""
-    folders = dict.fromkeys(viewer_folder(run.directory) for run in opened)
-    return " or, for the runs in another folder, ".join(
-        shlex.join(["cts", "view", str(folder)]) for folder in folders
+    if not contents.opened:
+        return Section("instances", "Instances worth a look", ())
+    measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
+    folders = dict.fromkeys(str(viewer_folder(run.directory)) for run in contents.opened)
+    viewers = " or ".join(shlex.join(["cts", "view", folder]) for folder in folders)
+    lead = (
+        f"The lowest and highest scores, and the greatest losses and gains, by {measures}. In rewritten queries, "
+        f"words that the query did not have are marked. Links lead to the viewer; start it with {viewers}."
     )
+    runs = (run_section(run, number) for number, run in enumerate(contents.opened, start=1))
+    notes = (_note(note) for note in contents.opened_notes)
+    return Section("instances", "Instances worth a look", [said(lead, "p"), *notes, *runs])
 
 
 def _manifests(gathered: Gathered) -> Section:
-    talks = [(talk.label, talk) for talk in gathered.talks]
-    return Section(
-        "manifests",
-        "Manifests",
-        tuple(_manifest(name, run.manifest) for name, run in (*named_runs(gathered), *talks)),
-    )
+    runs = [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
+    return Section("manifests", "Manifests", [_manifest(name, run.manifest) for name, run in runs])
 
 
 def _manifest(name: str, manifest: object) -> Element:
@@ -339,42 +336,6 @@ def _manifest(name: str, manifest: object) -> Element:
 
 def _note(text: str) -> Element:
     return said(text, "p", class_="remark")
-
-
-MAX_NAMED: Final = 12
-"""Systems named below the title."""
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a report."""
-
-    command: str
-    """The command that makes it again."""
-    made: datetime
-
-
-def write_report(path: Path, contents: Contents, origin: Origin) -> None:
-    """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
-    page = _page(contents, origin)
-    with atomic_writer(path) as file:
-        for piece in document(page):
-            file.write(piece.encode())
-
-
-def _page(contents: Contents, origin: Origin) -> Page:
-    drawn = contents.drawn.figures
-    return Page(
-        title=_title(contents.gathered),
-        lead=tuple(_lead(contents.gathered, origin)),
-        sections=sections(contents),
-        foot=(
-            element("p", "Command: ", said(origin.command, "code"), class_="command"),
-            element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
-        ),
-        plotly=plotly_js() if drawn else "",
-        data=figures_data(drawn) if drawn else None,
-    )
 
 
 def _title(gathered: Gathered) -> str:
@@ -393,17 +354,10 @@ def _data(gathered: Gathered) -> str:
 def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
     made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
-    yield element("p", _counted(systems), made, class_="about")
+    count = "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
+    yield element("p", count, said(", ".join(systems)), made, class_="about")
     if gathered.embedded:
         yield said(smoke_test(gathered), "p", class_="warning", role="note")
     if gathered.compared and (lines := list(headline(gathered.compared))):
         yield element("ul", (said(line, "li") for line in lines), class_="headline")
     yield from (_note(note) for note in gathered.notes)
-
-
-def _counted(systems: Sequence[str]) -> Iterator[Node]:
-    yield "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
-    for i, system in enumerate(systems[:MAX_NAMED]):
-        yield from (", " if i else None, said(system))
-    if len(systems) > MAX_NAMED:
-        yield f" and {len(systems) - MAX_NAMED} more"

@@ -13,7 +13,6 @@ import asyncio
 import errno
 import logging
 import os
-import re
 import signal
 import socket
 import sys
@@ -46,7 +45,7 @@ MORE_PORTS: Final = 20
 THREADS: Final = 4
 SHUTDOWN_S: Final = 2.0
 MAX_ADDRESS: Final = 1 << 16
-"""Bytes of an address. One that names a text may contain the agent's goal, nine bytes per Chinese character."""
+"""Bytes of an address. A search for text may have 1,000 characters, nine bytes each."""
 SWITCH_S: Final = 0.001
 """How long an indexing thread may hold the interpreter while others wait."""
 LARGE: Final = 1 << 20
@@ -180,11 +179,7 @@ class Server:
     async def _text(self, request: web.Request) -> web.StreamResponse:
         parameters = _parameters(request)
         body = await self._in_thread(lambda: self.answers.text(parameters).encode(errors="replace"))
-        headers = {"Content-Type": "text/plain; charset=utf-8"}
-        if parameters.get("download"):
-            name = f"{parameters.get('run', '')}-{parameters.get('at', '')}"
-            headers["Content-Disposition"] = _attachment(name, "txt")
-        return await self._send(request, body, headers)
+        return await self._send(request, body, {"Content-Type": "text/plain; charset=utf-8"})
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """An instance's journal lines, line by line at the client's pace."""
@@ -192,7 +187,10 @@ class Server:
         while await self._in_thread(partial(self.answers.index_further, parameters)):
             pass  # all of the journal: a file that ends early would look complete
         name, lines = await self._in_thread(partial(self.answers.download, parameters))
-        headers = {"Content-Type": "application/jsonl", "Content-Disposition": _attachment(name, "jsonl")}
+        headers = {
+            "Content-Type": "application/jsonl",
+            "Content-Disposition": f'attachment; filename="{name}.jsonl"',
+        }
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         while (
@@ -321,12 +319,6 @@ def _parameters(request: web.Request) -> dict[str, str]:
             raise Refused(400, f"{name}: is given twice")
         parameters[name] = value
     return parameters
-
-
-def _attachment(text: str, suffix: str) -> str:
-    """A Content-Disposition whose file name has only letters, digits, dots and hyphens."""
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:100] or "steps"
-    return f'attachment; filename="{name}.{suffix}"'
 
 
 def _static_file(request: web.Request, name: str) -> web.Response:

@@ -10,7 +10,7 @@
     GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
     GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
     GET /api/step?run=NAME&at=OFFSET                   the journal line at an offset, verbatim
-    GET /api/text?run=NAME&at=OFFSET&part=PART         one long text as text/plain; &download=1: as a file
+    GET /api/text?run=NAME&id=ID&n=N                   the whole text of an event of its search as text/plain
     GET /api/download?run=NAME&id=ID                   the instance's journal lines, as a file
     GET /api/events?run=NAME                           server-sent events (`events`): `changed` with a run's row, `gone`
 
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 200
 ROWS: Final = 50
 MAX_TEXT: Final = 1000
-MAX_PART: Final = 6_000
 MAX_CHARS: Final = 300
 """Of a query in the list."""
 SCAN_S: Final = 0.18
@@ -268,13 +267,14 @@ class Answers:
             "instance": self.instance,
             "trace": lambda given: _trace().list_events(*self._part_of_instance(given)),
             "steps": lambda given: _trace().list_steps(*self._part_of_instance(given)),
-            "step": lambda given: _trace().journal_line(self._opened(given), _integer(given, "at"))[0],
+            "step": lambda given: _trace().journal_line(self._opened(given), _integer(given, "at")),
         }
 
     def runs(self, given: Parameters) -> Json:
         rows = self._library.rows()
         folder = display_name(str(self._library.root))
-        return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
+        damaged = self._library.find().damaged
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
 
     def run(self, given: Parameters) -> Json:
         run = self._opened(given)
@@ -293,9 +293,9 @@ class Answers:
         return self._pages().page(run, given.get("id", ""), self._beside(run))
 
     def text(self, given: Parameters) -> str:
-        """A long text, whole."""
-        part = _text(given, "part", MAX_PART)
-        text: str = _trace().journal_text(self._opened(given), _integer(given, "at"), part)
+        """A long text of a search, whole."""
+        number = _integer(given, "n", 0)
+        text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
         return text
 
     def index_further(self, given: Parameters) -> bool:

@@ -6,10 +6,12 @@ which calls were repeated, and which responses were left out of the history for 
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +21,8 @@ from cts_async.report.viewer.files import (
     NO_INSTANCE,
     Json,
     Refused,
+    as_count,
     as_float,
-    as_int,
     as_list,
     as_object,
     as_text,
@@ -51,7 +53,6 @@ STEPS: Final = 100
 PAGE_S: Final = 0.25
 SHOWN_CHARS: Final = 4_000
 """Of a text; the whole text has an address of its own."""
-MAX_SHARE: Final = 1_000_000
 DAMAGED: Final = "this line is damaged"
 NO_LINE: Final = "no journal line begins at this offset"
 MISSING: Final = "not in the journal"
@@ -65,43 +66,30 @@ _LONG_FIELDS: Final = ("text", "hits", "evidence", "summary")
 # --- Lines of the journal
 
 
-def journal_line(run: OpenRun, at: int) -> tuple[bytes, Record]:
-    """The journal line that begins at an offset, as bytes and parsed. Raises Refused if it is damaged or not there."""
+def journal_line(run: OpenRun, at: int) -> bytes:
+    """The journal line that begins at an offset. Raises Refused if it is damaged or not there."""
     line = None
     if run.journal is not None:
         with suppress(OSError, OverflowError), opened(run.journal.path) as fd:
             line = line_at(fd, at)
-    record = record_in(line)
-    if line is None or record is None:
+    if line is None or record_in(line) is None:
         raise Refused(404, NO_LINE if line is None else DAMAGED)
-    return line, record
-
-
-def journal_text(run: OpenRun, at: int, part: str) -> str:
-    """One text of the journal line at an offset, whole. Raises Refused."""
-    text = text_of(journal_line(run, at)[1], part)
-    if text is None:
-        raise Refused(404, "this journal line has no such text")
-    return text
+    return line
 
 
 def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
-    """A file name, and an instance's journal lines. Raises Refused."""
+    """A file name of letters, digits, dots and hyphens, and an instance's journal lines. Raises Refused."""
     if run.find(run.results.lines(), id) is None and not n_steps(run, id):
         raise Refused(404, NO_INSTANCE)
-    return f"{run.place.name}-{id}", _journal_lines(run, id)
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{run.place.name}-{id}").strip("-.")[:100] or "steps"
+    return name, _journal_lines(run, id)
 
 
 def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
     """Each with its newline; none if the journal cannot be read."""
-    if run.journal is None:
-        return
-    with suppress(OSError), opened(run.journal.path) as fd:
-        for at in _offsets(run, id):
-            line = line_at(fd, at)
-            record = record_in(line)
-            if line is not None and (record is None or _is_of(record, run, id)):
-                yield line + b"\n"
+    with suppress(OSError):
+        for _, line, _ in _records(run, id, _offsets(run, id)):
+            yield line + b"\n"
 
 
 def n_steps(run: OpenRun, id: str) -> int | None:
@@ -114,8 +102,8 @@ def list_steps(run: OpenRun, id: str, after: int) -> Json:
     offsets = _offsets(run, id)
     until = time.monotonic() + PAGE_S
     rows: list[Json] = []
-    for at, size, record in _records(run, id, offsets[after : after + STEPS], damaged=True):
-        rows.append(_step_row(after + len(rows) + 1, at, size, record))
+    for at, line, record in _records(run, id, offsets[after : after + STEPS]):
+        rows.append(_step_row(after + len(rows) + 1, at, len(line), record))
         if time.monotonic() >= until:
             break
     last = after + len(rows)
@@ -137,9 +125,9 @@ def _step_row(n: int, at: int, size: int, record: Record) -> Json:
         "model": as_text(record.get("model")) or "",
         "ok": record.get("ok") is True,
         "latency_s": as_float(record.get("latency_s")),
-        "input_tokens": as_int(usage.get("input")),
-        "output_tokens": as_int(usage.get("output")),
-        "attempts": as_int(record.get("attempts")) or 1,
+        "input_tokens": as_count(usage.get("input")),
+        "output_tokens": as_count(usage.get("output")),
+        "attempts": as_count(record.get("attempts")) or 1,
         "time": as_float(record.get("time")),
         "error": message if record else DAMAGED,
     }
@@ -152,92 +140,49 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return found
 
 
-def _records(
-    run: OpenRun, id: str, offsets: list[int], *, damaged: bool = False
-) -> Iterator[tuple[int, int, Record]]:
-    """Offset, length and record of each line; damaged lines are left out, or are records without fields."""
+def _records(run: OpenRun, id: str, offsets: list[int]) -> Iterator[tuple[int, bytes, Record]]:
+    """Offset, bytes and record of each line of an instance; the records of damaged lines have no fields."""
     if run.journal is None or not offsets:
         return
     with opened(run.journal.path) as fd:
         for at in offsets:
             line = line_at(fd, at)
             record = record_in(line)
-            if record is not None and _is_of(record, run, id):
-                yield at, len(line or b""), record
-            elif damaged and record is None:
-                yield at, len(line or b""), {}
+            if record is None or record.get("instance") == run.metadata.journal_name(id):
+                yield at, line or b"", record or {}
 
 
-def _is_of(record: Record, run: OpenRun, id: str) -> bool:
-    return record.get("instance") == run.metadata.journal_name(id)
-
-
-# --- Texts of a record, by name
-
-
-def text_of(record: Record, part: str) -> str | None:
-    """A text of a record: `text`, `thought/2`, `hits`, ...; None if it has none of that name."""
-    name, _, rest = part.partition("/")
-    try:
-        read = _READERS.get(name)
-        return None if read is None else read(record, rest)
-    except (CTSError, ValueError):
-        return None
+# --- Texts of a record
 
 
 def _response(record: Record) -> Record:
     return as_object(record.get("response"))
 
 
-def _reply(record: Record, rest: str = "") -> str | None:
-    return as_text(_response(record).get("text"))
+def _reply(record: Record) -> str:
+    return as_text(_response(record).get("text")) or ""
 
 
-def _thought(record: Record, number: str) -> str | None:
-    thoughts = parse_turn(_reply(record) or "").thoughts
-    place = int(number) if number.isdecimal() else 0
-    return thoughts[place - 1] if 0 < place <= len(thoughts) else None
-
-
-def _answer(record: Record, rest: str) -> str | None:
-    reply = _reply(record)
-    return None if reply is None else final_answer(reply)[0]
-
-
-def _hits(record: Record, rest: str) -> str | None:
+def _hits(record: Record) -> str:
     return format_search(_requested(record, "query") or "", read_hits(_response(record)))
 
 
-def _reading(record: Record, rest: str) -> str | None:
-    reply = _reply(record)
-    return None if reply is None else _evidence_text(EvidenceForm().parse(reply))
+def _evidence(record: Record) -> str:
+    return _evidence_text(read_evidence(_response(record))[1])
 
 
-def _lexical(record: Record, rest: str) -> str | None:
-    share, _, goal = rest.partition("/")
-    page, text = _response(record), _reply(record)
-    if text is None or not share.isdecimal() or len(share) > 9:
-        return None
+def _reading(record: Record) -> str:
+    return _evidence_text(EvidenceForm().parse(_reply(record)))
+
+
+def _lexical(record: Record, goal: str, chars: int) -> str:
+    page = _response(record)
     url, title = as_text(page.get("url")) or "", as_text(page.get("title")) or ""
-    return _evidence_text(read_lexically(Page(url, url, title, text), goal, min(int(share), MAX_SHARE)))
+    return _evidence_text(read_lexically(Page(url, url, title, _reply(record)), goal, chars))
 
 
 def _evidence_text(read: Evidence) -> str:
     return "\n\n".join(filter(None, (read.evidence.strip(), read.summary.strip())))
-
-
-_READERS: Final[Mapping[str, Callable[[Record, str], str | None]]] = {
-    "text": _reply,
-    "reasoning": lambda record, _: as_text(_response(record).get("reasoning")),
-    "thought": _thought,
-    "made_up": lambda record, _: parse_turn(_reply(record) or "").made_up or None,
-    "answer": _answer,
-    "demand": lambda record, _: _requested(record, "demand"),
-    "hits": _hits,
-    "evidence": lambda record, _: _evidence_text(read_evidence(_response(record))[1]),
-    "reading": _reading,
-    "lexical": _lexical,
-}
 
 
 def _requested(record: Record, name: str) -> str | None:
@@ -266,12 +211,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a search; its text is `part` of the record of `step`."""
+    """An event of a search. Its text may be long: then `read` takes it from the whole record of `step`."""
 
     kind: str
     request: str = ""
     step: Step | None = None
-    part: str = ""
+    text: str = ""
+    read: Callable[[Record], str] | None = None
     failed: str = ""
 
 
@@ -305,18 +251,16 @@ class _Search:
             for name in as_texts(request.get("dropped")):
                 self._dropped.add(name)
                 yield Event("dropped", request=name)
-            forced = bool(as_text(request.get("demand")))
-            if forced:
-                yield Event("forced", step=turn, part="demand")
-            parsed = parse_turn(as_text(response.get("text")) or "")
-            if as_text(response.get("reasoning")):
-                yield Event("think", step=turn, part="reasoning")
-            for n in range(1, len(parsed.thoughts) + 1):
-                yield Event("think", step=turn, part=f"thought/{n}")
+            if forced := as_text(request.get("demand")):
+                yield Event("forced", step=turn, text=forced)
+            reply = _reply(turn.record)
+            parsed = parse_turn(reply)
+            for thought in filter(None, (as_text(response.get("reasoning")), *parsed.thoughts)):
+                yield Event("think", step=turn, text=thought)
             if parsed.made_up:
-                yield Event("made_up", step=turn, part="made_up")
+                yield Event("made_up", step=turn, text=parsed.made_up)
             if not parsed.calls or forced:
-                yield Event("answer", step=turn, part="answer")
+                yield Event("answer", step=turn, text=final_answer(reply)[0])
                 return
             for i, call in enumerate(parsed.calls[: MAX_CALLS + 1], 1):
                 yield from self._call(call, number, i)
@@ -335,7 +279,7 @@ class _Search:
                 if failure is None:
                     found = self._found(f"{number}.{i}/query/{j}", "query", query)
                 failed = "" if found else _reason(failure)
-                yield Event("search", query, found, "hits" if found else "", failed)
+                yield Event("search", query, found, read=_hits, failed=failed)
         else:
             yield from self._visits(call, number, i)
 
@@ -354,16 +298,16 @@ class _Search:
             reading = self._steps.get(f"{_READING}{number}.{i}/{j}")
             unread = self._failure(number, f"{i}/extract/{j}")
             if failure is None and page is not None and "evidence" in _response(page.record):
-                yield Event("visit", request, page, "evidence")
+                yield Event("visit", request, page, read=_evidence)
                 continue
             if failure is None and page is not None:
-                yield Event("page", url, page, "text")
+                yield Event("page", url, page, read=_reply)
             if failure is None and reading is not None and unread is None:
-                yield Event("visit", request, reading, "reading")
+                yield Event("visit", request, reading, read=_reading)
             elif failure is None and page is not None:
-                part = f"lexical/{self._page_chars // len(urls)}/{call.goal}"
+                read = partial(_lexical, goal=call.goal, chars=self._page_chars // len(urls))
                 failed = f"no model could read it: {_reason(unread, 'lexical')}" if unread else ""
-                yield Event("visit", request, page, part, failed)
+                yield Event("visit", request, page, read=read, failed=failed)
             else:
                 yield Event("visit", request, failed=_reason(failure))
 
@@ -405,15 +349,12 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
 def list_events(run: OpenRun, id: str, after: int) -> Json:
     """The events of an instance's search behind number `after`."""
     ready, events = run.journal_ready, search_events(run, id)
+    until = time.monotonic() + PAGE_S
     turns: list[Json] = []
-    if events and run.journal is not None:
-        until = time.monotonic() + PAGE_S
-        with opened(run.journal.path) as fd:
-            for n, event in enumerate(events[after : after + EVENTS], after + 1):
-                record = record_in(line_at(fd, event.step.at)) if event.step else None
-                turns.append(_shown(n, event, record or {}))
-                if time.monotonic() >= until:
-                    break
+    for n, event in enumerate(events[after : after + EVENTS], after + 1):
+        turns.append(_shown(n, event, *_text_and_links(run, event)))
+        if time.monotonic() >= until:
+            break
     last = after + len(turns)
     return {
         "turns": turns,
@@ -422,8 +363,25 @@ def list_events(run: OpenRun, id: str, after: int) -> Json:
     }
 
 
-def _shown(n: int, event: Event, record: Record) -> Json:
-    text = text_of(record, event.part) or ""
+def event_text(run: OpenRun, id: str, n: int) -> str:
+    """The whole text of event number `n`. Raises Refused."""
+    events = search_events(run, id)
+    if not 0 < n <= len(events):
+        raise Refused(404, "this search has no such event")
+    return _text_and_links(run, events[n - 1])[0]
+
+
+def _text_and_links(run: OpenRun, event: Event) -> tuple[str, list[Json]]:
+    if event.read is None or event.step is None or run.journal is None:
+        return event.text, []
+    with opened(run.journal.path) as fd:
+        record = record_in(line_at(fd, event.step.at)) or {}
+    with suppress(CTSError, ValueError):
+        return event.read(record), _links(record)
+    return "", _links(record)
+
+
+def _shown(n: int, event: Event, text: str, links: list[Json]) -> Json:
     return {
         "n": n,
         "kind": event.kind,
@@ -432,7 +390,6 @@ def _shown(n: int, event: Event, record: Record) -> Json:
         # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
         "length": len(text.encode("utf-16-le", "replace")) // 2,
         "at": event.step.at if event.step else None,
-        "part": event.part,
         "failed": event.failed,
-        "sources": _links(record) if event.kind in ("search", "visit", "page") else [],
+        "sources": links,
     }

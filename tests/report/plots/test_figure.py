@@ -26,10 +26,6 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_contrast_of_black_and_white_is_21() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-
-
 @pytest.mark.parametrize("theme", THEMES)
 def test_text_and_series_are_legible(theme: Theme) -> None:
     """4.5 : 1, which text on bars needs as well."""
@@ -49,11 +45,6 @@ def test_no_two_of_88_series_have_the_same_colour_and_marker() -> None:
     assert len({(i % N_COLOURS, DASHES[i % len(DASHES)]) for i in range(40)}) == 40
 
 
-def test_only_print_paints_its_ground() -> None:
-    grounds = {theme: template(theme)["layout"]["paper_bgcolor"] for theme in THEMES}
-    assert grounds == {"light": "rgba(0,0,0,0)", "dark": "rgba(0,0,0,0)", "print": "#ffffff"}
-
-
 LINK = '<a href="javascript:alert(1)">x</a>'
 
 
@@ -68,10 +59,6 @@ def test_controls_and_marks_of_direction_are_shown() -> None:
 
 def test_a_long_name_breaks_after_hyphens() -> None:
     assert folded("kimi-at-cot-respond-k3", 12) == "kimi-at-cot-<br>respond-k3"
-
-
-def test_a_name_without_hyphens_breaks_anywhere() -> None:
-    assert folded("abcdefgh", 5) == "abcde<br>fgh"
 
 
 def test_a_chinese_character_takes_two_columns() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from made_figures import named, traces
 from made_runs import Row, made_run
-from talked_turns import INTENTS, QRELS, RANKED, three_talks
+from made_talks import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.diagnose import Frontier, Point
 from cts_async.analysis.stats import Difference, wilson
@@ -82,12 +82,6 @@ def test_answerability_by_type_and_budget(found: Drawn) -> None:
     )
 
 
-def test_gain_of_a_question(found: Drawn) -> None:
-    """k = 1: years bring 0, cities the mean of 0 and 20."""
-    points = by_name(found, "type_gain")
-    assert points["k = 1"]["x"] == [pytest.approx(0, abs=1e-9), pytest.approx(10)]
-
-
 def test_gain_by_known_answers(found: Drawn) -> None:
     """gpt: 0 without an answer, +20 with one; kimi: -10 and +10."""
     lines = by_name(found, "known_answers")
@@ -111,13 +105,6 @@ def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
     assert len(drawn) == 102
     assert (drawn[0], drawn[-1]) == (points[0], points[-1])
     assert points[333] in drawn
-
-
-def test_calibration_is_over_all_questions(found: Drawn) -> None:
-    figure = named(found, "calibration")
-    (points,) = traces(figure)
-    assert "n = 7 questions" in figure.caption
-    assert all(0 <= share <= 100 for share in points["x"])
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.report.viewer.instance import GoldTexts
 from cts_async.report.viewer.run import Metadata, read_metadata
 
@@ -91,13 +90,6 @@ def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> 
     told = read_metadata(run)
     assert told is not None
     assert GoldTexts().of(told, "s1", "when does it leave")
-
-
-def test_the_sample_worlds_gold_is_known_wherever_it_lay(tmp_path: Path) -> None:
-    digest = hashlib.sha256((sample_dir() / "gold.jsonl").read_bytes()).hexdigest()
-    of = about(tmp_path, tmp_path / "gone.jsonl", digest=digest)
-    text = GoldTexts().of(of, "s01", "")["N2"].text
-    assert text == "The winter crossing from North Quay to Brack Island takes 50 minutes."
 
 
 def test_nuggets_in_a_table_of_queries_are_read_too(tmp_path: Path) -> None:

@@ -139,16 +139,6 @@ def test_its_events_are_the_agents_own(tmp_path: Path, lines: list[str], limits:
             assert event["request"] == turn.request
 
 
-def test_a_search_shows_its_hits_and_where_they_are(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, search("ferry", "broken"), ANSWER)
-    with viewer(tmp_path) as asker:
-        _, found, lost, *_ = told(asker, run)
-    assert (found["kind"], found["request"], found["failed"]) == ("search", "ferry", "")
-    assert "1. [Ferry](https://a.example/1)\nabout ferry" in found["text"]
-    assert found["sources"] == [{"url": "https://a.example/1", "title": "Ferry"}]
-    assert (lost["request"], lost["text"], lost["failed"]) == ("broken", "", "the index is gone")
-
-
 def test_a_visit_shows_the_page_and_what_was_read_of_it(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, visit("https://a.example/1", "https://a.example/missing"), ANSWER)
     with viewer(tmp_path) as asker:
@@ -163,7 +153,7 @@ def test_pages_that_lie_on_the_disk_have_only_their_reading(tmp_path: Path) -> N
     run, _ = made_search(tmp_path, visit("https://a.example/1"), ANSWER, records_pages=False)
     with viewer(tmp_path) as asker:
         _, read, *_ = told(asker, run)
-    assert (read["kind"], read["part"]) == ("visit", "evidence")
+    assert read["kind"] == "visit"
     assert read["text"].startswith("The ferry leaves at nine.")
 
 
@@ -181,38 +171,22 @@ def test_long_text_is_cut_and_available_in_full(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         _, page, *_ = told(asker, run)
         assert (len(page["text"]), page["length"]) == (4_000, 5_000)
-        whole = asker.api("text", run=run.name, at=page["at"], part=page["part"])
+        whole = asker.api("text", run=run.name, id="s1", n=page["n"])
         assert whole.body.decode() == LONG
         assert whole.headers["Content-Type"] == "text/plain; charset=utf-8"
-        assert "Content-Disposition" not in whole.headers
-        file = asker.api("text", run=run.name, at=page["at"], part=page["part"], download=1)
-        assert file.headers["Content-Disposition"] == f'attachment; filename="made-orig-{page["at"]}.txt"'
         for event in told(asker, run):
-            same = asker.api("text", run=run.name, at=event["at"], part=event["part"])
+            same = asker.api("text", run=run.name, id="s1", n=event["n"])
             assert same.body.decode()[:4_000] == event["text"]
 
 
-def test_length_counts_utf_16_units(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
-    with viewer(tmp_path) as asker:
-        (event,) = told(asker, run)
-    assert (len(event["text"]), event["length"]) == (4_000, 10_000)
-
-
-def test_unknown_part_of_a_journal_line_is_refused(tmp_path: Path) -> None:
+def test_unknown_event_or_line_is_refused(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, ANSWER)
     with viewer(tmp_path) as asker:
-        for at, part in [
-            (0, "nothing"),
-            (0, "thought/9"),
-            (0, "hits"),
-            (1, "text"),
-            (10**18, "text"),
-            (0, ""),
-        ]:
-            assert asker.api("text", run=run.name, at=at, part=part).status == 404, (at, part)
-        assert asker.api("text", run=run.name, at="-1", part="text").status == 400
-        assert asker.api("text", run=run.name, at=0, part="lexical/99999999999/x").status == 404
+        for n in ("", 0, 9, 10**17):
+            assert asker.api("text", run=run.name, id="s1", n=n).status == 404, n
+        for at in (1, 10**18):
+            assert asker.api("step", run=run.name, at=at).status == 404
+        assert asker.api("text", run=run.name, id="s1", n="-1").status == 400
 
 
 def test_raw_steps_are_listed_and_served_verbatim(tmp_path: Path) -> None:

@@ -111,17 +111,6 @@ def test_a_torn_last_line_is_waited_for_and_not_looked_at_again_and_again(tmp_pa
     assert (tail.behind, tail.renewed(), tail.next()) == (4, False, (4, b"two\n"))
 
 
-def test_a_torn_line_that_was_set_aside_changes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"one\ntw")
-    tail = Tail(path)
-    tail.renewed()
-    tail.next()
-    with path.open("r+b") as file:
-        file.truncate(4)
-    assert (tail.renewed(), tail.next(), tail.behind) == (False, None, 0)
-
-
 def test_a_file_that_shrank_or_has_other_lines_is_another_one(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\ntwo\n")
@@ -145,18 +134,7 @@ def test_a_file_that_cannot_be_read_is_not_tried_again_and_again(tmp_path: Path)
     assert (tail.renewed(), tail.next()) == (False, (0, b"one\n"))
 
 
-def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * 1000 + b"\ny\n")
-    tail = Tail(path, block=16)
-    tail.renewed()
-    found = [found for found in iter(tail.next, None) if found[1]]
-    assert b"".join(lines for _, lines in found) == path.read_bytes()
-    assert found[0][0] == 0
-    assert found[0][1].startswith(b"x" * 1000 + b"\n")
-
-
-def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Path) -> None:
+def test_lines_over_the_limit_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     line = '{"id": "a", "answer": "' + "x" * 5_000 + '"}\n'
     path.write_text(line + '{"id": "b"}\n' + line)
@@ -170,7 +148,6 @@ def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Pa
         while index.advance():
             pass
         assert index.lines().offsets.tolist() == [len(line)]
-        assert index.tail.overlong == [0, len(line) + 12]
         assert index.tail.behind == 0
         assert line_at(fd, 0) is None
         assert line_at(fd, len(line)) == b'{"id": "b"}'
@@ -200,7 +177,6 @@ def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any,
         calls = sum(1 for _ in iter(index.advance, False))
     assert read <= SPARSE + calls * 64 + BLOCK
     assert calls <= SPARSE / BLOCK + 2
-    assert index.tail.overlong == [0]
     n = len(index.lines()) if isinstance(index, ResultsIndex) else index.n_steps
     assert n == (len(ending) > 1)
 

@@ -20,7 +20,6 @@ from cts_async.report.live import LIVE
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import MAX_OPEN, Found, Library
-from cts_async.report.viewer.run import MAX_DEPTH, find_places
 
 
 def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
@@ -45,25 +44,6 @@ def test_run_is_opened_by_its_exact_name_only(tmp_path: Path) -> None:
     library = Library(tmp_path / ".")
     assert library.open("made-orig/../made-orig") is None
     assert library.open(str(tmp_path / "made-orig")) is None
-
-
-def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> None:
-    for folder in ("a/b/c", "a/b/c/d/e", ".hidden", "judgments"):
-        made_run(tmp_path / folder, label="orig", rows=[])
-    assert [place.name for place in find_places(tmp_path).found] == ["a/b/c/made-orig"]
-    assert MAX_DEPTH == 4
-
-
-def test_run_removed_while_open_has_no_lines(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="orig", rows=[Row("a")])
-    library = Library(tmp_path)
-    opened = library.open(run.name)
-    assert opened is not None
-    opened.advance(1)
-    shutil.rmtree(run)
-    opened.advance(1)
-    assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
-    assert find_places(tmp_path / "nothing").found == []
 
 
 def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
@@ -148,26 +128,6 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     delta = compared.judged[0].standings[1].delta
     assert delta is not None
     assert (other["delta"], other["delta_low"], other["delta_high"]) == (75.0, delta.low, delta.high)
-
-
-def test_it_is_worked_out_again_when_results_have_come(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
-    with viewer(tmp_path) as asker:
-        assert board(asker)["boards"][0]["standings"][0]["mean"] == 100.0
-        made_run(tmp_path / "later", label="gpt-k1", rows=rows("ff", "nn"))
-        (tmp_path / "later" / run.name / "results.jsonl").replace(run / "results.jsonl")
-        (tmp_path / "later" / run.name / "run.json").unlink()
-        assert board(asker)["boards"][0]["standings"][0]["mean"] == 50.0
-
-
-def test_without_orig_there_is_nothing_to_differ_from(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
-    (one,) = leaderboards_of({"one": run})["boards"][0]["standings"]
-    assert (leaderboards_of({"one": run})["boards"][0]["baseline"], one["delta"], one["run"]) == (
-        None,
-        None,
-        "one",
-    )
 
 
 @pytest.mark.parametrize("labels", [("ff", "fff"), ()])
@@ -305,13 +265,6 @@ def test_runs_are_found_deep_in_the_folder_and_appear_and_vanish(tmp_path: Path)
         shutil.rmtree(first)
         asker.until("runs", lambda said: len(said["runs"]) == 1)
         assert asker.api("instances", run="a/b/made-gpt-k1").json == {"error": "no such run"}
-
-
-def test_a_run_may_be_the_folder_itself(tmp_path: Path) -> None:
-    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
-    with viewer(directory) as asker:
-        assert [row["name"] for row in asker.get("runs")["runs"]] == ["made-gpt-k2"]
-        assert asker.get("instances", run="made-gpt-k2")["n"] == 3
 
 
 def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from made_runs import Row, made_run
 from viewer_server import Asker, viewer
 
 from cts_async.protocol.results import answer_digest
-from cts_async.report.viewer.pages import line_has, searched
+from cts_async.report.viewer.pages import line_has
 
 ROWS = [
     Row("a", ["q?", "r?"], ["yes", "no"], labels={"ernie": "ff", "gpt": "nn"}, rewritten_query="Tide Tables"),
@@ -93,13 +93,6 @@ def test_pages_of_two_show_every_instance_once(run: Path, asked: dict[str, str])
     assert seen == whole
 
 
-def test_total_is_unknown_until_a_text_search_ends(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        assert asker.get("instances", run=run.name, unknown="some", limit=1)["total"] == 2
-        assert asker.get("instances", run=run.name, text="tide", limit=1)["total"] is None
-        assert asker.get("instances", run=run.name, text="tide")["total"] == 2
-
-
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
@@ -118,20 +111,6 @@ def test_invalid_parameter_is_refused_in_one_line(run: Path, asked: dict[str, st
     with viewer(run.parent) as asker:
         answer = asker.api("instances", run=run.name, **asked)
     assert (answer.status, answer.json) == (400, {"error": problem})
-
-
-def test_growing_run_shows_new_lines(run: Path) -> None:
-    results = run / "results.jsonl"
-    with viewer(run.parent) as asker:
-        assert asker.get("instances", run=run.name)["n"] == 5
-        line = json.dumps({"id": "f", "restore_score_100": 30.0, "judge": "ernie", "blurred_query": "new"})
-        with results.open("a") as file:
-            file.write(line[:20])
-            file.flush()
-            assert ids(asker, run) == "abcde"
-            file.write(line[20:] + "\n")
-        assert ids(asker, run) == "abcdef"
-        assert ids(asker, run, min=30, max=30) == "f"
 
 
 def test_a_later_line_takes_the_place_of_an_earlier_one(run: Path) -> None:
@@ -193,12 +172,6 @@ def test_failed_instance_has_a_reason_and_no_score(run: Path) -> None:
         page = asker.get("instance", run=run.name, id="d")
     assert page["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "refused"}
     assert (page["scores"], page["nuggets"], page["answer"], page["turns"]) == ([], [], None, [])
-
-
-def test_what_the_rewritten_query_added_is_marked(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        page = asker.get("instance", run=run.name, id="a")
-    assert page["rewritten"] == [{"text": "Tide Tables", "added": True}]
 
 
 HOSTILE = [
@@ -340,19 +313,3 @@ def test_names_of_fields_labels_and_numbers_are_no_text(needle: str) -> None:
         "search": {"steps": 1},
     }
     assert not line_has(json.dumps(line).encode(), needle)
-
-
-def test_search_covers_queries_answers_and_failures() -> None:
-    line = {
-        "id": "a",
-        "fused_query": "b",
-        "questions": ["c"],
-        "turns": [{"offered": ["d"], "chosen": 1, "reasoning": "e"}],
-        "error": {"step": "f", "kind": "g", "message": "h"},
-        "judge": "no",
-    }
-    assert "".join(searched(line)) == "abcdefgh"
-
-
-def test_damage_matches_nothing() -> None:
-    assert not line_has(b'{"answer":"x', "x")

@@ -27,7 +27,7 @@ export function beginning(text, length = HEADING) {
 }
 
 /**
- * A text that may be long. `whole` is {run, at, part} where only its beginning is here; `length` counts all of it.
+ * A text that may be long. `whole` is {run, id, n} if only its beginning is here; `length` counts all of it.
  * What is longer than 1,500 characters is cut until the reader asks for it.
  */
 export function longText(text, { whole = null, length = text.length, signal = null }) {

@@ -78,8 +78,8 @@ function whenSeen(element, act, signal) {
 
 function turnView(page, turn, signal) {
   const known = turn.kind in SYMBOLS;
-  const cut = turn.length > turn.text.length && turn.at !== null;
-  const whole = cut ? { run: page.run, at: turn.at, part: turn.part } : null;
+  const cut = turn.length > turn.text.length;
+  const whole = cut ? { run: page.run, id: page.id, n: turn.n } : null;
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
   const found = turn.kind === "search" && turn.sources?.length > 0;
   const lengthy = turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page");

@@ -1,0 +1,494 @@
+"""Limits for all workers together: the head has the ordinary lanes and the budget, and workers ask it for permits.
+
+A permit allows one request, and has to be used within half a second of its grant. No window of a limit is exceeded,
+whatever is late or lost, and no clocks are compared:
+
+- A permit counts as used at its end, until its worker reports how long after the grant it was used. A worker knows an
+  upper bound of that: the grant was given a known time after its last news had arrived, and they arrived after they
+  were sent.
+- A permit of a worker that is lost stays counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from math import inf
+from typing import Any, Final, Literal
+
+from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
+from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.events import Cost, Events
+from cts_async.engine.lane import Lane
+from cts_async.engine.ratelimit import MARGIN_S, Quotas
+from cts_async.errors import RateLimited, RunStopped, TimedOut, TransientError
+from cts_async.values import value
+
+LEASE_S: Final = 0.5
+"""For how long after its grant a permit may be used."""
+EVEN_LEASE_S: Final = 0.08
+"""The same in an even flow, where a late request comes too close to the next one. A flow at 99 % of its limit leaves
+0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
+LATE_S: Final = 0.010
+"""A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
+
+MAX_USES: Final = 1000
+"""Requests that are remembered until a limit is known: a provider that names one does so in its first answers."""
+
+
+# --- What workers and the head say to each other about limits
+
+
+@value
+class RemoteAccount:
+    """A provider account that a worker uses, with the name and limits of its lane."""
+
+    account: str
+    name: str
+    limits: LaneLimits
+
+
+@value
+class Admit:
+    """Asks for a permit; the answer is a Grant, or the RunStopped that ended the lane. Fields as in `Lane.admit`."""
+
+    account: str
+    seq: int
+    tokens: float
+    step_key: str
+    reserved: float
+
+
+@value
+class Reserve:
+    """Asks for a part of the budget; the answer is None. Fields as in `Budget.reserve`."""
+
+    seq: int
+    most: Cost
+
+
+@dataclass(slots=True)
+class Grant:
+    """A permit."""
+
+    at: float
+    """By the head's clock; as it travels, seconds after the head received the worker's last news."""
+    lease_s: float
+    in_outage: bool
+    """Whether the request is sent during an outage: then its failure costs no retry."""
+    last: bool
+    """Whether its step is given up if this fails."""
+
+
+@value
+class Report:
+    """What became of a permit."""
+
+    number: int
+    """Of the request that was answered with it."""
+    outcome: Literal["used", "served", "failed", "abandoned"]
+    """Its request is under way; was answered; failed; may have been counted or not."""
+    used_s: float
+    """Upper bound of the seconds between grant and use."""
+    tokens: float | None = None
+    quotas: Quotas | None = None
+    error: TransientError | None = None
+    step_key: str = ""
+
+
+# --- The head's side
+
+
+@dataclass(slots=True)
+class _Lease:
+    """The time in which a permit may be used, and what was not known to be used at its grant: that may come later."""
+
+    at: float
+    until: float
+    tokens: float
+    unused: int
+    unused_tokens: float
+    used: bool = False
+
+
+class LeasedAccount(Account):
+    """An account whose permits are used within a lease after they were taken, by other processes.
+
+    Of each permit `used` says when it was used, and `ended` that its request is over.
+    """
+
+    def __init__(self, limits: LaneLimits) -> None:
+        super().__init__(limits, LEASE_S)
+        self.leases: dict[int, _Lease] = {}
+        """By number of the permit; of those whose requests are not over."""
+        self._unused, self._unused_tokens = 0, 0.0
+        self._late_s, self._late_at = LATE_S, -inf
+        self._uses: list[tuple[float, float, float]] = []
+        """While no limit is known, when requests were sent: time, 1, tokens."""
+
+    def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
+        until = now + (EVEN_LEASE_S if self.even else LEASE_S)
+        permit = super().take(now, tokens, until, reserved=reserved)
+        lease = _Lease(now, until, permit.tokens, self._unused, self._unused_tokens)
+        self.leases[permit.number] = lease
+        self._unused += 1
+        self._unused_tokens += permit.tokens
+        return permit
+
+    def used(self, permit: Permit, after_s: float, now: float) -> None:
+        """Record that a permit was used at most so long after its grant; what was said first counts."""
+        lease = self.leases.get(permit.number)
+        if lease is None or lease.used:
+            return
+        self._use(lease)
+        self.redate(permit, min(lease.until, lease.at + after_s))
+        if not self._limited and len(self._uses) < MAX_USES:
+            self._uses.append((permit.sent_at, 1.0, permit.tokens))
+        # An even flow waits for a late request; of those within a second the latest counts.
+        if now - self._late_at > 1.0:
+            self._late_s = LATE_S
+        if after_s > self._late_s:
+            self.delay(after_s - self._late_s)
+            self._late_s, self._late_at = after_s, now
+
+    def ended(self, permit: Permit) -> None:
+        lease = self.leases.pop(permit.number, None)
+        if lease and not lease.used:
+            self._use(lease)
+
+    def lost(self, permit: Permit) -> None:
+        self.ended(permit)
+        super().lost(permit)
+
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:  # type: ignore[override]
+        if self._limited:
+            if lease := self.leases.get(permit.number):
+                sent, tokens_sent = permit.number - lease.unused, permit.tokens_sent - lease.unused_tokens
+                permit = replace(permit, number=sent, tokens_sent=tokens_sent)
+            return super().learn(now, permit, quotas)
+        # The first that is said of a limit: what the server had left is known for the moment when that request was
+        # sent, and what was sent since then from the workers' reports.
+        as_last = replace(permit, number=self._sent, tokens_sent=self._tokens_sent)
+        learned = list(super().learn(now, as_last, quotas))
+        since = [use for use in self._uses if use[0] > permit.sent_at - MARGIN_S]
+        since += [(lease.until, 1.0, lease.tokens) for lease in self.leases.values() if not lease.used]
+        self.count(now, sorted(since))
+        self._uses.clear()
+        return learned
+
+    @property
+    def _limited(self) -> bool:
+        return self.allowed != (None, None)
+
+    def _use(self, lease: _Lease) -> None:
+        lease.used = True
+        self._unused -= 1
+        self._unused_tokens -= lease.tokens
+
+
+class SharedLane(Lane):
+    """An account's lane, of which workers get permits."""
+
+    def __init__(self, name: str, limits: LaneLimits, events: Events) -> None:
+        self.account = LeasedAccount(limits)
+        super().__init__(name, limits, events, self.account)
+        self._outage = False
+
+    def granted(self, permit: Permit, step_key: str) -> Grant:
+        """A permit as it travels."""
+        lease = self.account.leases[permit.number]
+        return Grant(lease.at, lease.until - lease.at, self._outage, self.gave_up(step_key))
+
+    def reported(self, permit: Permit, report: Report) -> None:
+        """Take in what became of a permit."""
+        self.account.used(permit, report.used_s, _now())
+        match report.outcome:
+            case "used":
+                return
+            case "served":
+                self.succeeded(permit, report.tokens, report.quotas)
+                self._outage = False
+            case "failed" if report.error:
+                self._outage = self.failed(permit, report.error, report.step_key)
+            case _:
+                self.abandoned(permit)
+        self.account.ended(permit)
+
+    def unused(self, permit: Permit) -> None:
+        """Take a permit back that was not used and never will be."""
+        self.account.give_back(permit)
+        permit.probes = ()
+        self.abandoned(permit)
+
+
+class Limits:
+    """All lanes, and the budget. `on_spent` is called with the reason when that is spent."""
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        events: Events,
+        dispatchers: asyncio.TaskGroup,
+        on_spent: Callable[[RunStopped], None],
+    ) -> None:
+        self.budget, self.on_spent = budget, on_spent
+        self.lanes: dict[str, SharedLane] = {}
+        self._events, self._dispatchers = events, dispatchers
+        self._dispatching: list[asyncio.Task[None]] = []
+
+    def open(self, accounts: Iterable[RemoteAccount]) -> None:
+        """Have a lane for each of these."""
+        for one in accounts:
+            if one.account not in self.lanes:
+                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self._events)
+                self._dispatching.append(self._dispatchers.create_task(lane.dispatch()))
+
+    def close(self) -> None:
+        for dispatching in self._dispatching:
+            dispatching.cancel()
+
+
+@asynccontextmanager
+async def open_limits(
+    budget: Budget | None, events: Events, on_spent: Callable[[RunStopped], None]
+) -> AsyncIterator[Limits]:
+    async with asyncio.TaskGroup() as dispatchers:
+        limits = Limits(budget, events, dispatchers, on_spent)
+        try:
+            yield limits
+        finally:
+            limits.close()
+
+
+class WorkerShare:
+    """What one worker has of the limits. `answer` is called with a request's number and its answer."""
+
+    def __init__(self, limits: Limits, answer: Callable[[int, object], None]) -> None:
+        self._limits, self._answer = limits, answer
+        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._permits: dict[int, tuple[SharedLane, Permit]] = {}
+        self._reserved: dict[int, Cost] = {}
+
+    def ask(self, number: int, request: Admit | Reserve) -> None:
+        """Answer a request as soon as there is room."""
+        waits = self._admit(number, request) if isinstance(request, Admit) else self._reserve(number, request)
+        waiting = self._waiting[number] = asyncio.create_task(waits)
+        waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+
+    def withdraw(self, number: int) -> None:
+        """A request is not wanted any more, or its answer came too late."""
+        if number in self._permits:
+            lane, permit = self._permits.pop(number)
+            lane.unused(permit)
+        elif number in self._reserved:
+            self.settle(number, NOTHING)
+        elif number in self._waiting:
+            self._waiting[number].cancel()
+
+    def report(self, report: Report) -> None:
+        if report.number in self._permits:
+            lane, permit = self._permits[report.number]
+            if report.outcome != "used":
+                del self._permits[report.number]
+            lane.reported(permit, report)
+
+    def settle(self, number: int, true: Cost) -> None:
+        """A call is over that was reserved for."""
+        reserved = self._reserved.pop(number, None)
+        if reserved is not None and self._limits.budget:
+            self._limits.budget.settle(reserved, true)
+
+    def lose(self) -> None:
+        """The worker is gone: it gets nothing more, and all that it may have spent counts as spent."""
+        for waiting in self._waiting.values():
+            waiting.cancel()
+        for number, reserved in list(self._reserved.items()):
+            self.settle(number, reserved)
+
+    def free(self) -> None:
+        """Nothing that the worker sent is under way any more."""
+        for lane, permit in self._permits.values():
+            lane.abandoned(permit)
+        self._permits.clear()
+
+    async def _admit(self, number: int, ask: Admit) -> None:
+        lane = self._limits.lanes[ask.account]
+        try:
+            permit = await lane.admit(ask.seq, ask.tokens, ask.step_key, reserved=ask.reserved)
+        except RunStopped as reason:
+            self._answer(number, reason)
+        else:
+            self._permits[number] = lane, permit
+            self._answer(number, lane.granted(permit, ask.step_key))
+
+    async def _reserve(self, number: int, ask: Reserve) -> None:
+        assert self._limits.budget, "workers have a budget only if the head has one"
+        try:
+            await self._limits.budget.reserve(ask.seq, ask.most)
+        except RunStopped as reason:
+            self._limits.on_spent(reason)
+        else:
+            self._reserved[number] = ask.most
+            self._answer(number, None)
+
+
+# --- A worker's side
+
+
+class Requests:
+    """What a worker asks and tells the head. `wake` is called when there is something new.
+
+    After `stop`, whoever waits or would wait for an answer gets that reason.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self._numbers = count(1)
+        self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
+        self._stopped: RunStopped | None = None
+        self.new: deque[tuple[int, Any]] = deque()
+        self.withdrawn: list[int] = []
+        self.reports: dict[int, Report] = {}
+        self.settled: list[tuple[int, Cost]] = []
+
+    async def ask(self, request: object, owner: object = None) -> tuple[int, Any]:
+        """The request's number, and the head's answer. Raises the reason if the answer is one, or `owner` is stopped."""
+        if self._stopped:
+            raise self._stopped
+        number = next(self._numbers)
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = owner, answered
+        self.new.append((number, request))
+        self.wake()
+        try:
+            return number, await answered
+        except BaseException:
+            self.withdraw(number)
+            raise
+
+    def withdraw(self, number: int) -> None:
+        """Tell the head that an answer is not wanted any more, or came too late."""
+        self._waiting.pop(number, None)
+        self.withdrawn.append(number)
+        self.wake()
+
+    def report(self, report: Report) -> None:
+        self.reports[report.number] = report
+        self.wake()
+
+    def settle(self, number: int, true: Cost) -> None:
+        self.settled.append((number, true))
+        self.wake()
+
+    def answer(self, answers: Mapping[int, Any], news_sent_at: float) -> None:
+        """Hand out the head's answers; its last news were sent at the given time."""
+        for number, answer in answers.items():
+            _, answered = self._waiting.pop(number, (None, None))
+            if answered is None or answered.done():
+                continue  # withdrawn
+            if isinstance(answer, RunStopped):
+                answered.set_exception(answer)
+            else:
+                if isinstance(answer, Grant):
+                    answer.at += news_sent_at
+                answered.set_result(answer)
+
+    def stop(self, reason: RunStopped, owner: object = None) -> None:
+        """Answer all requests with `reason`, or those of one owner."""
+        if owner is None:
+            self._stopped = reason
+        for whose, answered in self._waiting.values():
+            if owner in (None, whose) and not answered.done():
+                answered.set_exception(reason)
+
+
+class RemoteLane(Lane):
+    """A worker's way to a lane of the head."""
+
+    def __init__(self, account: RemoteAccount, requests: Requests) -> None:
+        super().__init__(account.name, account.limits)
+        self.account, self._requests = account, requests
+        self._permits: dict[int, tuple[Grant, float]] = {}
+        """By number: the grant, and how long after it the permit was used."""
+
+    async def admit(
+        self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
+    ) -> Permit:
+        if self._stopped:
+            raise self._stopped
+        ask = Admit(self.account.account, seq, tokens, step_key, reserved)
+        while True:
+            number, grant = await self._requests.ask(ask, self)
+            now = _now()
+            used_s = max(0.0, now - grant.at)
+            if used_s < grant.lease_s:
+                break
+            self._requests.withdraw(number)
+        if grant.last:
+            self._hopeless.add(step_key)
+        self.in_flight += 1
+        self._permits[number] = grant, used_s
+        self._requests.report(Report(number, "used", used_s))
+        return Permit(tokens, now, number=number)
+
+    def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
+        _, used_s = self._used(permit)
+        self._requests.report(Report(permit.number, "served", used_s, tokens_used, quotas))
+
+    def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
+        grant, used_s = self._used(permit)
+        report = Report(permit.number, "failed", used_s, error=_as_sent(error), step_key=step_key)
+        self._requests.report(report)
+        return grant.in_outage
+
+    def abandoned(self, permit: Permit) -> None:
+        _, used_s = self._used(permit)
+        self._requests.report(Report(permit.number, "abandoned", used_s))
+
+    def stop(self, reason: RunStopped) -> None:
+        super().stop(reason)
+        self._requests.stop(reason, self)
+
+    async def dispatch(self) -> None:
+        return  # the head does
+
+    def _used(self, permit: Permit) -> tuple[Grant, float]:
+        self.in_flight -= 1
+        return self._permits.pop(permit.number)
+
+
+class RemoteBudget(Budget):
+    """A worker's way to the budget of the head; the deadline is its own."""
+
+    def __init__(self, requests: Requests, deadline: Deadline | None) -> None:
+        super().__init__(Lines(), deadline=deadline)
+        self._requests = requests
+        self._numbers: defaultdict[Cost, list[int]] = defaultdict(list)
+        """By amount, reservations of calls under way."""
+
+    async def reserve(self, seq: int, most: Cost) -> None:
+        if self._stopped:
+            raise self._stopped
+        number, _ = await self._requests.ask(Reserve(seq, most), self)
+        self._numbers[most].append(number)
+
+    def settle(self, reserved: Cost, true: Cost) -> None:
+        self._requests.settle(self._numbers[reserved].pop(), true)
+
+    def stop(self, reason: RunStopped) -> None:
+        super().stop(reason)
+        self._requests.stop(reason, self)
+
+
+def _as_sent(error: TransientError) -> TransientError:
+    """An error without what does not travel: only one of the engine's own classes."""
+    kind = next(kind for kind in (RateLimited, TimedOut, TransientError) if isinstance(error, kind))
+    return kind(str(error), retry_after_s=error.retry_after_s, status=error.status, unsent=error.unsent)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

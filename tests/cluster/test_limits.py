@@ -1,0 +1,212 @@
+"""Limits hold for all workers together, whoever is late or lost, and are used to the full."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_limits import Allowance, ServerLimits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_cluster import MOST, PRICES, Cluster, Killer, World
+from virtual_time import run_virtual
+
+from cts_async.cluster import head as heads
+from cts_async.config import BudgetConfig
+from cts_async.engine.budget import Lines
+from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, LaneInUse, LimitLearned
+from cts_async.engine.lane import LaneLimits
+from cts_async.errors import BudgetSpent, ProviderDown, TransientError
+
+STEPS_EACH = 4
+DEATHS = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 7)), max_size=4)
+DELAYS = st.sampled_from([0.0, 0.01, 0.1, 0.4])
+
+
+@pytest.fixture(autouse=True)
+def patient_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "MAX_LOST", 99)
+
+
+def cluster_at(folder: object, allowance: Allowance, limits: LaneLimits, **fields: Any) -> Cluster:
+    return Cluster(Path(str(folder)), World(server=ServerLimits(allowance)), limits=limits, **fields)
+
+
+class Hangs(Killer):
+    """Has workers hang in place of killing them: the head does not hear of them any more, and they go on."""
+
+    async def __call__(self, head: object) -> None:
+        for at, which in sorted(self.times):
+            await asyncio.sleep(max(0.0, at - asyncio.get_running_loop().time()))
+            link = self.cluster.links[which % len(self.cluster.links)]
+            link.hangs = True
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(["sliding", "bucket", "paced"]),
+    per_window=st.sampled_from([6, 20, 60]),
+    window_s=st.sampled_from([10.0, 60.0]),
+    tokens=st.none() | st.just(300.0),
+    places=st.integers(1, 12),
+    workers=st.integers(1, 4),
+    deaths=DEATHS,
+    hang=st.booleans(),
+    delay_s=DELAYS,
+    seed=st.integers(0, 99),
+)
+def test_no_window_and_no_moment_holds_more_than_the_limit(
+    kind: Any,
+    per_window: int,
+    window_s: float,
+    tokens: float | None,
+    places: int,
+    workers: int,
+    deaths: Sequence[tuple[float, int]],
+    hang: bool,
+    delay_s: float,
+    seed: int,
+) -> None:
+    per_min = per_window * 60.0 / window_s
+    tokens_per_min = tokens and tokens * 60.0 / window_s
+    if kind == "paced":
+        tokens_per_min, delay_s = None, min(delay_s, 0.02)  # paced permits are valid for 80 ms
+    counts: Any = "sliding" if kind == "paced" else kind
+    limits = LaneLimits(per_min, tokens_per_min, max_concurrency=places, kind=kind, window_s=window_s)
+    allowance = Allowance(
+        per_min, tokens_per_min, concurrency=places, kind=counts, window_s=window_s, headers="none"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = cluster_at(folder, allowance, limits, n=15, delay_s=delay_s, seed=seed)
+        trouble = (Hangs if hang else Killer)(cluster, deaths)
+        run_virtual(lambda: cluster.run(workers, trouble))
+        assert len(cluster.results()) == 15
+    assert cluster.world.refused == 0
+    assert cluster.world.most_at_once <= places
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    max_calls=st.none() | st.integers(0, 60),
+    max_tokens=st.none() | st.integers(0, 1500),
+    max_usd=st.none() | st.floats(0, 0.15),
+    workers=st.integers(1, 4),
+    deaths=DEATHS,
+    hang=st.booleans(),
+    delay_s=DELAYS,
+)
+def test_no_budget_is_exceeded_and_less_than_a_call_is_left_of_it(
+    max_calls: int | None,
+    max_tokens: int | None,
+    max_usd: float | None,
+    workers: int,
+    deaths: Sequence[tuple[float, int]],
+    hang: bool,
+    delay_s: float,
+) -> None:
+    lines = Lines(max_calls, max_tokens, max_usd)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(Path(folder), n=12, delay_s=delay_s)
+        cluster.budget = BudgetConfig(max_usd=max_usd, max_tokens=max_tokens, max_calls=max_calls)
+        trouble = (Hangs if hang else Killer)(cluster, deaths)
+        spent_all = False
+        try:
+            run_virtual(lambda: cluster.run(workers, trouble))
+        except BudgetSpent:
+            spent_all = True
+        used = [event.spent for event in cluster.events if isinstance(event, BudgetUsed)]
+    world = cluster.world
+    assert lines.crossed(world.spent) is None
+    if spent_all and not deaths:
+        assert lines.crossed(world.spent + Cost(1, MOST.total, PRICES.usd(MOST)))
+        assert used == [] or used[-1].tokens == world.spent.tokens
+    elif not spent_all:
+        assert world.done.total() >= 12 * STEPS_EACH
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts", "longest_s"),
+    [("sliding", "sliding", 66.0), ("bucket", "bucket", 66.0), ("paced", "sliding", 66.0)],
+)
+def test_rate_limit_is_used_to_the_full(tmp_path: Path, kind: Any, counts: Any, longest_s: float) -> None:
+    """1,200 requests at 600 a minute: two windows, or a full bucket and one minute; 600 where they are paced."""
+    allowance = Allowance(600, kind=counts, headers="none")
+    n = 150 if kind == "paced" else 300
+    cluster = cluster_at(tmp_path, allowance, LaneLimits(600, kind=kind, max_concurrency=256), n=n, width=40)
+    run_virtual(lambda: cluster.run(4))
+    assert cluster.world.refused == 0
+    assert cluster.world.sent_at[-1] <= longest_s
+
+
+def test_concurrency_limit_is_used_to_the_full(tmp_path: Path) -> None:
+    """1,000 requests of half a second, 20 at once: 25 s and a start."""
+    cluster = cluster_at(
+        tmp_path, Allowance(concurrency=20, headers="none"), LaneLimits(max_concurrency=20), n=250, width=20
+    )
+    run_virtual(lambda: cluster.run(3))
+    assert (cluster.world.refused, cluster.world.most_at_once) == (0, 20)
+    assert cluster.world.sent_at[-1] <= 29.0
+
+
+def test_places_of_a_silent_worker_are_free_when_its_requests_must_have_ended(tmp_path: Path) -> None:
+    """Those of a killed one at once."""
+    cluster = cluster_at(tmp_path, Allowance(headers="none"), LaneLimits(max_concurrency=8), n=60)
+    cluster.world.seconds = 20.0
+
+    async def harm(head: object) -> None:
+        await asyncio.sleep(5.0)
+        cluster.links[0].hangs = True
+        cluster.links[1].kill()
+        await asyncio.sleep(10.0)
+        assert cluster.links[2].under_way == 4
+        await asyncio.sleep(70.0)
+        assert cluster.world.server.in_flight == 4 + 0
+        await asyncio.sleep(10.0)
+        assert cluster.world.server.in_flight == 8
+
+    run_virtual(lambda: cluster.run(2, harm))
+    assert len(cluster.results()) == 60
+
+
+def test_limits_named_in_answers_hold_from_then_on(tmp_path: Path) -> None:
+    """300 a minute, which only answers say: one probe finds out how the server counts."""
+    allowance = Allowance(requests_per_min=300, headers="openai")
+    cluster = cluster_at(tmp_path, allowance, LaneLimits(), n=125, width=16)
+    run_virtual(lambda: cluster.run(4))
+    assert len(cluster.results()) == 125
+    assert cluster.world.refused <= 3
+    learned = [event for event in cluster.events if isinstance(event, LimitLearned)]
+    assert [(event.what, event.per_min) for event in learned] == [("requests", 300)]
+    assert len([event for event in cluster.events if isinstance(event, LaneInUse)]) == 1
+
+
+def test_outage_is_one_for_all_and_costs_no_retry(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, n=40)
+
+    def down(label: str, n: int) -> None:
+        if 3.0 < asyncio.get_running_loop().time() < 300.0:
+            raise TransientError("503", status=503)
+
+    cluster.world.act = down
+    run_virtual(lambda: cluster.run(3))
+    assert len(cluster.results()) == 40
+    assert not any(b"error" in line for line in cluster.results())
+    changes = [event.open for event in cluster.events if isinstance(event, CircuitChanged)]
+    assert changes == [True, False]
+
+
+def test_outage_that_lasts_too_long_stops_the_run(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, n=40, limits=LaneLimits(max_outage_s=60.0))
+
+    def down(label: str, n: int) -> None:
+        if asyncio.get_running_loop().time() > 3.0:
+            raise TransientError("503", status=503)
+
+    cluster.world.act = down
+    with pytest.raises(ProviderDown, match="has been down for 6. s"):
+        run_virtual(lambda: cluster.run(3))
+    assert 0 < len(cluster.results()) < 40
