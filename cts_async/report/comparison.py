@@ -406,10 +406,10 @@ def _judges_table(found: Robustness) -> DataTable:
     columns = (Column("system", text("system"), numeric=False), *scores)
     remarks: tuple[str, ...] = ()
     if len(shared) > 1:
-        verdict = "order the systems alike" if found.same_order else "order the systems differently"
+        alike = "order the systems alike" if found.same_order else "order the systems differently"
         remarks = (
             *(f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges),
-            f"All judges {verdict}, by the means over the {found.n_common} instances that {len(shared)} of "
+            f"The judges {alike}, by the means over the {found.n_common} instances that {len(shared)} of "
             f"{len(found.systems)} systems have from every judge.",
         )
     caption = "mean restore_score_100 by judge"
@@ -445,7 +445,6 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
-        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
