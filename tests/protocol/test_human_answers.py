@@ -23,7 +23,6 @@ from cts_async.protocol.forecast import forecast, observe
 from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised, people_of
 from cts_async.protocol.plan import Plan, make_plan
 
-QULAC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "qulac.json"
 PAIRS = (
     ("which time of day", "at night"),
     ("are you travelling by car", "i dont know"),
@@ -58,10 +57,6 @@ def test_a_question_that_people_were_asked_has_their_answer() -> None:
     }
 
 
-def test_of_two_answers_the_first_counts_and_not_to_know_is_an_answer() -> None:
-    assert human_reply("Are you travelling by car?", PAIRS)["text"] == "i dont know"
-
-
 def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> None:
     assert human_reply("Which island?", PAIRS) == {"text": "unknown", "question": None}
     assert human_reply("Which island?", ())["text"] == "unknown"
@@ -87,21 +82,6 @@ def test_data_that_nobody_was_asked_about_have_no_answers(tmp_path: Path) -> Non
     silent = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv', (NOBODY_ASKED,))}")
     with pytest.raises(UsageError, match="has questions without answers only"):
         people_of(RunConfig(answers="clariq"), silent)
-
-
-@pytest.mark.skipif(not QULAC.exists(), reason=f"Qulac is not here: {QULAC}")
-def test_qulac_has_answers_for_every_facet() -> None:
-    pairs = people_of(RunConfig(answers="qulac"), open_dataset(f"qulac:{QULAC}"))
-    assert pairs is not None
-    assert (len(pairs), min(map(len, pairs.values())), max(map(len, pairs.values()))) == (762, 7, 18)
-
-
-def test_people_did_not_choose_among_queries(tmp_path: Path) -> None:
-    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}")
-    with pytest.raises(
-        UsageError, match="people answered questions, they chose no queries: not --mode select"
-    ):
-        people_of(RunConfig(answers="clariq", modes=("respond", "select")), dataset)
 
 
 # -- a run ----------------------------------------------------------------------------------------------
@@ -227,13 +207,6 @@ KNOWN = (
 )
 
 
-def test_case_punctuation_and_space_make_no_other_question() -> None:
-    assert normalised("  What’s  the ＤＶＤ-player, \n called? ") == "whats the dvdplayer called"
-    match = best_match("Do you want to know which ferry takes cars?", KNOWN)
-    assert match is not None
-    assert match == (1, 100.0), "of equal ones the first"
-
-
 @pytest.mark.parametrize(
     ("question", "index"),
     [
@@ -263,20 +236,6 @@ def test_the_same_question_in_other_words_is_found(question: str, index: int) ->
 )
 def test_a_frame_that_questions_share_is_no_match(question: str) -> None:
     assert best_match(question, KNOWN) is None
-
-
-def test_a_question_of_shared_words_only_is_compared_whole() -> None:
-    match = best_match(
-        "What are you looking for?", ["what would you like to know", "what are you looking for"]
-    )
-    assert match is not None
-    assert match[0] == 1
-
-
-def test_a_question_in_chinese_is_matched_too() -> None:
-    match = best_match("你想了解哪一年的数据？", ["你想知道哪个城市", "你想了解哪一年的数据"])
-    assert match is not None
-    assert match == (1, 100.0)
 
 
 @given(st.text(), st.lists(st.text(), max_size=5))
