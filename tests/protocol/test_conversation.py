@@ -64,20 +64,11 @@ def talk_with(
     instance: Instance = FERRY,
     *,
     every_turn: bool = False,
-    **who: Any,
 ) -> Any:
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(
-        **{
-            "answerer": ModelAnswerer(role),
-            "respondent": ModelRespondent(role),
-            "selector": role,
-            "reformulator": role,
-            **who,
-        }
-    )
+    talk = Participants(ModelAnswerer(role), ModelRespondent(role), role)
 
     async def walk(ctx: Context) -> Any:
         return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
