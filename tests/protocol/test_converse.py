@@ -68,8 +68,7 @@ def test_each_query_is_asked_about_once_and_by_nobody_answered(
 ) -> None:
     talk = read_talk(clean[1][AT_ONCE])
     assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
-    for conversation in talk.conversations.values():
-        (turn,) = conversation.turns
+    for (turn,) in talk.conversations.values():
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
     line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
     assert (line["questions"], line["answers"]) == ([], [])
