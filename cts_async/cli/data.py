@@ -27,14 +27,14 @@ SETTINGS: Final[dict[str, Any]] = {
 
 
 class _Neighbour(TyperGroup):
-    """A group of commands that are imported when they are first needed: `app` in `neighbours.NAME.commands`."""
+    """A group of commands that are imported when they are first needed: `app` of `neighbours.NAME`."""
 
     _imported: Any = None
 
     @property
     def commands(self) -> Any:
         if self._imported is None:
-            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}.commands")
+            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}")
             self._imported = typer.main.get_command(module.app)
         return self._imported.commands
 
