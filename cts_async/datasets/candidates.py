@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cts_async.datasets.fields import Fields, kind_of, says_error
-from cts_async.datasets.io import JSONL_SUFFIXES, Row, read_rows
+from cts_async.datasets.io import JSONL_SUFFIXES, Fields, Row, kind_of, read_rows, says_error
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
 from cts_async.tagged_text import find_answer

@@ -17,8 +17,7 @@ from typing import Final
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of, listed, short
-from cts_async.datasets.io import Row, read_rows
+from cts_async.datasets.io import Fields, Row, kind_of, listed, read_rows, short
 from cts_async.errors import InputError
 from cts_async.records import Nugget
 

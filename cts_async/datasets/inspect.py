@@ -18,9 +18,8 @@ import orjson
 
 from cts_async.datasets.candidates import FailedLine, candidate_files, read_candidates
 from cts_async.datasets.gold import normalise, read_gold
-from cts_async.datasets.instances import Annotations, Dataset
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.registry import FILE, find_kind, imported_on_call, open_dataset
+from cts_async.datasets.registry import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
 from cts_async.datasets.trec import read_facet_qrels, read_run
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget, language_of
@@ -233,7 +232,7 @@ FILE_READERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Contents]]] 
     "candidates": _candidates_contents,
     "qrels": _qrels_contents,
     "run": _run_contents,
-    "evaluations": imported_on_call("cts_async.neighbours.qulac.records", "evaluations_contents"),
+    "evaluations": imported_on_call("cts_async.neighbours.qulac.gains", "evaluations_contents"),
 }
 """Reads a file to its end, by the word after `--as`. Raises InputError."""
 

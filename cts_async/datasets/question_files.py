@@ -17,8 +17,7 @@ from typing import Final, Literal
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of, listed, says_error, short
-from cts_async.datasets.io import Row, read_rows
+from cts_async.datasets.io import Fields, Row, kind_of, listed, read_rows, says_error, short
 from cts_async.errors import InputError
 
 _PREFIX: Final = r"(?:clarif(?:ication|ying)|ua|user)?_?"

@@ -15,8 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import short
-from cts_async.datasets.io import byte_lines, decode
+from cts_async.datasets.io import byte_lines, decode, short
 from cts_async.errors import InputError
 
 MAX_LINE_BYTES: Final = 64 * 1024

@@ -44,13 +44,6 @@ class Lines:
             return "usd"
         return None
 
-    def of(self, line: str) -> float:
-        """The limit named "calls", "tokens" or "usd". Raises KeyError where there is none."""
-        limit = {"calls": self.max_calls, "tokens": self.max_tokens, "usd": self.max_usd}[line]
-        if limit is None:
-            raise KeyError(line)
-        return limit
-
 
 class Deadline:
     """A time by which the run is over. `at` is the loop's time, `said` its text for people.
@@ -171,7 +164,7 @@ def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
     line = lines.crossed(spent + most)
     if line is None:
         raise AssertionError("a reservation that fits is granted")
-    limit, used, next = lines.of(line), getattr(spent, line), getattr(most, line)
+    limit, used, next = getattr(lines, f"max_{line}"), getattr(spent, line), getattr(most, line)
     may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
     return BudgetSpent(
         f"the budget is spent: {amount(line, used)} of --max-{line} {amount(line, limit)}{may_cost}; "

@@ -57,26 +57,6 @@ class Share:
 class ConcurrencyWindow:
     """`size` requests may be in flight, never more than `ceiling`."""
 
-    __slots__ = (
-        "_allowed",
-        "_answered",
-        "_asking",
-        "_cut_at",
-        "_extra",
-        "_hold",
-        "_left",
-        "_most_used",
-        "_noise",
-        "_refused",
-        "_round_at",
-        "_share",
-        "_step",
-        "_threshold",
-        "_wait",
-        "ceiling",
-        "size",
-    )
-
     def __init__(self, ceiling: int, *, known: bool) -> None:
         self.ceiling = ceiling
         self.size = float(ceiling) if known else min(FIRST, ceiling)

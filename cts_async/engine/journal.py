@@ -46,10 +46,11 @@ class JournalReport:
                 f"{path}: the last line was incomplete; it is kept in {self.torn.name} and its step is repeated"
             )
         if self.damaged_lines:
-            n = len(self.damaged_lines)
-            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if n > 5 else "")
+            lines = ", ".join(map(str, self.damaged_lines[:5])) + (
+                " ..." if len(self.damaged_lines) > 5 else ""
+            )
             notices.append(
-                f"{path}: {n} damaged {'line' if n == 1 else 'lines'} (line {lines}); their steps are repeated"
+                f"{path}: damaged lines: {len(self.damaged_lines)} (line {lines}); their steps are repeated"
             )
         return notices
 
@@ -88,9 +89,6 @@ class Journal:
         self._recent: dict[str, int] = {}
         self._kept: dict[str, int] = {}
 
-    def __contains__(self, key: str) -> bool:
-        return self.find(key) is not None
-
     def __len__(self) -> int:
         return len(self._indexed) + len(self._recent)
 
@@ -108,7 +106,7 @@ class Journal:
         found = self._find_here(key)
         if found is None and self.beside:
             others = (other._find_here(key) for other in self.beside)
-            return next((other for other in others if other is not None), None)
+            found = next((other for other in others if other is not None), None)
         return found
 
     def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:

@@ -141,14 +141,13 @@ class Lane:
         """
         if self._stopped:
             raise self._stopped
-        waiter = _Waiter(tokens, reserved, asyncio.get_running_loop().create_future())
-        if not self._waiting and self._free_now(waiter):
-            return self._send(waiter)
-        granted = waiter.granted
+        if not self._waiting and self._is_free(tokens, reserved):
+            return self._send(tokens, reserved)
+        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         if self._waiting and self._refused_steps[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), waiter))
+        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
         if self.in_flight < self.window.size:
             self._work.set()
         try:
@@ -161,7 +160,7 @@ class Lane:
     def oldest(self, n: int) -> list[tuple[int, float]]:
         """The n oldest waiters, oldest first: their jobs' numbers and estimated tokens."""
         waiting = (
-            (seq, order, self._charge(waiter))
+            (seq, order, self._charge(waiter.tokens, waiter.reserved))
             for seq, order, waiter in self._waiting
             if not waiter.granted.done()
         )
@@ -256,7 +255,8 @@ class Lane:
             self._pump()
             wait_s = self._held_s(loop.time()) if self._waiting else None
             if wait_s == 0:
-                await self._account.wait(self._charge(self._waiting[0][2]))
+                oldest = self._waiting[0][2]
+                await self._account.wait(self._charge(oldest.tokens, oldest.reserved))
                 continue
             patience_s = self._patience_s(loop.time())
             if patience_s is not None:
@@ -274,9 +274,9 @@ class Lane:
             waiter = self._waiting[0][2]
             if waiter.granted.done():
                 heappop(self._waiting)
-            elif self._free_now(waiter):
+            elif self._is_free(waiter.tokens, waiter.reserved):
                 heappop(self._waiting)
-                waiter.granted.set_result(self._send(waiter))
+                waiter.granted.set_result(self._send(waiter.tokens, waiter.reserved))
             else:
                 return
 
@@ -286,21 +286,22 @@ class Lane:
             return None
         return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
-    def _charge(self, waiter: _Waiter) -> float:
-        """The tokens that its request is charged when it is sent."""
-        return max(waiter.tokens, waiter.reserved) if self._account.reserves else waiter.tokens
+    def _charge(self, tokens: float, reserved: float) -> float:
+        """The tokens that a request is charged when it is sent."""
+        return max(tokens, reserved) if self._account.reserves else tokens
 
-    def _free_now(self, waiter: _Waiter) -> bool:
+    def _is_free(self, tokens: float, reserved: float) -> bool:
+        """True if such a request may be sent now."""
         held_s = self._held_s(asyncio.get_running_loop().time())
-        return held_s == 0 and self._account.has_room(self._charge(waiter))
+        return held_s == 0 and self._account.has_room(self._charge(tokens, reserved))
 
-    def _send(self, waiter: _Waiter) -> Permit:
+    def _send(self, tokens: float, reserved: float) -> Permit:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if not self.in_flight:
             self._alive_at = now
         self.in_flight += 1
-        permit = self._account.take(now, self._charge(waiter), reserved=waiter.reserved)
+        permit = self._account.take(now, self._charge(tokens, reserved), reserved=reserved)
         if permit.number == 1:
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.is_outage_probe = self.circuit.sending(now)

@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Self
 
 from yarl import URL
 
@@ -31,67 +30,59 @@ class Proxy:
         return f"proxy {self.url} ({self.variable})"
 
 
-@dataclass(frozen=True, slots=True)
-class Proxies:
-    """Which proxy leads to which address."""
+def proxy_for(url: URL, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy for `url`, None if there is none. Raises UsageError if it is one that cannot be used."""
+    variable = _variable(environ, url.scheme) or _variable(environ, "all")
+    if not variable or _is_direct(url, environ):
+        return None
+    text = environ[variable].strip()
+    try:
+        proxy = URL(text if "://" in text else f"http://{text}")
+        known, host, _ = proxy.scheme in ("http", "https"), proxy.host, proxy.port
+    except ValueError:
+        known, host = True, None
+    if not known:
+        raise UsageError(
+            f"{variable}: {proxy.scheme.upper()} proxies are not supported. Name an HTTP proxy in "
+            f"{url.scheme.upper()}_PROXY, or hosts that need none in NO_PROXY."
+        )
+    if not host:  # not quoted: it may hold a password
+        raise UsageError(f"{variable} is no proxy's address: write http://HOST:PORT.")
+    login = {}
+    if proxy.user is not None or proxy.password is not None:
+        credentials = f"{proxy.user or ''}:{proxy.password or ''}"
+        SECRETS.add(proxy.password or "")
+        SECRETS.add(credentials)
+        login["Proxy-Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
+    return Proxy(variable, proxy.origin(), login)
 
-    named: Mapping[str, tuple[str, str]] = field(repr=False)
-    """Variable and value by scheme, or by "all"."""
-    bypassed: tuple[str, ...] = ()
-    """Hosts, domains, `host:port` and networks (`10.0.0.0/8`) that are reached without one; `*` is all of them."""
 
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """Read the variables; what they hold is checked when it is used."""
-        named: dict[str, tuple[str, str]] = {}
-        for scheme in ("https", "http", "all", "no"):
-            lower = f"{scheme}_proxy"
-            upper = "" if scheme == "http" and "REQUEST_METHOD" in environ else lower.upper()
-            variable = lower if lower in environ else upper
-            if text := environ.get(variable, "").strip():
-                named[scheme] = variable, text
-        _, bypassed = named.pop("no", ("", ""))
-        return cls(named, tuple(entry.strip() for entry in bypassed.split(",") if entry.strip()))
+def _variable(environ: Mapping[str, str], scheme: str) -> str:
+    """The variable that names the proxy of a scheme (or "all", or "no"); "" for none."""
+    lower = f"{scheme}_proxy"
+    upper = "" if scheme == "http" and "REQUEST_METHOD" in environ else lower.upper()
+    variable = lower if lower in environ else upper
+    return variable if environ.get(variable, "").strip() else ""
 
-    def of(self, url: URL) -> Proxy | None:
-        """The proxy for `url`, None if there is none; UsageError if it is one that cannot be used."""
-        named = self.named.get(url.scheme) or self.named.get("all")
-        if named is None or self._is_direct(url.host or "", url.port):
-            return None
-        variable, text = named
-        try:
-            proxy = URL(text if "://" in text else f"http://{text}")
-            known, host, _ = proxy.scheme in ("http", "https"), proxy.host, proxy.port
-        except ValueError:
-            known, host = True, None
-        if not known:
-            raise UsageError(
-                f"{variable}: {proxy.scheme.upper()} proxies are not supported. Name an HTTP proxy in "
-                f"{url.scheme.upper()}_PROXY, or hosts that need none in NO_PROXY."
-            )
-        if not host:  # not quoted: it may hold a password
-            raise UsageError(f"{variable} is no proxy's address: write http://HOST:PORT.")
-        login = {}
-        if proxy.user is not None or proxy.password is not None:
-            credentials = f"{proxy.user or ''}:{proxy.password or ''}"
-            SECRETS.add(proxy.password or "")
-            SECRETS.add(credentials)
-            login["Proxy-Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
-        return Proxy(variable, proxy.origin(), login)
 
-    def _is_direct(self, host: str, port: int | None) -> bool:
-        """True where no proxy is to be used."""
-        try:
-            address = ip_address(host)
-        except ValueError:
-            address = None
-        if host == "localhost" or host.endswith(".localhost") or (address and address.is_loopback):
-            return True
-        return any(_matches(entry, host, port, address) for entry in self.bypassed)
+def _is_direct(url: URL, environ: Mapping[str, str]) -> bool:
+    """True for this machine's own addresses and for what NO_PROXY names.
+
+    That is a list of hosts, domains, `host:port` and networks (`10.0.0.0/8`); `*` is all of them.
+    """
+    host = url.host or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    if host == "localhost" or host.endswith(".localhost") or (address and address.is_loopback):
+        return True
+    entries = environ.get(_variable(environ, "no"), "").split(",")
+    return any(_matches(entry.strip(), host, url.port, address) for entry in entries)
 
 
 def _matches(entry: str, host: str, port: int | None, address: IPv4Address | IPv6Address | None) -> bool:
-    """Whether an entry of NO_PROXY means `host`, which is `address` where it is none of a name."""
+    """True if an entry of NO_PROXY names `host`, which is `address` unless it is a name."""
     if entry == "*":
         return True
     name, _, only = entry.rpartition(":")

@@ -17,7 +17,7 @@ from rich.text import Text
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
-from cts_async.report.text import duration, plain
+from cts_async.report.output import duration, plain
 from cts_async.report.workers import worker_count, worker_lines, worker_section, workers_of
 
 T = TypeVar("T")

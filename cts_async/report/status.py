@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -18,9 +18,9 @@ from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
 from cts_async.report.live_screen import SMOKE_TEST
+from cts_async.report.output import duration
 from cts_async.report.pace import RunningMean
 from cts_async.report.summary import ResultColumns
-from cts_async.report.text import duration
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]
 """stopped: the process ended in order; killed: it ended without a record of it; working: it exists, but writes no
@@ -84,21 +84,24 @@ def _combined(lives: Sequence[LiveFile]) -> LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The state of a run according to its files."""
+    """The state of a run according to its files; the fields but the directory are those of `--json`, in this order."""
 
     directory: Path
     state: State
-    n_expected: int
-    n_done: int
+    n_expected: int = 0
+    n_done: int = 0
     """Finished instances, failed ones included."""
+    n_failed: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     """Current failures by kind, the most frequent first."""
     judge: str | None = None
     mean: float | None = None
-    interval: tuple[float, float] | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    """95 % interval of the mean."""
     n_scored: int = 0
     smoke_test: bool = False
-    worked_at: float | None = None
+    last_worked: float | None = None
     """When its files were last written, in seconds since 1970."""
     reason: str = ""
     """Why its last session stopped; "" if unknown."""
@@ -111,14 +114,14 @@ class RunState:
         pieces = [f"{_STATES[self.state]} {self.n_done} of {self.n_expected}"]
         if self.failures:
             kinds = ", ".join(f"{kind} {n}" for kind, n in self.failures.items())
-            pieces.append(f"{sum(self.failures.values())} failed ({kinds})")
+            pieces.append(f"{self.n_failed} failed ({kinds})")
         if self.mean is not None:
-            half = f" ± {self.interval[1] - self.mean:.1f}" if self.interval else ""
+            half = "" if self.mean_high is None else f" ± {self.mean_high - self.mean:.1f}"
             pieces.append(
                 f"mean {self.mean:.1f}{half} by {self.judge}" + f" ({SMOKE_TEST})" * self.smoke_test
             )
-        if self.worked_at is not None:
-            pieces.append(f"last written {_when(self.worked_at, now)}")
+        if self.last_worked is not None:
+            pieces.append(f"last written {_when(self.last_worked, now)}")
         why = f"; {self.reason}" if self.reason and self.resumable else ""
         return f"{self.directory}: {', '.join(pieces)}{why}"
 
@@ -129,22 +132,9 @@ class RunState:
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        return {
-            "state": self.state,
-            "n_expected": self.n_expected,
-            "n_done": self.n_done,
-            "n_failed": sum(self.failures.values()),
-            "failures": dict(self.failures),
-            "judge": self.judge,
-            "mean": self.mean,
-            "mean_low": self.interval[0] if self.interval else None,
-            "mean_high": self.interval[1] if self.interval else None,
-            "n_scored": self.n_scored,
-            "smoke_test": self.smoke_test,
-            "last_worked": self.worked_at,
-            "reason": self.reason,
-            "command": self.command,
-        }
+        found = asdict(self)
+        del found["directory"]
+        return found
 
 
 def idle_state(directory: Path) -> RunState:
@@ -152,7 +142,7 @@ def idle_state(directory: Path) -> RunState:
     try:
         return state_of_run(directory)
     except InputError as error:
-        return RunState(directory, "damaged", 0, 0, reason=str(error))
+        return RunState(directory, "damaged", reason=str(error))
 
 
 def state_of_run(directory: Path) -> RunState:
@@ -163,6 +153,8 @@ def state_of_run(directory: Path) -> RunState:
     lines = ResultColumns(directory / results_of(directory), unmarked)
     mean = RunningMean()
     mean.add(lines.scores_of(~lines.failed).values.tolist() if lines.n else ())
+    low, high = mean.interval() or (None, None)
+    failures = _failure_kinds(lines)
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
     expected = manifest.get("n_expected")
     n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
@@ -171,13 +163,15 @@ def state_of_run(directory: Path) -> RunState:
         state=_state(directory, session, finished=lines.n >= n_expected),
         n_expected=n_expected,
         n_done=lines.n,
-        failures=_failure_kinds(lines),
+        n_failed=sum(failures.values()),
+        failures=failures,
         judge=lines.judge,
         mean=mean.mean if mean.n else None,
-        interval=mean.interval(),
+        mean_low=low,
+        mean_high=high,
         n_scored=mean.n,
         smoke_test=bool(manifest.get("embedded")),
-        worked_at=_last_written(directory / STEPS, directory / results_of(directory)),
+        last_worked=_last_written(directory / STEPS, directory / results_of(directory)),
         reason=str(session.get("stopped") or ""),
         command=command_of(manifest),
     )

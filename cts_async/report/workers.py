@@ -10,8 +10,8 @@ from rich.text import Text
 
 from cts_async.engine.events import WorkersInUse, WorkerStatus
 from cts_async.report.live import LiveCluster, LiveWorker, compact
+from cts_async.report.output import plain
 from cts_async.report.pace import LastMinute
-from cts_async.report.text import plain
 
 SILENT_S: Final = 5.0
 """A worker is silent after this time: a healthy one reports several times a second."""

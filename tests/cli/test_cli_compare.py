@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
-from typed_commands import cts_in
+from typed_commands import Cts, cts_in
 
 
 def compare(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -56,3 +56,26 @@ def test_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str)
     assert done.stderr.startswith(said)
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+def with_report(folder: Path) -> Path:
+    """The folder of runs, with a page of `cts report` in it."""
+    (folder / "runs" / "report.html").write_text("<!doctype html>\n<html>\n</html>\n")
+    return folder / "runs"
+
+
+@pytest.mark.parametrize("command", ["compare", "diagnose", "report", "score", "status"])
+def test_report_page_among_the_runs_is_passed_over(cts: Cts, runs: Path, command: str) -> None:
+    runs = with_report(runs)
+    done = cts(command, runs / "*")
+    assert done.code == 0, done.err
+    done = cts(command, *sorted(runs.iterdir()))
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(("command", "said"), [("score", "not valid JSON"), ("status", "no run found")])
+def test_report_page_alone_is_refused(cts: Cts, runs: Path, command: str, said: str) -> None:
+    runs = with_report(runs)
+    done = cts(command, runs / "report.html")
+    assert done.code == 2
+    assert said in done.err

@@ -1,4 +1,4 @@
-"""`cts status`: runs seen from another shell, while they go on and afterwards."""
+"""`cts status`: runs seen from another shell, while they are active and afterwards."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_provider import provider_process
@@ -20,22 +21,33 @@ from cts_async.errors import InputError, UsageError
 from cts_async.report.live import LIVE, read_live, write_live
 from cts_async.report.progress import Progress, RunGroup
 
+Capture = pytest.CaptureFixture[str]
+Sleeps = Callable[[], None]
 
-def going_on(folder: Path, label: str) -> Path:
-    """A run of ten that says it goes on, in the name of this process."""
-    directory = made_run(folder, label=label, rows=[Row("a", score=50.0)], n_expected=10)
-    doing = Progress([RunGroup(directory.name, 10, (directory,))])
-    doing(JobsFound(directory.name, 3))
-    doing(JobEnded(directory.name, "q4", None, None))
-    write_live(directory, doing.live())
+
+def active_run(folder: Path, workers: list[WorkerStatus] | None = None) -> Path:
+    """A run of ten, four of them done, on which this process seems to work."""
+    directory = made_run(folder, label="gpt-k1", rows=[Row("a", score=50.0)], n_expected=10)
+    progress = Progress([RunGroup(directory.name, 10, (directory,))])
+    progress(JobsFound(directory.name, 3))
+    progress(JobEnded(directory.name, "q4", None, None))
+    if workers is not None:
+        progress(WorkersInUse(lambda: workers, wanted=2, address="ray://head:10001"))
+    write_live(directory, progress.live())
     return directory
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Makes standard output a terminal of 80 columns; what it is given happens whenever a follower sleeps."""
+def as_json(*paths: Path, capsys: Capture) -> list[dict[str, Any]]:
+    status(list(paths), as_json=True)
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
-    def made(sleeps: Callable[[], None]) -> None:
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sleeps], None]:
+    """Makes standard output a terminal of 80 columns; its argument is called whenever a follower sleeps."""
+
+    def made(sleeps: Sleeps) -> None:
         for name, value in {"FORCE_COLOR": "1", "COLUMNS": "80", "LINES": "24", "TERM": "xterm"}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(time, "sleep", lambda seconds: sleeps())
@@ -43,57 +55,48 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], 
     return made
 
 
-def test_where_there_is_no_terminal_it_looks_once_in_plain_lines(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    going_on(tmp_path, "gpt-k1")
+def test_without_a_terminal_it_prints_plain_lines_once(tmp_path: Path, capsys: Capture) -> None:
+    active_run(tmp_path)
     made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
     status([tmp_path])
-    running, part, orig = capsys.readouterr().out.splitlines()
+    running, part, broken, orig = capsys.readouterr().out.splitlines()
     assert running.endswith(": 4/10 instances, 0 calls, 0 tokens")
     assert part == "made-gpt-k1: 4/10"
+    assert broken.startswith(f"{tmp_path}/broken/run.json: not a manifest")
     assert orig.startswith(f"{tmp_path}/made-orig: finished, 1 of 1, mean 50.0 by ernie, last written ")
 
 
-def test_json_has_what_goes_on_and_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    going_on(tmp_path, "gpt-k1")
+def test_json_has_active_and_stopped_runs(tmp_path: Path, capsys: Capture) -> None:
+    active_run(tmp_path)
     made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)], n_expected=2)
-    status([tmp_path], as_json=True)
-    gpt, orig = json.loads(capsys.readouterr().out)
+    gpt, orig = as_json(tmp_path, capsys=capsys)
     assert (gpt["run"], gpt["state"], gpt["live"]["n_done"]) == (f"{tmp_path}/made-gpt-k1", "running", 4)
     assert (orig["state"], orig["n_done"], orig["n_expected"], orig["live"]) == ("stopped", 1, 2, None)
 
 
-def test_of_a_run_on_a_cluster_its_workers_are_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = made_run(tmp_path, label="gpt-k1", rows=[], n_expected=10)
-    doing = Progress([RunGroup(directory.name, 10, (directory,))])
+def test_workers_of_a_cluster_are_listed(tmp_path: Path, capsys: Capture) -> None:
     workers = [
         WorkerStatus("w1", "node-a", 7, "working", in_hand=3, ended=4),
         WorkerStatus("w2", "node-b", 8, "lost", note="its process died"),
     ]
-    doing(WorkersInUse(lambda: workers, wanted=2, address="ray://head:10001"))
-    write_live(directory, doing.live())
-    status([tmp_path])
+    directory = active_run(tmp_path, workers)
+    status([directory])
     running, _, everyone, first, second = capsys.readouterr().out.splitlines()
     assert running.endswith("0 tokens, 1 of 2 workers")
     assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in hand; ray://head:10001"
     assert first == "w1 (node-a:7): working, 3 in hand, 4 done, 0 calls/min"
     assert second.startswith("w2 (node-b:8): lost: its process died, ")
-    status([tmp_path], as_json=True)
-    (told,) = json.loads(capsys.readouterr().out)
-    assert (told["live"]["workers_wanted"], told["live"]["cluster"]) == (2, "ray://head:10001")
-    assert [(one["name"], one["state"]) for one in told["live"]["workers"]] == [
-        ("w1", "working"),
-        ("w2", "lost"),
-    ]
+    live = as_json(directory, capsys=capsys)[0]["live"]
+    assert (live["workers_wanted"], live["cluster"]) == (2, "ray://head:10001")
+    assert [(one["name"], one["state"]) for one in live["workers"]] == [("w1", "working"), ("w2", "lost")]
 
 
-def test_on_a_terminal_it_follows_until_the_run_ends_and_says_what_it_came_to(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: Callable[[Callable[[], None]], None]
+def test_terminal_is_redrawn_until_the_run_ends(
+    tmp_path: Path, capsys: Capture, terminal: Callable[[Sleeps], None]
 ) -> None:
-    directory, looks = going_on(tmp_path, "gpt-k1"), 0
+    directory, looks = active_run(tmp_path), 0
 
     def sleeps() -> None:
         nonlocal looks
@@ -111,10 +114,10 @@ def test_on_a_terminal_it_follows_until_the_run_ends_and_says_what_it_came_to(
     assert "To resume, run the same command again" in ended
 
 
-def test_ctrl_c_leaves_the_run_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: Callable[[Callable[[], None]], None]
+def test_ctrl_c_leaves_the_run_alone_and_once_does_not_wait(
+    tmp_path: Path, capsys: Capture, terminal: Callable[[Sleeps], None]
 ) -> None:
-    directory = going_on(tmp_path, "gpt-k1")
+    directory = active_run(tmp_path)
 
     def sleeps() -> None:
         raise KeyboardInterrupt
@@ -123,41 +126,16 @@ def test_ctrl_c_leaves_the_run_alone(
     status([directory])
     assert read_live(directory) is not None
     assert capsys.readouterr().out.endswith("\x1b[?25h\x1b[?1049l")  # the cursor and the screen are back
+    status([directory], once=True)
+    assert "\x1b[?1049l" not in capsys.readouterr().out
 
 
-def test_once_draws_the_screen_and_goes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: Callable[[Callable[[], None]], None]
-) -> None:
-    def sleeps() -> None:
-        raise AssertionError("it waits")
-
-    terminal(sleeps)
-    status([going_on(tmp_path, "gpt-k1")], once=True)
-    assert "4/10" in capsys.readouterr().out
-
-
-def test_a_wrong_path_is_one_line(tmp_path: Path) -> None:
+def test_unusable_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     with pytest.raises(InputError, match="no such run or folder"):
         status([tmp_path / "nowhere"])
-
-
-def test_a_damaged_run_hides_no_other_and_by_itself_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "run.json").write_text("{")
-    status([tmp_path])
-    broken, orig = capsys.readouterr().out.splitlines()
-    assert broken.startswith(f"{tmp_path}/broken/run.json: not a manifest")
-    assert orig.startswith(f"{tmp_path}/made-orig: finished")
+    (tmp_path / "run.json").write_text("{")
     with pytest.raises(UsageError, match="not a manifest"):
-        status([tmp_path / "broken"])
-
-
-def test_without_a_word_it_is_about_the_folder_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+        status([tmp_path])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="no folder runs/"):
         status()
@@ -166,8 +144,8 @@ def test_without_a_word_it_is_about_the_folder_runs(
     assert capsys.readouterr().out.startswith("runs/made-orig: finished, 1 of 1")
 
 
-def test_a_killed_run_is_known_as_one_and_a_finished_one_leaves_no_word_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_killed_run_is_recognised_and_a_finished_one_leaves_no_live_file(
+    tmp_path: Path, capsys: Capture
 ) -> None:
     run = RealRun(tmp_path, ("--all", "fake", "-k", "1", "--limit", "2", "--no-orig", "--name", "r", "-q"))
     with provider_process(latency_s=0.5) as provider:
@@ -177,21 +155,22 @@ def test_a_killed_run_is_known_as_one_and_a_finished_one_leaves_no_word_behind(
         while not list(tmp_path.glob(f"runs/*/{LIVE}")) and time.monotonic() < deadline:
             time.sleep(0.02)
         (directory,) = run.directories()
-        status([directory], as_json=True)
-        (told,) = json.loads(capsys.readouterr().out)
-        assert (told["state"], told["live"]["pid"], told["live"]["n_expected"]) == ("running", process.pid, 2)
+        (found,) = as_json(directory, capsys=capsys)
+        assert (found["state"], found["live"]["pid"], found["live"]["n_expected"]) == (
+            "running",
+            process.pid,
+            2,
+        )
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert (directory / LIVE).exists()
-        status([directory], as_json=True)
-        (told,) = json.loads(capsys.readouterr().out)
-        assert (told["state"], told["n_expected"]) == ("killed", 2)
-        assert told["command"].startswith("cts run --all fake")
+        (found,) = as_json(directory, capsys=capsys)
+        assert (found["state"], found["n_expected"]) == ("killed", 2)
+        assert found["command"].startswith("cts run --all fake")
         provider.set(latency_s=0.0)
         again = run.start()
         again.communicate(timeout=20)
         assert again.returncode == 0
     assert not (directory / LIVE).exists()
-    status([directory], as_json=True)
-    (told,) = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["n_done"], told["n_scored"]) == ("finished", 2, 2)
+    (found,) = as_json(directory, capsys=capsys)
+    assert (found["state"], found["n_done"], found["n_scored"]) == ("finished", 2, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -72,22 +71,13 @@ def test_huge_sparse_file_does_not_block_replies_or_sigterm(tmp_path: Path, name
         assert process.returncode == 0
 
 
-def test_port_in_use_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"--port {port}: already in use; choose another"):
-            listening(port)
-
-
-def test_default_port_is_the_next_free_one() -> None:
-    first, second = listening(None), listening(None)
-    try:
+def test_default_port_is_the_next_free_one_and_a_port_in_use_is_refused() -> None:
+    with listening(None) as first, listening(None) as second:
         ports = [sock.getsockname()[1] for sock in (first, second)]
         assert PORT <= ports[0] < ports[1] < PORT + MORE_PORTS
         assert first.getsockname()[0] == "127.0.0.1"
-    finally:
-        first.close()
-        second.close()
+        with pytest.raises(UsageError, match=f"--port {ports[0]}: already in use; choose another"):
+            listening(ports[0])
 
 
 def test_unusable_folder_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.fields import Fields, listed, short
+from cts_async.datasets.io import Fields, listed, short
 from cts_async.errors import InputError, UsageError
 
 FILE = Path("some.jsonl")

@@ -239,7 +239,6 @@ async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reserva
     plans: Sequence[tuple[int, float]], max_tokens: int
 ) -> None:
     excess = 0.0
-
     budget = Budget(Lines(max_tokens=max_tokens))
 
     async def attempt(seq: int, most: int, factor: float) -> None:
@@ -285,18 +284,11 @@ def test_a_step_starts_while_half_of_its_lanes_latest_attempts_would_end_in_time
     deadline.check("unknown", 99.9)
     with pytest.raises(DeadlineReached, match="noon.*too near.*resumes"):
         deadline.check("slow", 81.0)
-
-
-def test_only_the_latest_attempts_count() -> None:
-    deadline = Deadline(100.0, "noon")
+    with pytest.raises(DeadlineReached):
+        deadline.check("unknown", 100.0)
     for latency_s in [90.0] * REMEMBERED + [1.0] * REMEMBERED:
         deadline.learn("lane", latency_s)
-    deadline.check("lane", 98.0)
-
-
-def test_nothing_starts_at_the_deadline_itself() -> None:
-    with pytest.raises(DeadlineReached):
-        Deadline(100.0, "noon").check("lane", 100.0)
+    deadline.check("lane", 98.0)  # only the latest attempts count
 
 
 # --- In a run
@@ -452,8 +444,9 @@ def test_a_budget_that_is_enough_changes_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("error", "spent_tokens"),
     [
-        # The second attempt is charged 55 in any case.
+        # The second attempt, if there is one, is charged 55.
         (RateLimited("slower"), 55),
+        (RejectedError("no", status=400), 0),
         (TransientError("busy", status=503), 55),
         (TransientError("connection refused", unsent=True), 55),
         (TransientError("connection reset"), 110 + 55),
@@ -467,18 +460,10 @@ def test_a_failed_attempt_counts_as_its_provider_charges(
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[error]))
 
     bench.run(walk, Lines(max_calls=10))
-    assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2, spent_tokens)
+    assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2 if spent_tokens else 1, spent_tokens)
     (record,) = bench.journal()
     assumed = {"tokens": 110, "usd": pytest.approx(0.2)} if spent_tokens > 110 else None
     assert record.get("assumed") == assumed
-
-
-def test_a_refused_request_costs_a_call_and_nothing_else(bench: Bench) -> None:
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
-        return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[RejectedError("no", status=400)]))
-
-    bench.run(walk, Lines(max_calls=10))
-    assert bench.budget.spent == Cost(1)
 
 
 def test_where_no_usage_is_told_the_estimate_stays(bench: Bench) -> None:
@@ -550,12 +535,6 @@ def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> 
     assert bench.sent == ["q0/slow", "q1/b", "q1/c", "q1/d", "q1/end", "q0/b", "q0/c", "q0/d"]
     assert bench.finished == {"q1": "end"}
     assert bench.ended_at == 19.0
-
-
-def test_a_deadline_that_is_not_reached_stops_nothing(bench: Bench) -> None:
-    bench.run(two_steps(bench), jobs=3, deadline=2.5)
-    assert bench.stopped is None
-    assert len(bench.finished) == 3
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 12), st.floats(0, 2), st.floats(0.1, 12))

@@ -81,8 +81,12 @@ def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) 
 
 def test_a_deleted_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
     with held(tmp_path) as holder:
+        # What the file says is printed only if it names a process.
+        (tmp_path / ".lock").write_text("\x1b[2J rm -rf ~")
+        with pytest.raises(RunLocked, match=": another process is writing this run"), locked(tmp_path):
+            pass
         (tmp_path / ".lock").unlink()
-        with pytest.raises(RunLocked, match="another process is writing this run"), locked(tmp_path):
+        with pytest.raises(RunLocked, match=": another process is writing this run"), locked(tmp_path):
             pass
         holder.kill()
         holder.wait(10)
@@ -114,16 +118,6 @@ def test_a_lock_file_that_was_replaced_while_it_was_locked_is_no_lock(
         pass
 
 
-def test_what_a_lock_file_says_is_not_printed_unless_it_is_a_process(tmp_path: Path) -> None:
-    with held(tmp_path):
-        (tmp_path / ".lock").write_text("\x1b[2J rm -rf ~")
-        with (
-            pytest.raises(RunLocked, match=": another process is writing this run; wait for it$"),
-            locked(tmp_path),
-        ):
-            pass
-
-
 def test_a_directory_that_was_moved_away_is_no_longer_held(tmp_path: Path) -> None:
     with locked(tmp_path / "run") as lock:
         assert lock.holds()
@@ -133,20 +127,15 @@ def test_a_directory_that_was_moved_away_is_no_longer_held(tmp_path: Path) -> No
             assert not lock.holds()
 
 
-def test_a_directory_that_is_a_link_is_refused_and_a_link_above_it_is_not(tmp_path: Path) -> None:
+def test_links_are_not_written_through(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
-    with (
-        pytest.raises(UsageError, match="link: cannot write there .link is a symbolic link"),
-        locked(tmp_path / "link"),
-    ):
+    refused = pytest.raises(UsageError, match="link: cannot write there .link is a symbolic link")
+    with refused, locked(tmp_path / "link"):
         pass
     assert not list((tmp_path / "data").iterdir())
-    with locked(tmp_path / "link" / "run"):
+    with locked(tmp_path / "link" / "run"):  # a link above it is not one of ours
         assert (tmp_path / "data" / "run" / ".lock").exists()
-
-
-def test_a_lock_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("theirs")
     (tmp_path / "run").mkdir()
@@ -179,11 +168,6 @@ def test_a_lock_that_cannot_be_signed_is_refused_and_let_go(
             pass
     with locked(tmp_path):
         pass
-
-
-def test_an_error_of_the_work_itself_is_not_taken_for_one_of_the_lock(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="something else"), locked(tmp_path):
-        raise OSError("something else")
 
 
 # --- the manifest
@@ -233,20 +217,6 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path)
     assert read_manifest(tmp_path) == {"n": 1}
 
 
-def test_what_cannot_be_json_leaves_the_old_file_whole(tmp_path: Path) -> None:
-    write_json(tmp_path / "run.json", {"n": 1})
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "run.json", {"n": object()})
-    assert read_manifest(tmp_path) == {"n": 1}
-    assert os.listdir(tmp_path) == ["run.json"]
-
-
-def test_a_file_below_a_file_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a directory")
-    with pytest.raises(UsageError, match="cannot write"):
-        write_json(tmp_path / "file" / "run.json", {})
-
-
 # --- the identity
 
 IDENTITY = {
@@ -272,7 +242,7 @@ def test_every_setting_that_differs_is_named_with_both_values(tmp_path: Path) ->
         "models": {"clarifier": {"model": "gpt", "temperature": 1.0}},
         "judges": ["gpt"],
         "current_date": "2026-01-01",
-        "seed": 7,
+        "seed": "b" * 500,
     }
     with pytest.raises(UsageError) as raised:
         check_identity(tmp_path, now)
@@ -283,7 +253,7 @@ def test_every_setting_that_differs_is_named_with_both_values(tmp_path: Path) ->
         'models.agent was {"model":"qwen"}, now null',
         'judges was ["gpt","claude"], now ["gpt"]',
         'current_date was null, now "2026-01-01"',
-        "seed was null, now 7",
+        f'seed was null, now "{"b" * 56}...',
     ):
         assert difference in said
     assert "system" not in said
@@ -303,13 +273,6 @@ def test_a_refusal_begins_with_what_was_typed_and_tells_few_of_what_follows_from
     ) in str(raised.value)
 
 
-def test_long_values_are_shortened(tmp_path: Path) -> None:
-    write_json(tmp_path / "run.json", {"identity": {"prompt": "a" * 500}})
-    with pytest.raises(UsageError) as raised:
-        check_identity(tmp_path, {"prompt": "b" * 500})
-    assert f'prompt was "{"a" * 56}..., now "{"b" * 56}...' in str(raised.value)
-
-
 def test_run_of_another_version_is_refused_by_naming_the_version_that_finishes_it(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"identity": {"prompts": {"judge": "a"}}, "version": "0.6.0"})
     with pytest.raises(UsageError, match=r"finish it with the version that began it: cts-async==0\.6\.0$"):
@@ -320,12 +283,6 @@ def test_run_of_another_version_is_refused_by_naming_the_version_that_finishes_i
 def test_refusal_names_no_version_that_is_this_one_or_none(version: object, tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"identity": {"k": 1}, "version": version})
     with pytest.raises(UsageError, match=r"repeat the original options to resume$"):
-        check_identity(tmp_path, {"k": 3})
-
-
-def test_a_manifest_without_identity_is_another_run(tmp_path: Path) -> None:
-    write_json(tmp_path / "run.json", {"version": "0.0.1"})
-    with pytest.raises(UsageError, match="k was null, now 3"):
         check_identity(tmp_path, {"k": 3})
 
 
@@ -352,17 +309,16 @@ def written(folder: Path, manifest: dict[str, Any]) -> Path:
         ("prices", {"gpt-5": {"input": "1.25"}}),
         ("n_expected", "8"),
         ("n_expected", -1),
+        ("identity.k", "3"),
+        ("identity.k", True),
+        ("identity.data", []),
+        ("identity.judges", "gpt"),
     ],
 )
-def test_a_part_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -> None:
+def test_field_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -> None:
+    outer, _, inner = part.partition(".")
     with pytest.raises(InputError, match=f"run.json: field '{part}': has to be "):
-        read_manifest(written(tmp_path, SOUND | {part: value}))
-
-
-@pytest.mark.parametrize(("part", "value"), [("k", "3"), ("k", True), ("data", []), ("judges", "gpt")])
-def test_so_is_one_in_another(tmp_path: Path, part: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"field 'identity.{part}': has to be "):
-        read_manifest(written(tmp_path, SOUND | {"identity": {part: value}}))
+        read_manifest(written(tmp_path, SOUND | {outer: {inner: value} if inner else value}))
 
 
 @pytest.mark.parametrize("sessions", [None, {"a": 1}, "x", [7], [{"wall_s": "long"}]])

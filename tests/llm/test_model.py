@@ -13,17 +13,16 @@ from free_text import FreeText
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.engine.events import Event, Events, Notice, Usage
+from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Prices, RetryPolicy
 from cts_async.errors import StepError, UnusableOutput
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.messages import ChatRequest, Reply
-from cts_async.llm.model import Model, ServedModels, is_other_model, output_limit, prices_of
+from cts_async.llm.model import Client, Model, ServedModels, is_other_model, output_limit, prices_of
 from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
@@ -166,12 +165,17 @@ def test_what_a_model_refuses_does_not_make_another_step(tmp_path: Path) -> None
     assert other["key"] != first["key"]
 
 
-def test_another_model_s_answer_is_recorded_and_told(tmp_path: Path) -> None:
-    heard: list[Any] = []
-    served = ServedModels(Events(heard.append))
-    _, record = ask(tmp_path, Says(replace(GOOD, model="m-0")), served=served)
-    assert record["response"]["served_model"] == "m-0"
-    assert heard == [Notice("m-1 was requested, m-0 replies")]
+def test_reply_of_another_model_is_recorded_and_noticed_once_for_each_pair(tmp_path: Path) -> None:
+    events: list[Any] = []
+    served = ServedModels(Events(events.append))
+    for n, name in enumerate(("m-0", "m-1-2025-12-11", "m-0", "m-\x1b[31mred")):
+        reply = replace(GOOD, model=name)
+        _, record = ask(tmp_path, Says(reply), served=served, params={"seed": n})
+        assert record["response"].get("served_model") == name
+    assert events == [
+        Notice("m-1 was requested, m-0 replies"),
+        Notice("m-1 was requested, m-?[31mred replies"),
+    ]
 
 
 @pytest.mark.parametrize(("policy", "times"), [(None, 4), (RetryPolicy(max_unusable=1), 2)])
@@ -184,28 +188,18 @@ def test_a_step_may_have_a_patience_of_its_own(
     assert record["attempts"] == len(client.asked) == times
 
 
-def spec(**prices: float) -> ModelSpec:
-    return ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8, **prices)
-
-
 def test_prices_are_known_only_if_both_are() -> None:
-    assert prices_of(spec(input_usd_per_mtok=0.5, output_usd_per_mtok=0.0)) == Prices(0.5, 0.0)
-    assert prices_of(spec(input_usd_per_mtok=0.5)) is None
-    assert prices_of(spec()) is None
+    priced = replace(SPEC, input_usd_per_mtok=0.5, output_usd_per_mtok=0.0)
+    assert prices_of(priced) == Prices(0.5, 0.0)
+    assert prices_of(replace(priced, output_usd_per_mtok=None)) is None
+    assert prices_of(SPEC) is None
 
 
-@pytest.mark.parametrize(
-    ("params", "limit"),
-    [
-        ({}, None),
-        ({"max_tokens": 300, "temperature": 0.0}, 300),
-        ({"max_completion_tokens": 400}, 400),
-        ({"max_tokens": 300, "max_output_tokens": 500}, 500),
-        ({"max_tokens": None}, None),
-    ],
-)
-def test_a_replys_limit_is_found_under_each_of_its_names(params: dict[str, Any], limit: int | None) -> None:
-    assert output_limit(params) == limit
+def test_output_limit_is_read_under_each_of_its_names() -> None:
+    assert output_limit({}) is output_limit({"max_tokens": None}) is None
+    assert output_limit({"max_tokens": 300, "temperature": 0.0}) == 300
+    assert output_limit({"max_completion_tokens": 400}) == 400
+    assert output_limit({"max_tokens": 300, "max_output_tokens": 500}) == 500
 
 
 @pytest.mark.parametrize(
@@ -260,14 +254,3 @@ def test_every_name_is_its_own_and_any_day_s_snapshot_is_it(name: str, day: date
     assert not is_other_model(name, name)
     assert not is_other_model(name, f"{name}-{day.isoformat()}")
     assert not is_other_model(name, f"{name}-{day:%Y%m%d}")
-
-
-def test_another_model_is_told_once_for_each_pair() -> None:
-    heard: list[Event] = []
-    models = ServedModels(Events(heard.append))
-    for served in ("gpt-4o", "gpt-5.2-2025-12-11", "gpt-4o", "gpt-\x1b[31mred"):
-        models.note_served("gpt-5.2", served)
-    assert heard == [
-        Notice("gpt-5.2 was requested, gpt-4o replies"),
-        Notice("gpt-5.2 was requested, gpt-?[31mred replies"),
-    ]

@@ -18,6 +18,7 @@ from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import ConnectionPool
+from cts_async.llm.redact import WITHHELD
 from cts_async.search.backends import services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.base import Hit, Page
@@ -209,8 +210,8 @@ async def test_key_sent_back_is_removed_from_results_and_errors() -> None:
         return web.json_response({"message": f"{service.key} base64%2Fkey%2B0123%3D%3D"}, status=status)
 
     async with served(echo) as url:
-        assert json_of(await send(url, service, body=[]), service, "") == {"message": "(key) (key)"}
-        with pytest.raises(ToolError, match=r"HTTP 400: \(key\) \(key\)$"):
+        assert json_of(await send(url, service, body=[]), service, "") == {"message": WITHHELD}
+        with pytest.raises(ToolError, match=r"HTTP 400: \(withheld: it repeats a key\)$"):
             await send(url, service, body=[1])
 
 
@@ -233,7 +234,7 @@ async def test_slow_response_times_out() -> None:
 
     error = await failing(hang, timeout_s=0.2)
     assert isinstance(error, TimedOut)
-    assert "no whole answer within 0.2 s" in str(error)
+    assert "no response within 0.2 s" in str(error)
     assert not error.unsent
     assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
 
@@ -244,7 +245,7 @@ async def test_slow_response_times_out() -> None:
         (b"", "connection was lost", None),
         # There is a server: no outage.
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP answer", None),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP response", None),
     ],
 )
 async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:

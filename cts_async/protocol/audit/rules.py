@@ -30,7 +30,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from cts_async.datasets.instances import HumanPairs
+from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
 from cts_async.protocol.audit.evidence import (

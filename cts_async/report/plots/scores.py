@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -44,11 +43,9 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-MAX_POINTS: Final = 60
-"""The distribution shows up to so many instances as points, more as histograms."""
 BIN: Final = 5
 _ROOM: Final = 0.8
-"""Share of a row's height for its points or its histogram."""
+"""Share of a row's height for its histogram."""
 _MEDIAN: Final = {"symbol": "line-ns-open", "size": 16, "line": {"width": 3}}
 MAX_STEPS: Final = 1_000
 """The gain by instance shows up to so many instances one by one, of more the percentiles in steps of 0.5."""
@@ -118,7 +115,6 @@ def distribution(systems: Sequence[Scored]) -> Figure:
 
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     values = [np.sort(one.scores[~np.isnan(one.scores)]) for one in ranked]
-    few = max(map(len, values)) <= MAX_POINTS
     names = [one.name for one in ranked]
     medians = [float(np.median(of)) for of in values]
     mean = row_points(
@@ -134,32 +130,18 @@ def distribution(systems: Sequence[Scored]) -> Figure:
         [Point(row, of, f"{names[row]}\nmedian {of:.2f}") for row, of in enumerate(medians)],
         marker=_MEDIAN,
     )
-    each = "A point is an instance" if few else f"Bins of {BIN} points; equal heights are equal shares"
     return rows_figure(
         "scores",
         "Distribution of scores",
-        f"restore_score_100 of the n = {counts(map(len, values))} scored instances of each system. {each}. "
-        "Failed instances have no score.",
-        [_strips(names, values) if few else _histograms(names, values), mean, median],
+        f"restore_score_100 of the n = {counts(map(len, values))} scored instances of each system, in bins of "
+        f"{BIN} points; equal heights are equal shares. Failed instances have no score.",
+        [_histograms(names, values), mean, median],
         names,
         told=[mean, median],
         row_px=52,
         xaxis=axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
         yaxis={"range": [len(names) - 0.6, -1]},
     )
-
-
-def _strips(names: Sequence[str], values: Sequence[Array]) -> Spec:
-    """Points over their row; those within a point of each other are stacked."""
-    stacks = [Counter(round(value) for value in of.tolist()) for of in values]
-    step = min(0.12, _ROOM / max(max(stack.values()) for stack in stacks))
-    points = []
-    for row, (name, of) in enumerate(zip(names, values, strict=True)):
-        below: Counter[int] = Counter()
-        for value in of.tolist():
-            below[round(value)] += 1
-            points.append(Point(row - step * below[round(value)], value, f"{name}\n{value:.1f}"))
-    return row_points("instance", points, marker={"symbol": "circle-open", "size": 6})
 
 
 def _histograms(names: Sequence[str], values: Sequence[Array]) -> Spec:

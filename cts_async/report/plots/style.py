@@ -11,13 +11,12 @@ and stand only in fields that plotly does not treat as templates (`text`, `hover
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Final, Literal, TypeAlias
 from unicodedata import east_asian_width
 
-from cts_async.report.text import plain
+from cts_async.report.output import plain
 
 Theme: TypeAlias = Literal["light", "dark", "print"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark", "print")
@@ -123,34 +122,13 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
     whole = plain(text, "\N{REPLACEMENT CHARACTER}")
-    lines, keep = list(_lines(whole, width)), min(len(whole), _MAX_LINES * width)
+    letters = max(1, width // 2) if columns(whole) > len(whole) else width
+    lines, keep = wrap(whole, letters), min(len(whole), _MAX_LINES * letters)
     while len(lines) > _MAX_LINES:
         keep -= 1
         tail = keep // 3
-        lines = list(_lines(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", width))
-    return "<br>".join(shown(line.strip()) for line in lines)
-
-
-def _lines(text: str, width: int) -> Iterator[str]:
-    line = ""
-    for piece in _pieces(text, width):
-        if line and columns(line + piece.rstrip()) > width:
-            yield line
-            line = ""
-        line += piece
-    yield line
-
-
-def _pieces(text: str, width: int) -> Iterator[str]:
-    """Parts after which a line may break; none is wider than a line."""
-    for part in re.findall(r"[^-_/+ ]*[-_/+ ]+|[^-_/+ ]+", text):
-        piece = ""
-        for character in part:
-            if columns(piece + character) > width:
-                yield piece
-                piece = ""
-            piece += character
-        yield piece
+        lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
+    return "<br>".join(map(shown, lines))
 
 
 def columns(text: str) -> int:

@@ -152,11 +152,6 @@ def as_float(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def as_int(value: Any) -> int:
-    """An integer; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
 def as_count(value: Any) -> int:
     """A count from 0 to MAX_EXACT_INT; 0 for anything that is not a number."""
     number = as_float(value)

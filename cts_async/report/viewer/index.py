@@ -99,15 +99,13 @@ class Tail:
         """Offset up to which lines were returned."""
         self.inode = 0
         """Inode of the file read so far; 0 before the first look."""
-        self.overlong: list[int] = []
-        """Offsets of lines longer than `MAX_LINE`, which are damaged and skipped."""
         self._block, self._guard = block, b""
         self._exhausted_size = 0
         """Size of the file when it last had no further whole line."""
         self._searched = 0
         """Bytes behind `end` known to contain no newline."""
         self._skipping = False
-        """Whether `end` lies within an overlong line."""
+        """Whether `end` lies within a line longer than `MAX_LINE`, which is damaged and left out."""
 
     @property
     def size(self) -> int:
@@ -130,7 +128,7 @@ class Tail:
         first = not self.inode
         if not same:
             self.end, self.inode, self._guard, self._exhausted_size = 0, state.inode, b"", 0
-            self.overlong, self._searched, self._skipping = [], 0, False
+            self._searched, self._skipping = 0, False
         elif state.size < self.end + self._searched:
             self._searched = 0
         return not same and not first
@@ -163,7 +161,6 @@ class Tail:
             return start, b""
         self._searched += len(more)
         if self._searched > MAX_LINE:
-            self.overlong.append(start)
             self._skipping = True
             self.end += self._searched - len(more)
             self._advance(more)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cts_async.datasets.fields import Fields
 from cts_async.datasets.gold import NuggetReader, normalise
-from cts_async.datasets.io import CSV_SUFFIXES
+from cts_async.datasets.io import CSV_SUFFIXES, Fields
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError

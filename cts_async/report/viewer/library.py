@@ -233,13 +233,6 @@ class Library:
         found = [row for row in rows if row is not None]
         return sorted(found, key=lambda row: row["started"] or "", reverse=True)
 
-    def damaged(self) -> list[str]:
-        """What cannot be shown, one message each; damaged lines as far as files are indexed."""
-        with self._lock:
-            opened = sorted(self._open.items())
-        lines = [f"{name}: {line}" for name, run in opened for line in run.damaged()]
-        return [*self.find().damaged, *lines]
-
     def row(self, name: str) -> Json | None:
         """One run's row; None if there is no such run."""
         return self._row(name, time.monotonic() + COUNT_S)

@@ -273,7 +273,8 @@ class Answers:
     def runs(self, given: Parameters) -> Json:
         rows = self._library.rows()
         folder = display_name(str(self._library.root))
-        return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
+        damaged = self._library.find().damaged
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
 
     def run(self, given: Parameters) -> Json:
         run = self._opened(given)

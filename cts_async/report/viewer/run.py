@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
-from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import judged_mark, unmarked
 from cts_async.protocol.run_files import (
     GOLDBUILD,
@@ -347,15 +346,6 @@ class OpenRun:
             marks = judged.marks[rows]
             rows = np.where((marks == lines.marks) | (marks == 0) | (lines.marks == 0), rows, -1)
         return judged, rows
-
-    def damaged(self) -> list[str]:
-        """One message for each line that is too long to be shown."""
-        tails = [*self._tails(), *([self.journal.tail] if self.journal else [])]
-        return [
-            f"{tail.path.name}: the line at byte {start:,} is longer than {MAX_LINE >> 20} MiB: damaged, skipped"
-            for tail in tails
-            for start in tail.overlong
-        ]
 
     def _tails(self) -> list[Tail]:
         return [index.tail for index in (self.results, *self.judgments.values())]

@@ -21,8 +21,8 @@ from cts_async.report.viewer.files import (
     NO_INSTANCE,
     Json,
     Refused,
+    as_count,
     as_float,
-    as_int,
     as_list,
     as_object,
     as_text,
@@ -87,14 +87,9 @@ def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
 
 def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
     """Each with its newline; none if the journal cannot be read."""
-    if run.journal is None:
-        return
-    with suppress(OSError), opened(run.journal.path) as fd:
-        for at in _offsets(run, id):
-            line = line_at(fd, at)
-            record = record_in(line)
-            if line is not None and (record is None or _is_of(record, run, id)):
-                yield line + b"\n"
+    with suppress(OSError):
+        for _, line, _ in _records(run, id, _offsets(run, id)):
+            yield line + b"\n"
 
 
 def n_steps(run: OpenRun, id: str) -> int | None:
@@ -107,8 +102,8 @@ def list_steps(run: OpenRun, id: str, after: int) -> Json:
     offsets = _offsets(run, id)
     until = time.monotonic() + PAGE_S
     rows: list[Json] = []
-    for at, size, record in _records(run, id, offsets[after : after + STEPS], damaged=True):
-        rows.append(_step_row(after + len(rows) + 1, at, size, record))
+    for at, line, record in _records(run, id, offsets[after : after + STEPS]):
+        rows.append(_step_row(after + len(rows) + 1, at, len(line), record))
         if time.monotonic() >= until:
             break
     last = after + len(rows)
@@ -130,9 +125,9 @@ def _step_row(n: int, at: int, size: int, record: Record) -> Json:
         "model": as_text(record.get("model")) or "",
         "ok": record.get("ok") is True,
         "latency_s": as_float(record.get("latency_s")),
-        "input_tokens": as_int(usage.get("input")),
-        "output_tokens": as_int(usage.get("output")),
-        "attempts": as_int(record.get("attempts")) or 1,
+        "input_tokens": as_count(usage.get("input")),
+        "output_tokens": as_count(usage.get("output")),
+        "attempts": as_count(record.get("attempts")) or 1,
         "time": as_float(record.get("time")),
         "error": message if record else DAMAGED,
     }
@@ -145,24 +140,16 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return found
 
 
-def _records(
-    run: OpenRun, id: str, offsets: list[int], *, damaged: bool = False
-) -> Iterator[tuple[int, int, Record]]:
-    """Offset, length and record of each line; damaged lines are left out, or are records without fields."""
+def _records(run: OpenRun, id: str, offsets: list[int]) -> Iterator[tuple[int, bytes, Record]]:
+    """Offset, bytes and record of each line of an instance; the records of damaged lines have no fields."""
     if run.journal is None or not offsets:
         return
     with opened(run.journal.path) as fd:
         for at in offsets:
             line = line_at(fd, at)
             record = record_in(line)
-            if record is not None and _is_of(record, run, id):
-                yield at, len(line or b""), record
-            elif damaged and record is None:
-                yield at, len(line or b""), {}
-
-
-def _is_of(record: Record, run: OpenRun, id: str) -> bool:
-    return record.get("instance") == run.metadata.journal_name(id)
+            if record is None or record.get("instance") == run.metadata.journal_name(id):
+                yield at, line or b"", record or {}
 
 
 # --- Texts of a record

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from made_figures import named, traces
 from made_runs import Row, made_run
-from talked_turns import INTENTS, QRELS, RANKED, three_talks
+from made_talks import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.diagnose import Frontier, Point
 from cts_async.analysis.stats import Difference, wilson

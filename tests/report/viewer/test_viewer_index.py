@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_read_is_not_tried_again_and_again(tmp_path: Path)
     assert (tail.renewed(), tail.next()) == (False, (0, b"one\n"))
 
 
-def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Path) -> None:
+def test_lines_over_the_limit_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     line = '{"id": "a", "answer": "' + "x" * 5_000 + '"}\n'
     path.write_text(line + '{"id": "b"}\n' + line)
@@ -148,7 +148,6 @@ def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Pa
         while index.advance():
             pass
         assert index.lines().offsets.tolist() == [len(line)]
-        assert index.tail.overlong == [0, len(line) + 12]
         assert index.tail.behind == 0
         assert line_at(fd, 0) is None
         assert line_at(fd, len(line)) == b'{"id": "b"}'
@@ -178,7 +177,6 @@ def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any,
         calls = sum(1 for _ in iter(index.advance, False))
     assert read <= SPARSE + calls * 64 + BLOCK
     assert calls <= SPARSE / BLOCK + 2
-    assert index.tail.overlong == [0]
     n = len(index.lines()) if isinstance(index, ResultsIndex) else index.n_steps
     assert n == (len(ending) > 1)
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or of another encoding."""
+"""The start of `cts`: Ctrl-C while importing, and standard streams that are closed, full or of another encoding."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from types import ModuleType
 
 import pytest
 
+from cts_async import __version__
 from cts_async.cli.main import main
+from cts_async.cli.start import start
 from cts_async.report.output import print_json
 
 PREPARED = (
@@ -74,3 +78,29 @@ def test_file_name_that_is_not_utf_8_is_printed_as_json(
     name = os.fsdecode(b"\xff.jsonl")
     print_json({"files": [name], name: {"lines": 3}})
     assert json.loads(capfdbinary.readouterr().out) == {"files": ["?.jsonl"], "?.jsonl": {"lines": 3}}
+
+
+class _CtrlC:
+    """Is pressed while the commands are being imported."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if name == "cts_async.cli.main":
+            raise KeyboardInterrupt
+        return
+
+
+def test_ctrl_c_while_commands_are_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "cts_async.cli.main", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_CtrlC(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert (ended.value.code, capsys.readouterr().err) == (75, "cts: interrupted before anything began\n")
+
+
+def test_start_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["cts", "--version"])
+    with pytest.raises(SystemExit):
+        start()
+    assert capsys.readouterr().out == f"cts {__version__}\n"
