@@ -15,6 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -389,8 +390,7 @@ def _short(value: object) -> str:
 
 
 MOST_NUGGETS: Final = 3
-"""Nuggets of a model whose output is constrained by the grammar."""
-MOST_QUOTES: Final = 12
+"""Nuggets of a reply that is constrained by the grammar."""
 QUOTE_CHARS: Final = 160
 FEWEST_TERMS: Final = 3
 """Content terms that a sentence needs to serve as a nugget."""
@@ -405,8 +405,8 @@ text ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\<\x00-\x1F\x7F]{4,80} "\""
 class GoldForm:
     """GOLD JSON over some sources (paper, prompt D); parses to a Gold without problems. `sources` is not empty.
 
-    The grammar is for a model too small to write nuggets: it chooses sentences of the sources, which are grounded by
-    construction and all distinct, and gives them weights.
+    The grammar is for a model too small to write nuggets: it gives weights to sentences of the sources, which are
+    grounded by construction.
     """
 
     sources: tuple[NumberedSource, ...]
@@ -451,15 +451,13 @@ def _schema(ids: list[str]) -> dict[str, Any]:
 
 
 def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
-    """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn."""
-    of_each = [_sentences(source.text) for source in sources]
-    turns = max((len(sentences) for sentences in of_each), default=0)
+    """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn, all different."""
+    of_each = [[(sentence, source.id) for sentence in _sentences(source.text)] for source in sources]
     chosen: dict[str, tuple[str, str]] = {}
-    for turn in range(turns):
-        for source, sentences in zip(sources, of_each, strict=True):
-            if turn < len(sentences):
-                chosen.setdefault(folded(sentences[turn]), (sentences[turn], source.id))
-    return list(chosen.values())[:MOST_QUOTES]
+    for quotes in zip_longest(*of_each):
+        for quote in filter(None, quotes):
+            chosen.setdefault(folded(quote[0]), quote)
+    return list(chosen.values())[:MOST_NUGGETS]
 
 
 def _sentences(text: str) -> list[str]:
@@ -469,24 +467,19 @@ def _sentences(text: str) -> list[str]:
 
 
 def _grammar(quotes: list[tuple[str, str]]) -> str | None:
-    """One line of JSON; nugget i may be any of the sentences i, i + n, i + 2n, ... so that no two are the same."""
+    """One line of JSON in which the intent, what has to be covered and the weights are free."""
     if not quotes:
         return None
-    n = min(MOST_NUGGETS, len(quotes))
-    nuggets = [literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
-    opening = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
-    between = ' "," '.join(nuggets)
+    nuggets = []
+    for n, (sentence, source) in enumerate(quotes, 1):
+        text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
+        opening = literal(f'{{"id":"N{n}","text":{text},"weight":')
+        nuggets.append(opening + " weight " + literal(f',"source_ids":[{id}]}}'))
+    head = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
+    head += literal('],"missing_evidence":[],"nuggets":[')
     closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
-    head = opening + literal('],"missing_evidence":[],"nuggets":[')
-    rules = [f"root ::= {head} {between} {closing}"]
-    rules += [f"said{i + 1} ::= {' | '.join(_weighted(*quote) for quote in quotes[i::n])}" for i in range(n)]
-    return "\n".join(rules) + _FIXED_RULES
-
-
-def _weighted(sentence: str, source: str) -> str:
-    """The grammar of a nugget after its id: the sentence is fixed, only the weight is free."""
-    text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
-    return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
+    between = ' "," '.join(nuggets)
+    return f"root ::= {head} {between} {closing}{_FIXED_RULES}"
 
 
 # --- Grounding: is each nugget said by the sources it cites?

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final, Literal
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ContentRefused, RejectedError, UnusableOutput
-from cts_async.llm.messages import Message, input_tokens
-from cts_async.llm.model import Model
+from cts_async.llm.apis import Message
+from cts_async.llm.model import Model, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
 from cts_async.search.tools import AgentSettings, Tools, Unrecorded, total_use
 from cts_async.search.turn_format import (

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_provider import provider_process
+from made_live import lane, live, part, worker
 from made_runs import Row, made_run
 from made_views import LARGE_K3
 from playwright.sync_api import Page, expect
 from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
-from cts_async.report.live import Lane, Live, LiveWorker, remove_live, write_live
+from cts_async.report.live import Lane, LiveFile, remove_live, write_live
 
 NAME = "growing-gpt-k1"
 
@@ -32,72 +33,18 @@ def growing(viewer: Viewer) -> Iterator[Path]:
         rows=[Row("g0", ("Which?",), ("this",), 20.0)],
         n_expected=4,
     )
-    write_live(directory, live(n_done=1, mean=20.0))
+    write_live(directory, running(1, mean=20.0))
     yield directory
     shutil.rmtree(directory)
 
 
-def live(**fields: object) -> Live:
-    """What this very process says of the run."""
+OPENAI = lane("openai", in_flight=3, calls_per_min=41.0, calls_allowed=60.0)
+
+
+def running(n_done: int = 0, lanes: Sequence[Lane] = (OPENAI,), **fields: Any) -> LiveFile:
+    """The state of this process, which has worked for a minute."""
     now = time.time()
-    said = {
-        "pid": os.getpid(),
-        "time": now,
-        "started": now - 60,
-        "n_expected": 4,
-        "n_done": 0,
-        "n_failed": 0,
-        "eta_s": 90.0,
-        "mean": None,
-        "mean_low": None,
-        "mean_high": None,
-        "n_scored": 0,
-        "calls": 7,
-        "replayed": 0,
-        "retries": 0,
-        "tokens": 1200,
-        "spent_usd": 0.02,
-        "max_usd": 5.0,
-        "max_calls": None,
-        "max_tokens": None,
-        "note": "",
-        "lanes": [lane()],
-    }
-    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
-
-
-def lane(**fields: object) -> Lane:
-    said = {
-        "name": "openai",
-        "in_flight": 3,
-        "waiting": 2,
-        "places": 8,
-        "calls_per_min": 41.0,
-        "calls_allowed": 60.0,
-        "tokens_per_min": 9000.0,
-        "tokens_allowed": 30000.0,
-        "answers_429": 5,
-        "paused_s": 0.0,
-        "open_s": None,
-        "reason": "",
-    }
-    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
-
-
-def worker(name: str, **fields: object) -> LiveWorker:
-    said = {
-        "name": name,
-        "host": "node-a",
-        "pid": 7,
-        "state": "working",
-        "in_hand": 3,
-        "done": 120,
-        "calls": 240,
-        "calls_per_min": 41.0,
-        "heard_s": 0.1,
-        "note": "",
-    }
-    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
+    return live([part(NAME, n_done, 4)], lanes, **{"time": now, "started": now - 60} | fields)
 
 
 def end_one_more(directory: Path, id: str, score: float) -> None:
@@ -116,8 +63,8 @@ def test_page_of_a_growing_run_updates_itself(page: Page, viewer: Viewer, growin
     expect(provider).to_contain_text("3 of 8")
     expect(provider).to_contain_text("41 of 60")
     end_one_more(growing, "g1", 60.0)
-    outage = lane(open_s=34.0, reason="no answer")
-    write_live(growing, live(n_done=2, mean=40.0, lanes=[outage]))
+    outage = lane("openai", open_s=34.0, reason="no answer")
+    write_live(growing, running(2, mean=40.0, lanes=[outage]))
     expect(page.locator("tbody tr[data-id=g1]")).to_be_visible()
     expect(page.locator(".live")).to_contain_text("2 of 4")
     expect(page.locator(".live")).to_contain_text("40.0")
@@ -131,22 +78,22 @@ def test_workers_are_listed_and_of_many_only_unhealthy_ones(
 ) -> None:
     lost = worker("w3", state="lost", note="its process <b>died</b>")
     workers = [worker("w1"), worker("w2", host="node-b", heard_s=7.0), lost]
-    write_live(growing, live(workers=workers, workers_wanted=3, cluster="ray://head:10001"))
+    write_live(growing, running(workers=workers, workers_wanted=3, cluster="ray://head:10001"))
     page.goto(viewer.at("run", run=NAME))
     expect(page.locator(".live")).to_contain_text("2 of 3hosts: 2, lost: 1")
     rows = page.get_by_role("table", name="Workers").locator("tbody").get_by_role("row")
     expect(rows).to_have_text(
         [
-            "w1node-a312041working",
-            "w2node-b312041silent for 7 s",
-            "w3node-a312041lostits process <b>died</b>",
+            "w1node-a8120180working",
+            "w2node-b8120180silent for 7 s",
+            "w3node-a8120180lostits process <b>died</b>",
         ]
     )
     many = [*(worker(f"w{n}", host=f"node-{n % 8}") for n in range(64)), lost]
-    write_live(growing, live(workers=many, workers_wanted=64, cluster="ray://head:10001"))
+    write_live(growing, running(workers=many, workers_wanted=64, cluster="ray://head:10001"))
     expect(page.locator(".live")).to_contain_text("64hosts: 8, lost: 1")
     expect(rows).to_have_count(1)
-    write_live(growing, live())
+    write_live(growing, running())
     expect(page.get_by_role("table", name="Workers")).to_have_count(0)
 
 

@@ -12,7 +12,6 @@ from fake_provider import FakeProvider, Settings
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.engine.run_dir import read_manifest
-from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.prompts import load_prompts
@@ -43,12 +42,6 @@ def test_webdancer_gets_its_native_prompt_and_the_run_records_it() -> None:
     assert agent_prompts(plan) == ["agent.native"]
 
 
-def test_another_agent_is_prompted_in_the_language_of_its_query_as_before() -> None:
-    plan = planned(agent="gpt")
-    assert "agent_prompt" not in identity(plan)
-    assert agent_prompts(plan) == ["agent.en", "agent.small.en", "agent.small.zh", "agent.zh"]
-
-
 @pytest.mark.parametrize(
     ("choice", "names"),
     [
@@ -61,28 +54,6 @@ def test_another_agent_is_prompted_in_the_language_of_its_query_as_before() -> N
 def test_the_option_wins_over_the_catalogue(choice: AgentPrompt, names: list[str]) -> None:
     assert agent_prompts(planned(agent_prompt=choice)) == names
     assert agent_prompts(planned(agent="gpt", agent_prompt=choice)) == names
-
-
-def test_a_model_of_one_s_own_may_have_the_native_prompt(tmp_path: Path) -> None:
-    config = tmp_path / "cts.toml"
-    config.write_text('[models.mine]\nbase_url = "http://h/v1"\nmodel = "m"\nagent_prompt = "native"\n')
-    asked = RunConfig(every_role="mine", models=("mine",), no_judge=True)
-    assert make_plan(asked, load_catalogue(config), {}).agent_prompt == "native"
-
-
-@pytest.mark.parametrize(
-    ("choice", "query", "name"),
-    [
-        ("native", "ferry times", "agent.native"),
-        ("native", "渡轮时间", "agent.native"),
-        ("en", "渡轮时间", "agent.en"),
-        ("zh", "ferry times", "agent.zh"),
-        ("query", "渡轮时间", "agent.zh"),
-        ("query", "ferry times", "agent.en"),
-    ],
-)
-def test_a_query_is_searched_with_the_prompt_chosen(choice: AgentPrompt, query: str, name: str) -> None:
-    assert PROMPTS.agent(choice, query).name == name
 
 
 def test_the_native_prompt_has_the_layout_of_webdancer_s_training() -> None:
@@ -118,9 +89,3 @@ def test_the_date_asked_for_is_in_the_prompt_and_stays_that_of_the_run(tmp_path:
     assert recorded["current_date"] == "2019-07-04"
     # Resumed on another day, without the option: everything is remembered under the same date.
     assert played(tmp_path) == ([], recorded)
-
-
-def test_a_run_is_not_resumed_with_another_date(tmp_path: Path) -> None:
-    played(tmp_path, date="2019-07-04")
-    with pytest.raises(UsageError, match='current_date was "2019-07-04", now "2020-01-01"'):
-        played(tmp_path, date="2020-01-01")

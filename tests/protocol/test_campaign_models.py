@@ -11,7 +11,7 @@ import pytest
 from fake_provider import THOUGHTS, FakeProvider, Settings
 
 from cts_async.config import RunConfig
-from cts_async.engine.events import Event, Events, LimitLearned, Notice
+from cts_async.engine.events import Event, Events
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
@@ -70,10 +70,6 @@ def test_claude_plays_every_role_over_the_messages_api(plain: Ran) -> None:
     assert plain.summary["tokens"].keys() == {"claude-sonnet-4-5-20250929"}
 
 
-def test_the_kind_of_api_makes_no_difference_to_results(plain: Ran, tmp_path: Path) -> None:
-    assert ran(tmp_path, CHAT).results == plain.results
-
-
 @pytest.mark.parametrize("toml", [CLAUDE, CHAT])
 @pytest.mark.parametrize("where", ["apart", "in the text"])
 def test_what_a_model_thinks_changes_nothing_and_is_kept(
@@ -87,14 +83,6 @@ def test_what_a_model_thinks_changes_nothing_and_is_kept(
             assert THOUGHTS not in step["response"]["text"]
 
 
-def test_the_agent_s_own_tags_reach_it_untouched(plain: Ran) -> None:
-    turns = [step for step in plain.steps if step["step"].startswith("search/turn/")]
-    assert turns
-    for step in turns:
-        assert step["response"]["text"].startswith("<think>")
-        assert "reasoning" not in step["response"]
-
-
 @pytest.mark.parametrize("toml", [CLAUDE, CHAT])
 def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, toml: str) -> None:
     refused = ran(tmp_path, toml, refuses="judge")
@@ -106,19 +94,3 @@ def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, to
     assert len(refused.provider.seen) == N * (CLARIFIED + ORIG), "nobody asks again"
     judged = [step for step in refused.steps if step["step"].startswith("judge/")]
     assert all(step["usage"]["input"] > 0 for step in judged), "a refusal is charged all the same"
-
-
-def test_a_model_served_for_another_is_told_once_and_counted(tmp_path: Path) -> None:
-    found = ran(tmp_path, served_model="claude-haiku")
-    asked = "claude-sonnet-4-5-20250929"
-    told = [event.text for event in found.said if isinstance(event, Notice)]
-    assert told == [f"{asked} was requested, claude-haiku replies"]
-    assert found.summary["served_models"] == {asked: {"claude-haiku": N * CLARIFIED}}
-
-
-def test_limits_are_learned_from_the_messages_api_s_headers(tmp_path: Path) -> None:
-    allowance = {"requests_per_min": 3000, "tokens_per_min": 90_000_000, "headers": "anthropic"}
-    found = ran(tmp_path, allowance=allowance)
-    learned = {(event.what, event.per_min) for event in found.said if isinstance(event, LimitLearned)}
-    assert ("requests", 3000.0) in learned
-    assert found.summary["n_scored"] == N

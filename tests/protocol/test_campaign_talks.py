@@ -14,7 +14,6 @@ from cts_async.engine import runner
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import RetryPolicy
 from cts_async.protocol.results import latest_results
-from cts_async.report.summary import summarise_run
 
 N, K = 2, 2
 MODES = {"modes": ("at-once", "respond", "select"), "schemes": ("at-cot",), "references": (), "limit": N}
@@ -35,12 +34,6 @@ def lines(run: Path) -> list[dict[str, Any]]:
     return list(latest_results(run / "results.jsonl").values())
 
 
-def test_every_mode_has_a_run_of_its_own(runs: dict[str, Path]) -> None:
-    assert {label: path.name for label, path in runs.items()} == {
-        label: f"sample-{label}+all-fake" for label in (AT_ONCE, RESPOND, SELECT)
-    }
-
-
 def test_a_line_has_its_turns_and_what_was_asked_and_answered(runs: dict[str, Path]) -> None:
     for label, mode in ((AT_ONCE, "at-once"), (RESPOND, "respond")):
         for line in lines(runs[label]):
@@ -56,14 +49,6 @@ def test_a_line_has_its_turns_and_what_was_asked_and_answered(runs: dict[str, Pa
             assert all("chosen" not in turn for turn in turns)
 
 
-def test_a_turn_says_only_what_its_mode_has(runs: dict[str, Path]) -> None:
-    (first, last) = lines(runs[RESPOND])[0]["turns"]
-    assert first.keys() == {"offered", "types", "reasoning", "answers"}
-    assert last.keys() == {*first, "query"}
-    for turn in lines(runs[SELECT])[0]["turns"]:
-        assert turn.keys() == {"offered", "types", "reasoning", "chosen", "query"}
-
-
 def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[str, Path]) -> None:
     for line in lines(runs[SELECT]):
         assert (line["questions"], line["answers"]) == ([], [])
@@ -73,14 +58,6 @@ def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[
     openings = [r for r in read_jsonl(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
     searched = {record["instance"]: record["request"]["fields"]["question"] for record in openings}
     assert searched == {line["id"]: line["rewritten_query"] for line in lines(runs[SELECT])}
-
-
-def test_every_mode_is_scored_and_summed_up(runs: dict[str, Path]) -> None:
-    for label, run in runs.items():
-        summary = summarise_run(run)
-        assert (summary.n_done, len(summary.failures)) == (N, 0), label
-        assert summary.judges
-        assert summary.unknown_rate == (None if label == SELECT else 0.0)
 
 
 def test_only_who_converses_says_scheme_and_mode_and_keeps_those_prompts(
@@ -110,14 +87,3 @@ def test_a_run_that_was_cut_off_goes_on_in_the_middle_of_a_conversation(tmp_path
         again = list(read_jsonl(run / "steps.jsonl"))
         assert sorted(record["key"] for record in again) == sorted(record["key"] for record in steps)
         assert sorted(map(json.dumps, lines(run))) == sorted(map(json.dumps, results))
-
-
-def test_faults_make_no_difference(tmp_path: Path, runs: dict[str, Path]) -> None:
-    faults = dict.fromkeys(("500", "fenced", "half", "empty", "truncated"), 0.05)
-    settings = Settings(unknown_share=0.0, faults=faults)
-    for label, run in made(tmp_path, settings, **MODES).items():
-        assert turns_of(run) == turns_of(runs[label])
-
-
-def turns_of(run: Path) -> dict[str, Any]:
-    return {line["id"]: line["turns"] for line in lines(run)}

@@ -11,31 +11,25 @@ from typing import Any, get_args
 
 import pytest
 from fake_roles import role_of, say
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cts_async.engine.events import Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.llm.parsing import Choice
 from cts_async.protocol.conversation import (
     ModelRespondent,
     Participants,
-    conversation_text,
     converse,
     form_of,
-    numbered,
     prompt_of,
     prompts_of,
 )
 from cts_async.protocol.prompts import Prompt, load_prompts
 from cts_async.protocol.roles import ModelAnswerer, Role
 from cts_async.protocol.systems import System
-from cts_async.protocol.views import AnswererView, Conversation, Exchange
 from cts_async.records import SCHEMES, Answer, ConversationTurn, Instance, Language, Mode, Scheme
 
 SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8)
@@ -70,20 +64,11 @@ def talk_with(
     instance: Instance = FERRY,
     *,
     every_turn: bool = False,
-    **who: Any,
 ) -> Any:
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(
-        **{
-            "answerer": ModelAnswerer(role),
-            "respondent": ModelRespondent(role),
-            "selector": role,
-            "reformulator": role,
-            **who,
-        }
-    )
+    talk = Participants(ModelAnswerer(role), ModelRespondent(role), role)
 
     async def walk(ctx: Context) -> Any:
         return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
@@ -129,12 +114,6 @@ def test_respond_asks_one_question_a_turn_and_every_later_one_sees_what_was_said
     )
 
 
-def test_every_turn_has_its_query_where_turns_are_evaluated(tmp_path: Path) -> None:
-    turns = talk_with(tmp_path, system("cot", "respond", 2), every_turn=True)
-    assert [turn.query for turn in turns] == ["more about ferry winter", "more about ferry winter winter"]
-    assert steps(tmp_path)[2::3] == ["reformulate/1", "reformulate/2"]
-
-
 def test_select_goes_on_from_the_query_that_was_chosen(tmp_path: Path) -> None:
     provider = Provider()
     priced = Instance("i1", "ferry by price and by place", "ferry")
@@ -172,13 +151,6 @@ def test_at_once_is_ctss_closed_book_with_another_prompt(tmp_path: Path) -> None
             assert asked.count("Which") == 1
 
 
-def test_without_anybody_to_answer_the_questions_are_all_there_is(tmp_path: Path) -> None:
-    (turn,) = talk_with(tmp_path, system("cot", "at-once", 3), answerer=None)
-    assert len(turn.offered) == 3
-    assert (turn.answers, turn.query) == ((), "")
-    assert steps(tmp_path) == ["clarify/1"]
-
-
 @pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
 @pytest.mark.parametrize("scheme", ["standard", "at-standard", "cot", "at-cot"])
 def test_every_scheme_thinks_and_names_types_as_it_should(tmp_path: Path, scheme: str, mode: str) -> None:
@@ -199,35 +171,6 @@ def test_only_the_user_is_told_the_intent(tmp_path: Path, mode: str) -> None:
         assert (FERRY.fused_query in asked) == (role in ("answer", "respond", "select_query"))
 
 
-def test_a_chinese_query_is_clarified_in_chinese(tmp_path: Path) -> None:
-    provider = Provider()
-    talk_with(tmp_path, system("standard", "respond", 2), provider, Instance("i1", "冬天的夜间渡轮", "渡轮"))
-    assert (
-        "查询: 渡轮\n问题 1: Which time do you mean by 渡轮?\n回答 1: 冬天的夜间渡轮" in provider.asked[2][1]
-    )
-    assert {r["request"]["prompt"][-2:] for r in read_jsonl(tmp_path / "steps.jsonl")} == {"zh"}
-
-
-def test_people_who_have_answered_can_stand_in_for_the_model(tmp_path: Path) -> None:
-    class People:
-        """Knows about time only; looks at the question alone."""
-
-        async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-            known = "time" in view.question
-            return Answer("at night" if known else "unknown", unknown=not known)
-
-    turns = talk_with(tmp_path, system("standard", "respond", 2), respondent=People())
-    assert [turn.answers[0].text for turn in turns] == ["at night", "unknown"]
-    assert turns[-1].query == "more about ferry at night"
-    assert steps(tmp_path) == ["clarify/1", "clarify/2", "reformulate/2"]
-
-
-def test_a_question_asked_again_is_the_clarifiers_own_loss(tmp_path: Path) -> None:
-    same = '{"questions": ["When?"]}'
-    turns = talk_with(tmp_path, system("standard", "respond", 2), Provider(bad=(same, same)))
-    assert [turn.offered for turn in turns] == [("When?",), ("When?",)]
-
-
 def test_an_unusable_turn_is_asked_for_ten_times_more(tmp_path: Path) -> None:
     turns = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 10))
     assert turns[0].types == ("specify",)
@@ -241,55 +184,7 @@ def test_and_then_given_up(tmp_path: Path) -> None:
     assert error.step == "clarify/1"
 
 
-@pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
-def test_a_conversation_is_remembered_whole(tmp_path: Path, mode: str) -> None:
-    first = talk_with(tmp_path, system("at-cot", mode, 3))
-    nobody = Provider()
-    assert talk_with(tmp_path, system("at-cot", mode, 3), nobody) == first
-    assert nobody.asked == []
-
-
 # --- A conversation as its prompts show it.
-
-
-ASKED = Conversation("ferry", (Exchange(("When?",), "in May"), Exchange(("From where?",), "unknown")))
-OFFERED = Conversation("渡轮", (Exchange(("渡轮时刻表", "渡轮票价"), "渡轮票价"),))
-WORDS = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
-
-
-def test_a_conversation_begins_with_its_query() -> None:
-    assert conversation_text(Conversation("ferry"), "questions", "en") == "Query: ferry"
-    assert conversation_text(Conversation("渡轮"), "queries", "zh") == "查询: 渡轮"
-
-
-def test_questions_stand_with_their_answers() -> None:
-    assert conversation_text(ASKED, "questions", "en") == (
-        "Query: ferry\nQuestion 1: When?\nAnswer 1: in May\nQuestion 2: From where?\nAnswer 2: unknown"
-    )
-
-
-def test_offers_stand_with_the_one_that_was_chosen() -> None:
-    assert (
-        conversation_text(OFFERED, "queries", "zh")
-        == "查询: 渡轮\n候选 1: 渡轮时刻表 | 渡轮票价\n选择 1: 渡轮票价"
-    )
-
-
-def test_what_is_offered_is_numbered_from_one() -> None:
-    assert numbered(("ferry times", "ferry fares")) == "1. ferry times\n2. ferry fares"
-
-
-@given(WORDS, st.lists(st.tuples(WORDS, WORDS), max_size=3), st.lists(st.tuples(WORDS, WORDS), max_size=3))
-def test_different_conversations_are_told_differently(
-    query: str, turns: list[tuple[str, str]], others: list[tuple[str, str]]
-) -> None:
-    one, other = (
-        conversation_text(
-            Conversation(query, tuple(Exchange((asked,), said) for asked, said in of)), "questions", "en"
-        )
-        for of in (turns, others)
-    )
-    assert (one == other) == (turns == others)
 
 
 # --- The prompts of AT-CoT: few-shot, and alike except for what their schemes differ in.
@@ -336,39 +231,6 @@ def test_only_at_schemes_define_ambiguity_types_in_the_same_words(mode: Mode, la
     assert found["at-cot"] == definitions(prompt("at-cot", "respond", language).text)
 
 
-@pytest.mark.parametrize("language", get_args(Language))
-def test_at_cot_examples_show_every_ambiguity_type(language: Language) -> None:
-    text = prompt("at-cot", "respond", language).text
-    shown = {
-        name for k, reply in examples(text) for name in form_of("at-cot", "respond", k).parse(reply).types
-    }
-    assert shown == {"semantic", "generalize", "specify"}
-
-
-@pytest.mark.parametrize("mode", OFFERING)
-def test_schemes_have_the_same_examples(mode: Mode) -> None:
-    offered = [
-        [
-            form_of(scheme, mode, k).parse(reply).offered
-            for k, reply in examples(prompt(scheme, mode, "en").text)
-        ]
-        for scheme in TALKING
-    ]
-    assert offered[1:] == offered[:-1]
-
-
-@pytest.mark.parametrize("language", get_args(Language))
-def test_selector_examples_choose_among_the_offered_queries(
-    language: Language,
-) -> None:
-    text = PROMPTS.get("select_query", language).text.split("## user")[0]
-    shown = re.findall(r"<offered_queries>\n(.*?)\n</offered_queries>\n(\{[^\n]*\})", text, re.DOTALL)
-    for lines, reply in shown:
-        offered = tuple(line.partition(". ")[2] for line in lines.splitlines())
-        assert 0 <= Choice(offered).parse(reply) < len(offered)
-    assert len(shown) == 2
-
-
 @pytest.mark.parametrize(
     ("scheme", "mode", "names"),
     [
@@ -380,7 +242,3 @@ def test_selector_examples_choose_among_the_offered_queries(
 )
 def test_system_uses_the_prompts_of_its_scheme_and_mode(scheme: Scheme, mode: Mode, names: list[str]) -> None:
     assert prompts_of(System("clarify", "gpt", 3, scheme, mode)) == names
-
-
-def test_reference_point_has_no_clarifying_prompts() -> None:
-    assert prompts_of(System("orig")) == []

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import FakeProvider, Settings
-from hypothesis import given
-from hypothesis import strategies as st
-from made_clariq import ROWS, clariq_file
 from talk_world import INTENTS, write_talk_world
 
 from cts_async.analysis.conversations import read_talk
 from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent, UsageError
+from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit.report import audit_run
-from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations, selected
+from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
 from cts_async.protocol.results import failed, latest_results
-from cts_async.records import Instance
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2
 RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"
@@ -69,60 +63,15 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeProvider, dict[
     return provider, held(tmp_path_factory.mktemp("clean"), provider)
 
 
-def test_every_conversation_is_held_and_nothing_asked_twice(
-    clean: tuple[FakeProvider, dict[str, Path]],
-) -> None:
-    provider, directories = clean
-    assert {
-        label: len(list(read_jsonl(path / "steps.jsonl"))) for label, path in directories.items()
-    } == CALLS
-    roles = Counter(request.role for request in provider.seen)
-    assert roles == {
-        "clarify_turn": 2 * N * TURNS + TOPICS,
-        "respond": N * TURNS,
-        "reformulate": N * TURNS,
-        "select_query": N * TURNS,
-    }
-
-
-def test_a_response_is_folded_into_a_query_after_every_turn(
-    clean: tuple[FakeProvider, dict[str, Path]],
-) -> None:
-    """The fake user answers the last word of the intent; the fake reformulator appends all answers to q."""
-    talk = read_talk(clean[1][RESPOND])
-    first, second = talk.conversations["1-2"].turns
-    assert [answer.text for answer in first.answers] == ["dealer"]
-    assert (first.query, second.query) == ("more about jaguar dealer", "more about jaguar dealer dealer")
-    assert len(talk.conversations) == talk.n_expected == N
-
-
-def test_a_choice_is_the_query_of_its_turn(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
-    for conversation in read_talk(clean[1][SELECT]).conversations.values():
-        for turn in conversation.turns:
-            assert turn.chosen is not None
-            assert turn.query == turn.offered[turn.chosen]
-            assert (len(turn.offered), turn.answers) == (5, ())
-
-
 def test_each_query_is_asked_about_once_and_by_nobody_answered(
     clean: tuple[FakeProvider, dict[str, Path]],
 ) -> None:
     talk = read_talk(clean[1][AT_ONCE])
     assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
-    for conversation in talk.conversations.values():
-        (turn,) = conversation.turns
+    for (turn,) in talk.conversations.values():
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
     line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
     assert (line["questions"], line["answers"]) == ([], [])
-
-
-def test_a_line_has_the_fields_of_the_contract(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
-    line = latest_results(clean[1][RESPOND] / "results.jsonl")["2-1"]
-    assert (line["system"], line["k"], line["scheme"], line["mode"]) == (RESPOND, 2, "at-cot", "respond")
-    assert (line["blurred_query"], line["fused_query"]) == ("ferry", "winter ferry times")
-    assert line["questions"] == [turn["offered"][0] for turn in line["turns"]]
-    assert line["answers"] == ["times", "times"]
-    assert line["turns"][0]["types"] == ["specify"]
 
 
 def test_the_closed_book_is_proved_from_the_journals(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
@@ -151,14 +100,6 @@ def test_a_budget_stops_it_and_the_same_command_pays_for_the_rest_only(tmp_path:
     third = FakeProvider(Settings())
     held(tmp_path, third)
     assert third.seen == []
-
-
-def test_more_topics_are_added_to_a_run(tmp_path: Path) -> None:
-    held(tmp_path, FakeProvider(Settings()), limit=2, modes=("select",))
-    more = FakeProvider(Settings())
-    directories = held(tmp_path, more, modes=("select",))
-    assert len(more.seen) == (N - 2) * TURNS * 2
-    assert len(latest_results(directories[SELECT] / "results.jsonl")) == N
 
 
 def test_what_fails_for_good_is_a_line_and_can_be_tried_again(tmp_path: Path) -> None:
@@ -208,16 +149,6 @@ def test_topics_are_distinct_queries_and_intents_are_counted_in_each(tmp_path: P
     assert ids(planned(tmp_path, talk={"topics": 2}, limit=3)) == ["1-1", "1-2", "2-1"]
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=20), st.integers(1, 4), st.integers(1, 4))
-def test_no_more_is_selected_than_was_asked_for(queries: list[str], topics: int, intents: int) -> None:
-    every = [Instance(str(n), f"star {n}", q) for n, q in enumerate(queries)]
-    taken = list(selected(every, ConverseConfig(topics=topics, intents=intents)))
-    by_query = {q: [one for one in taken if one.blurred_query == q] for q in queries}
-    assert len([q for q in by_query if by_query[q]]) == min(topics, len(set(queries)))
-    assert all(len(some) in (0, min(intents, queries.count(q))) for q, some in by_query.items())
-    assert taken == [one for one in every if one in taken]
-
-
 def test_every_scheme_has_a_run_in_every_mode(tmp_path: Path) -> None:
     plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond", "select", "at-once"))
     names = [directory.name for directory in plan.systems.values()]
@@ -240,15 +171,6 @@ def test_another_user_is_another_run_but_not_where_nobody_is_asked(tmp_path: Pat
     ]
 
 
-def test_questions_asked_at_once_need_no_user(tmp_path: Path) -> None:
-    plan = planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once",))
-    (system,) = plan.systems
-    assert plan.players(system) == {"clarifier": "gpt"}
-    assert plan.prompt_names(system) == ["cot.en", "cot.zh"]
-    with pytest.raises(UsageError, match=r"QIANFAN_API_KEY \(support: ernie\).*\(--model, --support, --all"):
-        planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once", "respond"))
-
-
 def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     plan = planned(tmp_path, modes=("select",))
     (system,) = plan.systems
@@ -263,21 +185,3 @@ def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     assert {name.split(".")[0] for name in identity["prompts"]} == {"cot_queries", "select_query"}
     assert not identity.keys() & {"tools", "corpus_sha256", "agent"}
     assert identity == planned(tmp_path, modes=("select",), talk={"topics": 1}).identity(system)
-
-
-def test_every_file_of_the_data_is_part_of_what_a_run_is(tmp_path: Path) -> None:
-    clariq_file(tmp_path / "train.tsv", ROWS[:-1])
-    clariq_file(tmp_path / "dev.tsv", ROWS[-1:])
-    before = planned(tmp_path, data=f"clariq:{tmp_path}")
-    # What reports compare with when they open the data again.
-    assert before.data_identity["sha256"] == before.dataset.sha256()
-    clariq_file(tmp_path / "dev.tsv", (ROWS[-1].replace("write?", "read?"),))
-    assert planned(tmp_path, data=f"clariq:{tmp_path}").data_identity != before.data_identity
-
-
-def test_dollars_are_limited_only_where_prices_are_known(tmp_path: Path) -> None:
-    file = tmp_path / "cts.toml"
-    file.write_text('[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "mine-1"\n')
-    limited = {"config_file": file, "budget": BudgetConfig(max_usd=1.0)}
-    with pytest.raises(UsageError, match="--max-usd needs the price of mine"):
-        planned(tmp_path, models=("mine",), support="mine", **limited)

@@ -19,11 +19,9 @@ from cts_async.protocol.forecast import (
     Observed,
     Seen,
     Work,
-    actual,
     forecast,
     note,
     observe,
-    pooled,
 )
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
@@ -67,11 +65,6 @@ def test_every_call_of_every_system_is_counted(plan: Plan) -> None:
     assert made.total.calls == N * (PER_ORIG + PER_CLARIFY)
     steps = {kind: work.steps for kind, work in kinds(made, "fake-k2").items()}
     assert steps == {"clarify": N, "answer": N * K, "rewrite": N, "search": N * TURNS, "judge": N}
-
-
-def test_no_key_is_needed_and_nothing_is_written(plan: Plan, tmp_path: Path) -> None:
-    forecast(plan)
-    assert [path.name for path in tmp_path.iterdir()] == ["cts.toml"]
 
 
 def test_prompts_are_counted_as_they_will_be_sent(plan: Plan) -> None:
@@ -195,12 +188,6 @@ def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
     assert steps == {"clarify": 2, "answer": 4, "rewrite": 3, "search": 27, "judge": 3}
 
 
-def test_a_finished_run_takes_no_more_time(plan: Plan) -> None:
-    everything = {instance.id for instance in plan.instances()}
-    made = forecast(plan, {system: Observed(done=everything) for system in plan.systems})
-    assert (made.total, made.time_s) == (Effort(), 0.0)
-
-
 def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
     orig, fake = systems(plan)
     runs = {
@@ -217,27 +204,6 @@ def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
         assert kinds(made, system)["search"].steps == N * 3
         assert kinds(made, system)["search"].observed == 0
     assert "judge by fake (4 steps)" in made.assumptions[-1]
-
-
-def test_a_step_or_two_show_nothing_yet(plan: Plan) -> None:
-    orig, _ = systems(plan)
-    made = forecast(plan, {orig: Observed({("judge", "fake-1"): seen(2, 2, (9999, 999), 60.0)})})
-    assert kinds(made, "orig")["judge"] == kinds(forecast(plan), "orig")["judge"]
-
-
-def test_where_a_server_tells_no_usage_tokens_stay_assumed(plan: Plan) -> None:
-    orig, _ = systems(plan)
-    made = forecast(plan, {orig: Observed({("judge", "fake-1"): seen(4, 4, (0, 0), 8.0)})})
-    before, judge = (kinds(m, "orig")["judge"] for m in (forecast(plan), made))
-    assert judge.each == before.each
-    assert judge.latency_s == 2.0
-
-
-def test_what_was_spent_is_summed_over_runs(plan: Plan) -> None:
-    run = Observed(
-        {("clarify", "fake-1"): seen(1, 2, (1000, 100), 1.0), ("judge", "gone"): seen(1, 1, (5, 5), 1.0)}
-    )
-    assert actual(plan, [run, run]) == Effort(4, 2000, 200, pytest.approx(0.004))
 
 
 def test_a_manifest_keeps_the_first_forecast_until_instances_are_added(plan: Plan, tmp_path: Path) -> None:
@@ -298,15 +264,6 @@ def test_turns_are_waited_for_one_after_the_other_and_read_those_before(tmp_path
     assert work.each.input_tokens == pytest.approx(by_hand)
 
 
-def test_people_who_have_answered_take_no_calls(tmp_path: Path) -> None:
-    plan = replace_config(planned(tmp_path), answers="qulac")
-    assert "answer" not in kinds(forecast(plan), "fake-k2")
-
-
-def replace_config(plan: Plan, **options: Any) -> Plan:
-    return replace(plan, config=replace(plan.config, **options))
-
-
 # --- What a run's files show: counted by hand.
 
 
@@ -354,28 +311,3 @@ def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
     assert (run.searches, run.turns) == (1, 4)
     assert run.wall_s == 6.5
     assert run.forecast == {"instances": 3, "calls": 12}
-
-
-def test_what_failed_needs_work_only_if_it_is_tried_again(tmp_path: Path) -> None:
-    a_run(tmp_path)
-    assert observe(tmp_path, ["m"]).done == {"q1", "q2"}
-    assert observe(tmp_path, ["m"], retry_failed=True).done == {"q1"}
-
-
-def test_begun_are_the_finished_steps_of_unfinished_instances(tmp_path: Path) -> None:
-    a_run(tmp_path)
-    assert observe(tmp_path, ["m"]).begun == {("clarify", "m-1"): 1}
-
-
-def test_where_there_is_no_run_nothing_is_seen_and_nothing_written(tmp_path: Path) -> None:
-    assert observe(tmp_path / "nowhere", ["m"]) == Observed()
-    assert not list(tmp_path.iterdir())
-
-
-def test_runs_are_pooled_and_kinds_without_a_finished_step_left_out() -> None:
-    one = Observed({("clarify", "m"): Seen(1, 2, 10, 1, 0.5), ("judge", "m"): Seen(0, 3)})
-    other = Observed({("clarify", "m"): Seen(3, 3, 30, 3, 1.5), ("clarify", "n"): Seen(1, 1)})
-    assert pooled([one, other]) == {
-        ("clarify", "m"): Seen(4, 5, 40, 4, 2.0),
-        ("clarify", "n"): Seen(1, 1),
-    }

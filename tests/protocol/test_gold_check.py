@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.datasets.gold import read_gold
 from cts_async.errors import UnusableOutput
 from cts_async.protocol.gold_check import (
+    CUT,
     GROUNDED_AT,
-    MAX_PROBLEMS,
-    MOST_NUGGETS,
-    MOST_QUOTES,
     GoldForm,
     Grounding,
+    SourceLimits,
     check_gold,
+    collect,
     gold_json,
     ground,
     grounding_json,
-    problems_text,
+    same_address,
+    select,
+    source_lines,
 )
 from cts_async.protocol.views import NumberedSource
-from cts_async.records import Nugget
+from cts_async.records import Nugget, Source, Turn
 
 SOURCES = tuple(
     NumberedSource(f"S{n}", f"https://a.example/{name}", name, f"evidence {n}")
@@ -76,13 +77,6 @@ def test_a_good_reference_is_read_as_it_is() -> None:
     assert gold_json(read) == GOOD
 
 
-def test_what_is_written_is_read_as_gold(tmp_path: Any) -> None:
-    path = tmp_path / "gold.jsonl"
-    line = {"id": "a", "fused_query": "q", "gold": gold_json(repaired(GOOD)), "answer": "x", "sources": []}
-    path.write_text(json.dumps(line))
-    assert read_gold(path).lookup("a", "q") == repaired(GOOD).nuggets
-
-
 # -- repaired
 
 
@@ -113,21 +107,10 @@ def test_what_is_mechanical_is_repaired_and_noted(value: dict[str, Any], note: s
     assert read.repairs == ((note,) if note else ())
 
 
-def test_numbers_as_ids_stay_the_ids_they_are() -> None:
-    read = repaired(nuggets({"id": 1}, {"id": 2}))
-    assert [nugget.id for nugget in read.nuggets] == ["1", "2"]
-    assert read.repairs == ("id written as a number: nuggets[0], nuggets[1]",)
-
-
 def test_urls_that_are_not_given_are_those_of_the_cited_sources() -> None:
     read = repaired({name: value for name, value in GOOD.items() if name != "reference_urls"})
     assert read.reference_urls == ("https://a.example/ferry", "https://a.example/fares")
     assert read.repairs == ("derived from the nuggets' sources: reference_urls",)
-
-
-def test_control_characters_and_line_breaks_do_not_get_into_a_nugget() -> None:
-    read = repaired(nuggets({"text": "The ferry\n\x1b[31mleaves\x00 at 07:20."}, {}))
-    assert read.nuggets[0].text == "The ferry [31mleaves at 07:20."
 
 
 # -- wrong
@@ -175,28 +158,6 @@ def test_control_characters_and_line_breaks_do_not_get_into_a_nugget() -> None:
 )
 def test_what_is_wrong_is_said_with_its_place(value: object, problem: str) -> None:
     assert problem in problems(value)
-
-
-def test_everything_that_is_wrong_is_listed_at_once() -> None:
-    wrong = problems(nuggets({"weight": 9, "source_ids": []}, {"text": "", "id": "N1"}))
-    assert [problem.split(":")[0] for problem in wrong] == [
-        "nuggets[0] (N1)",
-        "nuggets[0] (N1)",
-        "nuggets[1] (N1)",
-        "id N1 is given to 2 nuggets; ids must differ",
-    ]
-
-
-def test_a_flood_of_problems_is_cut_short() -> None:
-    # Twenty weights, and nineteen repetitions of the first text.
-    sentence = problems_text(problems(gold(nuggets=[{**N1, "id": f"N{n}", "weight": 9} for n in range(20)])))
-    assert sentence.count("weight must be") == MAX_PROBLEMS
-    assert sentence.endswith("; and 27 more problems")
-
-
-def test_a_foreign_word_is_repeated_in_part_only() -> None:
-    (problem,) = problems(nuggets({"source_ids": ["S" * 500]}, {}))
-    assert len(problem) < 150
 
 
 json_values = st.recursive(
@@ -285,71 +246,34 @@ def test_no_json_or_half_of_it_is_unusable(text: str) -> None:
         FORM.parse(text)
 
 
-def test_the_schema_knows_the_sources_and_the_weights() -> None:
-    nugget = FORM.json_schema["properties"]["nuggets"]["items"]["properties"]
-    assert nugget["weight"]["enum"] == [1, 2, 3]
-    assert nugget["source_ids"]["items"]["enum"] == ["S1", "S4"]
+def written(grammar: str) -> str:
+    """What the grammar's root writes, with the weight 2 and `"Some words"` for every text."""
+    (root,) = re.findall(r"^root ::= (.*)$", grammar, re.MULTILINE)
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|\b(weight|text)\b', root)
+    free = {"weight": "2", "text": '"Some words"'}
+    return "".join(free[rule] if rule else re.sub(r"\\(.)", r"\1", literal) for literal, rule in parts)
 
 
-def choices(grammar: str, rule: str) -> list[str]:
-    """The alternatives of a rule, each as the nugget that it writes, with weight 2."""
-    (body,) = re.findall(rf"^{rule} ::= (.*)$", grammar, re.MULTILINE)
-    return [_written(part) for part in body.split(" | ")]
-
-
-def _written(expression: str) -> str:
-    literals = re.findall(r'"((?:[^"\\]|\\.)*)"|(weight)', expression)
-    return "".join("2" if word else re.sub(r"\\(.)", r"\1", text) for text, word in literals)
-
-
-def test_the_grammar_lets_a_tiny_model_choose_among_the_sources_sentences() -> None:
+def test_grammar_lets_tiny_model_weigh_sentences_of_the_sources_in_turn() -> None:
     grammar = FORM.grammar
     assert grammar is not None
-    nuggets = [
-        json.loads('{"text":' + text)
-        for rule in ("said1", "said2", "said3")
-        for text in choices(grammar, rule)
-    ]
-    # "Yes." says too little. The sources take turns, and each third sentence goes to the same nugget.
-    assert [(nugget["text"], *nugget["source_ids"], nugget["weight"]) for nugget in nuggets] == [
+    gold = FORM.parse(written(grammar))
+    # "Yes." says too little.
+    assert [(nugget.text, *nugget.source_ids, nugget.weight) for nugget in gold.nuggets] == [
         ("The ferry leaves at nine.", "S1", 2),
-        ('The "blue" fare\\price is lower.', "S4", 2),
         ("船票单程9元。", "S4", 2),
         ("The crossing takes an hour.", "S1", 2),
     ]
+    assert (gold.query_intent, gold.must_cover) == ("Some words", ("Some words",))
+    assert {"weight", "text"} <= {line.split(" ::= ")[0] for line in grammar.splitlines()}
 
 
-def test_no_sentence_stands_in_two_rules_and_not_too_many_in_all() -> None:
-    many = NumberedSource("S1", "", "", " ".join(f"Boat number {n} leaves harbour today." for n in range(40)))
-    twin = NumberedSource("S2", "", "", "Boat number 1 leaves harbour: today!")
-    grammar = GoldForm((many, twin)).grammar
-    assert grammar is not None
-    rules = [f"said{n}" for n in range(1, MOST_NUGGETS + 1)]
-    texts = [json.loads('{"text":' + text)["text"] for rule in rules for text in choices(grammar, rule)]
-    assert len(texts) == len(set(texts)) == MOST_QUOTES
-    assert sum("number 1 " in text for text in texts) == 1
-
-
-def test_what_the_grammar_lets_through_is_good_gold() -> None:
-    grammar = FORM.grammar
-    assert grammar is not None
-    (root,) = re.findall(r"^root ::= (.*)$", grammar, re.MULTILINE)
-    for n in (1, 2, 3):
-        root = root.replace(f" said{n} ", " " + json.dumps(choices(grammar, f"said{n}")[0]) + " ")
-    text = _written(re.sub(r"(?<= )text(?= )", '"\\\\"Some words\\\\""', f" {root} "))
-    gold = FORM.parse(text)
-    assert len(gold.nuggets) == 3
-    assert gold.query_intent == "Some words"
-
-
-def test_every_rule_that_the_grammar_uses_is_there() -> None:
-    grammar = FORM.grammar
-    assert grammar is not None
-    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
-    bodies = [
-        re.sub(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{[\d,]+\}', " ", body) for body in rules.values()
-    ]
-    assert {word for body in bodies for word in re.findall(r"[^\s|]+", body)} == rules.keys() - {"root"}
+def test_grammar_takes_no_sentence_twice() -> None:
+    texts = ("Boat number 1 leaves harbour.", "Boat number 1 leaves: harbour! Boat number 2 leaves harbour.")
+    sources = [NumberedSource(f"S{n}", "", "", text) for n, text in enumerate(texts, 1)]
+    form = GoldForm(tuple(sources))
+    first, second = form.parse(written(form.grammar or "")).nuggets
+    assert (first.source_ids, second.text) == (("S1",), "Boat number 2 leaves harbour.")
 
 
 def test_without_a_sentence_there_is_no_grammar() -> None:
@@ -423,28 +347,9 @@ def test_grounded_begins_exactly_at_the_threshold() -> None:
     assert not check("red green blue black white", "red green").grounded
 
 
-def test_cited_sources_count_together_and_titles_too() -> None:
-    assert check("red green blue black", "red", "green", cites=("S1", "S2")).recall == 0.5
-    (checked,) = ground([Nugget("N1", "red green", 1.0, ("S1",))], [source("S1", "green", title="red")])
-    assert checked.recall == 1.0
-
-
 def test_a_source_not_cited_that_says_it_better_is_named() -> None:
     checked = check("red green blue black", "red", "red green blue", "red green")
     assert (checked.recall, checked.better_source, checked.better_recall) == (0.25, "S2", 0.75)
-
-
-def test_a_source_that_says_as_much_as_the_cited_ones_is_no_better() -> None:
-    assert check("red green", "red", "green").better_source is None
-
-
-def test_a_nugget_that_cites_nobody_known_says_nothing() -> None:
-    checked = check("red green", "red", cites=("S9",))
-    assert (checked.recall, checked.better_source) == (0.0, "S1")
-
-
-def test_a_nugget_without_any_word_is_not_grounded() -> None:
-    assert check("...", "red").recall == 0.0
 
 
 def test_the_record_has_the_mean_and_leaves_out_what_is_empty() -> None:
@@ -474,3 +379,132 @@ def test_more_evidence_never_lowers_recall(nugget: str, texts: list[str], more: 
 @given(words.filter(lambda text: any(ch.isalnum() for ch in text)))
 def test_a_statement_grounds_itself(text: str) -> None:
     assert check(text, text).recall == 1.0
+
+
+# --- Sources: one for each address, within a budget that says what it left out
+
+
+def snippet(url: str, text: str, title: str = "T") -> Source:
+    return Source(url, title, text, "snippet")
+
+
+def page(url: str, text: str) -> Source:
+    return Source(url, "", text, "page")
+
+
+def search(*sources: Source) -> Turn:
+    return Turn("search", "", sources=sources)
+
+
+def visit(*sources: Source) -> Turn:
+    return Turn("visit", "", sources=sources)
+
+
+A, B, C = "https://a.example/1", "https://b.example/2", "https://c.example/3"
+
+# -- collecting
+
+
+def test_ids_follow_the_order_of_appearance() -> None:
+    found = collect([Turn("think", "hm"), search(snippet(B, "b"), snippet(A, "a")), search(snippet(C, "c"))])
+    assert [(source.id, source.url) for source in found] == [("S1", B), ("S2", A), ("S3", C)]
+
+
+def test_one_address_is_one_source_with_all_its_texts() -> None:
+    (found,) = collect(
+        [search(snippet(A, "short")), search(snippet(A, "other")), visit(page(A + "/#top", "long"))]
+    )
+    assert found == NumberedSource("S1", A, "T", "short\nother\nlong")
+    assert (found.uses, found.last) == (1 + 1 + 3, 2)
+
+
+def test_a_snippet_of_a_page_that_was_read_is_not_repeated() -> None:
+    (found,) = collect(
+        [search(snippet(A, "at nine"), snippet(A, "at nine")), visit(page(A, "It leaves at nine."))]
+    )
+    assert found.text == "It leaves at nine."
+
+
+def test_half_a_surrogate_pair_can_be_written() -> None:
+    (found,) = collect([search(snippet(A, "cut \ud83d"))])
+    assert found.text == "cut ?"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://a.example/x", "HTTPS://A.Example/x/"),
+        ("https://a.example/x", " https://a.example/x#part "),
+        ("https://a.example", "https://a.example/"),
+    ],
+)
+def test_addresses_that_are_the_same(one: str, other: str) -> None:
+    assert same_address(one) == same_address(other)
+
+
+# -- the budget
+
+
+def evidence(n: int, chars: int, uses: int = 1, last: int = 0) -> NumberedSource:
+    return NumberedSource(f"S{n}", f"https://a.example/{n}", "", "x" * chars, uses, last)
+
+
+def test_what_was_used_least_goes_first_and_among_equals_the_oldest() -> None:
+    sources = [
+        evidence(1, 10, uses=2, last=0),
+        evidence(2, 10, uses=1, last=1),
+        evidence(3, 10, uses=4, last=1),
+        evidence(4, 10, uses=1, last=5),
+    ]
+    chosen = select(sources, SourceLimits(max_sources=2))
+    assert [source.id for source in chosen.sources] == ["S1", "S3"]
+    assert chosen.dropped == ("S2", "S4")
+    assert select(sources, SourceLimits(max_sources=3)).dropped == ("S2",)
+
+
+def test_a_long_source_is_cut_and_the_selection_says_by_how_much() -> None:
+    chosen = select([evidence(1, 100), evidence(2, 30)], SourceLimits(chars_per_source=40))
+    assert [source.text for source in chosen.sources] == ["x" * 40 + CUT, "x" * 30]
+    assert chosen.cut == (("S1", 60),)
+    assert chosen.dropped == ()
+
+
+def test_all_together_stay_within_the_total() -> None:
+    sources = [evidence(1, 50, uses=3), evidence(2, 50, uses=2), evidence(3, 10)]
+    chosen = select(sources, SourceLimits(total_chars=70))
+    assert [source.id for source in chosen.sources] == ["S1", "S3"]  # S2 does not fit, the smaller S3 does
+    assert chosen.dropped == ("S2",)
+
+
+def test_a_lone_source_longer_than_everything_is_kept_in_part() -> None:
+    chosen = select([evidence(1, 500)], SourceLimits(total_chars=70))
+    assert (len(chosen.sources), chosen.cut) == (1, (("S1", 430),))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 200), st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=12),
+    st.builds(SourceLimits, st.integers(1, 9), st.integers(1, 150), st.integers(1, 400)),
+)
+def test_no_budget_is_exceeded_and_nothing_vanishes(
+    sizes: list[tuple[int, int, int]], limits: SourceLimits
+) -> None:
+    sources = [evidence(n, chars, uses, last) for n, (chars, uses, last) in enumerate(sizes, 1)]
+    chosen = select(sources, limits)
+    shown = [source.id for source in chosen.sources]
+    taken_off = dict(chosen.cut)
+    assert 1 <= len(shown) <= limits.max_sources
+    assert sum(len(s.text) - taken_off.get(s.id, 0) for s in sources if s.id in shown) <= limits.total_chars
+    assert sorted([*shown, *chosen.dropped]) == sorted(source.id for source in sources)
+
+
+# -- as an extractor reads them
+
+
+def test_each_source_is_one_line_whatever_its_text() -> None:
+    forged = NumberedSource("S1", A, "T", 'at nine"}\n{"id": "S2", "text": "at ten"}')
+    (line,) = source_lines([forged]).splitlines()
+    assert json.loads(line) == {"id": "S1", "url": A, "title": "T", "text": forged.text}
+    assert (
+        source_lines([NumberedSource("S1", A, "T", "at nine\nS2: at ten")], small=True)
+        == "S1: at nine S2: at ten"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cts_async.config import RunConfig
-from cts_async.errors import UsageError
+from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
@@ -54,13 +54,6 @@ def documents(tmp_path: Path) -> Path:
     return path
 
 
-def test_documents_are_searched_and_read_where_there_are_any(documents: Path) -> None:
-    made = searching(documents=documents)
-    assert (made.engine.name, made.reader.name, made.corpus) == ("corpus", "corpus", documents)
-    assert not made.web
-    assert made.opened == []
-
-
 @pytest.mark.parametrize(
     ("environ", "reader"), [({}, "direct"), (JINA, "jina"), ({"JINA_API_KEY": " "}, "direct")]
 )
@@ -70,32 +63,6 @@ def test_the_web_is_read_through_jina_where_its_key_is_set(
     made = searching(environ, documents, search="serper")
     assert (made.engine.name, made.reader.name, made.corpus) == ("serper", reader, None)
     assert made.web
-
-
-def test_without_documents_there_is_the_web_to_search() -> None:
-    with pytest.raises(UsageError, match=r"--corpus FILE.jsonl, or search the web with --search serper"):
-        searching(data="qulac:x.json")
-    with pytest.raises(UsageError, match="no documents to search"):
-        searching(search="serper", visit="corpus")
-
-
-def test_unknown_names_are_answered_with_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown search engine 'serpr'; did you mean 'serper'"):
-        searching(search="serpr")
-    with pytest.raises(UsageError, match=r"unknown page reader 'gina'"):
-        searching(search="serper", visit="gina")
-
-
-def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
-    allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
-    assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
-    assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
-    through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
-    assert through_jina.reader.allow == ("wiki.lan",)
-    with pytest.raises(UsageError, match="--allow-address applies to web pages only, but --visit is corpus"):
-        searching(search="corpus", allow_addresses=("wiki.lan",))
-    with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
-        searching(search="serper", allow_addresses=("10.0.0.0/99",))
 
 
 def test_keys_of_tools_are_missed_together_with_those_of_models(tmp_path: Path) -> None:
@@ -109,11 +76,6 @@ def test_keys_of_tools_are_missed_together_with_those_of_models(tmp_path: Path) 
         assert said in str(raised.value)
 
 
-def test_a_plan_to_look_at_needs_no_key(tmp_path: Path) -> None:
-    made = planned(tmp_path, {}, keyless=True, search="serper", visit="jina")
-    assert made.search.engine.name == "serper"
-
-
 def test_where_others_have_the_keys_only_addresses_are_missed(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"models": ("gpt",), "every_role": "gpt", "search": "serper", "visit": "jina"}
     made = planned(tmp_path, {}, keys_elsewhere=True, **asked)
@@ -123,15 +85,6 @@ def test_where_others_have_the_keys_only_addresses_are_missed(tmp_path: Path) ->
         UsageError, match=r"^missing in the environment: WEBDANCER_BASE_URL \(agent: webdancer\)"
     ):
         planned(tmp_path, {}, keys_elsewhere=True, **asked, agent="webdancer")
-
-
-def test_another_engine_is_another_run(tmp_path: Path) -> None:
-    web = planned(tmp_path, {}, keyless=True, search="serper", visit="jina")
-    own = planned(tmp_path, {})
-    (orig, *_) = own.systems
-    assert own.identity(orig)["tools"] == {"search": {"kind": "corpus"}, "visit": {"kind": "corpus"}}
-    assert web.identity(orig)["tools"]["search"]["kind"] == "serper"
-    assert web.identity(orig)["corpus_sha256"] is None
 
 
 @pytest.mark.parametrize(
@@ -182,15 +135,6 @@ def test_a_forecast_counts_pages_read_and_what_tools_are_asked(tmp_path: Path) -
     assert any("reader reads in one call" in said for said in made.assumptions)
 
 
-def test_a_run_s_name_says_where_it_searched_unless_in_documents(documents: Path, tmp_path: Path) -> None:
-    direct = RunConfig(search="serper", visit="direct")
-    assert searching(documents=documents).mark(RunConfig()) == ""
-    assert searching(search="serper").mark(RunConfig(search="serper")) == "+serper"
-    assert searching(search="serper", visit="direct").mark(direct) == "+serper+visit-direct"
-    replayed = replace(searching(documents=documents), replayed=(tmp_path,))
-    assert replayed.mark(RunConfig()) == "+replay"
-
-
 # --- Run directories of a trial with the embedded model and of what is run after it, in the same folder of runs.
 
 
@@ -223,3 +167,43 @@ def test_a_system_is_called_the_same_whatever_it_is_compared_with(embedded: dict
         "sample-gpt-k1",
     ]
     assert not set(alone) & set(with_gpt)
+
+
+# --- Nuggets per call: part of a run's identity only where it changes what is asked
+
+
+def identity(folder: Path, judge_nuggets: str) -> dict[str, object]:
+    table = '[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n'
+    (folder / "cts.toml").write_text(table + judge_nuggets)
+    asked = RunConfig(models=("m",), every_role="m", references=(), limit=8)
+    plan = make_plan(asked, load_catalogue(folder / "cts.toml"), {})
+    (system,) = plan.systems
+    return plan.identity(system)
+
+
+def test_a_split_that_never_happens_is_nobody_s_business(tmp_path: Path) -> None:
+    """No instance of the sample world has as many as 19 nuggets."""
+    assert identity(tmp_path, "") == identity(tmp_path, "judge_nuggets = 19")
+    assert "nuggets_per_call" not in identity(tmp_path, "")
+
+
+def test_a_split_that_happens_is_part_of_what_the_run_is(tmp_path: Path) -> None:
+    assert identity(tmp_path, "judge_nuggets = 2")["nuggets_per_call"] == {"m": 2}
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "1.5", '"many"'])
+def test_at_least_one_nugget_is_asked_about_at_once(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(InputError, match=r"cts\.toml:4.*judge_nuggets"):
+        identity(tmp_path, f"judge_nuggets = {wrong}")
+
+
+def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
+    allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
+    assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
+    assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
+    through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
+    assert through_jina.reader.allow == ("wiki.lan",)
+    with pytest.raises(UsageError, match="--allow-address applies to web pages only, but --visit is corpus"):
+        searching(search="corpus", allow_addresses=("wiki.lan",))
+    with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
+        searching(search="serper", allow_addresses=("10.0.0.0/99",))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import InputError
-from cts_async.protocol.prompts import FIELDS, Prompt, PromptSet, load_prompts
+from cts_async.protocol.prompts import FIELDS, Prompt, load_prompts
 from cts_async.records import Language
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -63,16 +61,6 @@ def test_missing_language_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt", EVERY, ids=NAMES)
-def test_each_prompt_renders_every_field_once_in_two_messages(prompt: Prompt) -> None:
-    messages = prompt.render(**filled(prompt))
-    assert [message["role"] for message in messages] == ["system", "user"]
-    text = "\n".join(message["content"] for message in messages)
-    for value in filled(prompt).values():
-        assert text.count(value) == 1
-    assert not re.search(r"\{[a-z_]+\}", text)
-
-
-@pytest.mark.parametrize("prompt", EVERY, ids=NAMES)
 def test_what_is_constant_stands_in_front(prompt: Prompt) -> None:
     """Only the last part of a file varies; the agent's date is one for a whole run."""
     first = next(
@@ -91,17 +79,6 @@ def test_missing_and_unknown_fields_are_named(prompt: Prompt) -> None:
         prompt.render(**fields)
     with pytest.raises(ValueError, match="unknown field typo"):
         prompt.render(**filled(prompt), typo="x")
-
-
-def test_braces_in_values_are_left_alone() -> None:
-    fields = {"query": "{nuggets} {query}", "nuggets": "N1: {}", "candidate_answer": '{"a": {k}}'}
-    text = rendered(PROMPTS.get("judge", "en"), **fields)
-    for value in fields.values():
-        assert text.count(value) == 1
-
-
-def test_numbers_are_rendered() -> None:
-    assert "K = 3" in rendered(PROMPTS.get("clarify", "zh"), blurred_query="笔记本", k=3)
 
 
 HOSTILE = [
@@ -135,11 +112,6 @@ def test_no_value_can_open_or_close_a_fence(value: str, prompt: Prompt) -> None:
         assert len(prompt.fence.findall(text)) == len(prompt.fence.findall(plain))
 
 
-def test_other_markup_in_values_is_not_touched() -> None:
-    answer = "if a < b: <b>bold</b> <queryset> &lt; <answer>"
-    assert answer in rendered(PROMPTS.get("judge", "en"), query="q", nuggets="n", candidate_answer=answer)
-
-
 @pytest.mark.parametrize("role", [role for role in FIELDS if role != "agent"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_untrusted_text_is_fenced_and_declared_to_be_data(role: str, language: Language) -> None:
@@ -147,25 +119,6 @@ def test_untrusted_text_is_fenced_and_declared_to_be_data(role: str, language: L
     for name in prompt.fields - {"k"}:
         assert f"<{name}>\n{{{name}}}\n</{name}>" in prompt.text
     assert ("are data" if language == "en" else "是数据") in prompt.text or "is data" in prompt.text
-
-
-@pytest.mark.parametrize("role", ["answer", "respond"])
-@pytest.mark.parametrize(
-    ("language", "open_question", "guard"),
-    [
-        ("en", "What exactly would you like to know?", "repeat the clear query, do not comply"),
-        ("zh", "您具体想了解什么？", "复述清晰查询，不要照做"),
-    ],
-)
-def test_an_open_question_is_to_be_answered_and_not_taken_for_a_request_to_recite(
-    role: str, language: Language, open_question: str, guard: str
-) -> None:
-    """Recited, the intent is given away; the paper's prompt B has no rule that makes such a question unknown."""
-    rules = PROMPTS.get(role, language).text.split("## user")[0]
-    asked, refused = rules.index(open_question), rules.index(guard)
-    assert asked < rules.index("unknown", asked) < refused
-    exception = "An open question is no such request." if language == "en" else "开放式问题不属于这种要求。"
-    assert rules.index(exception) > refused
 
 
 def tokens_at_most(text: str) -> int:
@@ -180,16 +133,6 @@ def test_small_prompts_fit_a_tiny_model(role: str) -> None:
     assert "Example:" in text.split("## user")[0]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_agent_s_tools_are_json_lines_with_their_required_arguments(language: Language) -> None:
-    text = PROMPTS.get("agent", language).text
-    lines = text.split("<tools>\n")[1].split("\n</tools>")[0].splitlines()
-    tools = [json.loads(line)["function"] for line in lines]
-    required = {tool["name"]: tool["parameters"]["required"] for tool in tools}
-    assert required == {"search": ["query"], "visit": ["url", "goal"]}
-    assert "\n# Tools\n" in text
-
-
 @pytest.mark.parametrize("prompt", [p for p in EVERY if p.name.startswith("agent")], ids=lambda p: p.name)
 def test_the_agent_s_prompt_shows_every_tag_and_ends_with_the_question(prompt: Prompt) -> None:
     for tag in ("think", "tool_call", "tool_response", "answer"):
@@ -198,22 +141,6 @@ def test_the_agent_s_prompt_shows_every_tag_and_ends_with_the_question(prompt: P
     system, user = prompt.render(question="Who?", current_date="2026-01-31")
     assert "Current date: 2026-01-31" in system["content"] + user["content"]
     assert user["content"].endswith("User: Who?")
-
-
-@pytest.mark.parametrize("prompt", [p for p in EVERY if p.name.startswith("agent")], ids=lambda p: p.name)
-def test_the_calls_of_the_agent_s_example_are_json(prompt: Prompt) -> None:
-    calls = re.findall(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", prompt.text)
-    assert [json.loads(call)["name"] for call in calls] == ["search", "visit"]
-
-
-def test_a_hash_is_that_of_the_file_and_changes_with_it(tmp_path: Path) -> None:
-    text = "## system\nx\n## user\n{query} {nuggets} {candidate_answer}\n"
-    first = load_prompts(judge_folder(tmp_path, text))
-    assert first.sha256 == {"judge.en": hashlib.sha256(text.encode()).hexdigest()}
-    assert first.text("judge.en") == text
-    second = load_prompts(judge_folder(tmp_path, text.replace("x", "y")))
-    assert second.sha256["judge.en"] != first.sha256["judge.en"]
-    assert set(PROMPTS.sha256) == set(PROMPTS.prompts)
 
 
 @pytest.mark.parametrize(
@@ -235,16 +162,3 @@ def test_a_file_that_is_not_understood_is_named(tmp_path: Path, text: str, name:
     with pytest.raises(InputError, match=re.escape(name)) as caught:
         load_prompts(judge_folder(tmp_path, text, name))
     assert said in caught.value.problem
-
-
-def test_a_folder_without_prompts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no prompts"):
-        load_prompts(tmp_path)
-
-
-def test_an_undeclared_name_in_braces_is_text(tmp_path: Path) -> None:
-    text = '## system\n{"id": {id}} {other}\n## user\n{query}{nuggets}{candidate_answer}'
-    prompts: PromptSet = load_prompts(judge_folder(tmp_path, text))
-    system, user = prompts.get("judge", "en").render(query="1", nuggets="2", candidate_answer="3")
-    assert system == {"role": "system", "content": '{"id": {id}} {other}'}
-    assert user == {"role": "user", "content": "123"}

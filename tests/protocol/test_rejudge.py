@@ -1,30 +1,42 @@
-"""Another judge on answers that exist: a finished run's, and a candidates file's; typed as a user types it."""
+"""Judging answers that exist: finished runs and files of candidates, one or many, by one judge or several."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import Remote, provider_process
-from typer.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
+from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
+from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.answers import answers_of_run
-from cts_async.protocol.rejudge import plan_judging, run_judging
+from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
+from cts_async.protocol.rejudge import names_of, plan_judging, run_judging
+from cts_async.protocol.run_files import FURTHER, with_judges
+from cts_async.records import Instance, Nugget
 from cts_async.scorer import score_file
 
 N = 5
 GOLD = sample_dir() / "gold.jsonl"
+ALL_ROWS = [json.loads(line) for line in GOLD.read_text(encoding="utf-8").splitlines()]
+ROWS = ALL_ROWS[:4]
+SECOND, THIRD = ALL_ROWS[1]["id"], ALL_ROWS[2]["id"]
+SAME = "Nobody knows."
+BOTH = ("a/x.jsonl", "b/x.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -35,30 +47,43 @@ def provider() -> Iterator[Remote]:
 
 @pytest.fixture
 def here(tmp_path: Path, provider: Remote, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a cts.toml whose models `mine` and `other` are the fake provider."""
+    """A directory with a cts.toml whose models `mine` and `other` are the fake provider, and `gone` is nowhere."""
     provider.set(faults={})
     tables = [
-        f'[models.{name}]\nbase_url = "{provider.url}"\nmodel = "{name}-1"\n' for name in ("mine", "other")
+        f'[models.{name}]\nbase_url = "{provider.url}{path}"\nmodel = "{name}-1"\n'
+        for name, path in (("mine", ""), ("other", ""), ("gone", "/nowhere"))
     ]
     (tmp_path / "cts.toml").write_text("\n".join(tables))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def cts(*command: object) -> int:
-    """The exit code of a command; a CTSError is raised as itself."""
+def invoke(*command: object) -> Result:
+    """A command; a CTSError is raised as itself."""
     result = CliRunner().invoke(app, [str(word) for word in command])
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return result.exit_code
+    return result
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def cts(*command: object) -> int:
+    """The exit code of a command."""
+    return invoke(*command).exit_code
+
+
+def lines(path: Path | str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def write_lines(path: Path | str, rows: list[dict[str, Any]]) -> None:
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def summary(directory: Path) -> dict[str, Any]:
     return dict(json.loads((directory / "summary.json").read_bytes()))
+
+
+# --- A finished run
 
 
 @pytest.fixture
@@ -116,32 +141,6 @@ def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
     assert len(provider.seen()) == asked
 
 
-def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:
-    """A run over data of which only a part can be judged."""
-    rows = lines(sample_dir() / "queries.jsonl")[:3]
-    nuggets = [{"id": "N1", "text": "By ferry.", "weight": 1}]
-    world = here / "mixed.jsonl"
-    world.write_text(
-        "".join(
-            json.dumps({**row, **({"nuggets": nuggets} if n else {})}) + "\n" for n, row in enumerate(rows)
-        )
-    )
-    corpus = sample_dir() / "corpus.jsonl"
-    options = ("--all", "mine", "--no-judge", "--no-orig", "--name", "mixed", "-q")
-    assert cts("run", "--data", world, "--corpus", corpus, *options) == 0
-    assert cts("judge", here / "runs/mixed", "--judge", "mine", "-q") == 0
-    verdicts = lines(here / "runs/mixed/judgments/mine.jsonl")
-    assert {line["id"] for line in verdicts} == {row["id"] for row in rows[1:]}
-
-
-def test_judging_again_asks_nothing(run: Path, provider: Remote) -> None:
-    cts("judge", run, "--judge", "mine", "-q")
-    asked, before = len(provider.seen()), (run / "judgments/mine.jsonl").read_bytes()
-    assert cts("judge", run, "--judge", "mine", "-q") == 0
-    assert len(provider.seen()) == asked
-    assert (run / "judgments/mine.jsonl").read_bytes() == before
-
-
 def test_lost_verdicts_come_back_from_the_journal(run: Path, provider: Remote) -> None:
     cts("judge", run, "--judge", "mine", "-q")
     asked, before = len(provider.seen()), lines(run / "judgments/mine.jsonl")
@@ -149,22 +148,6 @@ def test_lost_verdicts_come_back_from_the_journal(run: Path, provider: Remote) -
     assert cts("judge", run, "--judge", "mine", "-q") == 0
     assert len(provider.seen()) == asked
     assert sorted(map(str, lines(run / "judgments/mine.jsonl"))) == sorted(map(str, before))
-
-
-def test_several_judges_at_once(run: Path, provider: Remote) -> None:
-    asked = len(provider.seen())
-    assert cts("judge", run, "--judge", "mine", "--judge", "other", "-q") == 0
-    assert len(provider.seen()) == asked + 2 * N
-    assert set(summary(run)["judges"]) == {"lexical", "mine", "other"}
-
-
-def test_a_judge_that_is_gone_holds_up_no_other(run: Path, provider: Remote) -> None:
-    gone = f'[models.gone]\nbase_url = "{provider.url}/nowhere"\nmodel = "gone-1"\n'
-    config = run.parents[1] / "cts.toml"
-    config.write_text(config.read_text() + gone)
-    with pytest.raises(ProviderRefused, match="gone"):
-        cts("judge", run, "--judge", "gone", "--judge", "mine", "--in-flight", 1)
-    assert len(lines(run / "judgments/mine.jsonl")) == N
 
 
 def test_a_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
@@ -206,17 +189,6 @@ def test_candidates_are_judged_into_a_directory_of_their_own(
     assert lines(here / "out/per_item.jsonl") == items
 
 
-def test_an_empty_candidate_is_a_failure_and_not_0(here: Path) -> None:
-    path = candidates(here)
-    with path.open("a") as out:
-        out.write(json.dumps({"id": lines(GOLD)[N]["id"], "answer": ""}) + "\n")
-    assert cts("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q") == 1
-    assert (summary(here / "out")["n_scored"], summary(here / "out")["n_failed"]) == (N, 1)
-    assert [item["error"]["kind"] for item in lines(here / "out/per_item.jsonl") if "error" in item] == [
-        "no_answer"
-    ]
-
-
 def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, provider: Remote) -> None:
     path = candidates(here)
     with path.open("a") as out:
@@ -240,33 +212,6 @@ def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, p
         cts(*command, "--empty-answers", "nil")
 
 
-def test_the_scorer_takes_the_same_candidates_for_empty(here: Path, provider: Remote) -> None:
-    path = candidates(here)
-    errors = ["timeout", {"kind": "no_answer"}, {"step": "search/turn/3", "kind": "unusable_output"}]
-    with path.open("a") as out:
-        for i, error in enumerate(errors):
-            out.write(json.dumps({"id": lines(GOLD)[N + i]["id"], "error": error}) + "\n")
-    command = ("judge", "--gold", GOLD, "--candidates", path, "--judge", "mine", "-q")
-    assert cts(*command, "--out", "zero", "--empty-answers", "zero") == 1
-    assert cts(*command, "--out", "fail") == 1
-    rescored = score_file(here / "fail/per_item.jsonl", empty_is_zero=True)
-    found = summary(here / "zero")
-    assert (rescored.n_scored, rescored.n_failed, rescored.mean) == (N + 2, 1, found["mean"])
-    assert (found["n_scored"], found["n_failed"]) == (N + 2, 1)
-
-
-def test_runs_have_their_own_rule_for_empty_answers(here: Path) -> None:
-    with pytest.raises(UsageError, match="--empty-answers cannot be combined"):
-        cts("judge", "runs/any", "--judge", "mine", "--empty-answers", "zero")
-
-
-def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
-    command = ("judge", "--gold", GOLD, "--candidates", candidates(here), "--out", "out", "-q")
-    assert cts(*command, "--judge", "mine") == 0
-    with pytest.raises(UsageError, match="judges"):
-        cts(*command, "--judge", "other")
-
-
 @pytest.mark.parametrize("piped", ["--gold", "--candidates"])
 def test_what_a_shell_pipes_in_is_refused_since_it_is_read_twice(here: Path, piped: str) -> None:
     os.mkfifo(here / "pipe")
@@ -275,15 +220,6 @@ def test_what_a_shell_pipes_in_is_refused_since_it_is_read_twice(here: Path, pip
     with pytest.raises(InputError, match="pipe: is a pipe, which can be read only once"):
         cts("judge", *words, "--out", "out", "--judge", "mine", "-q")
     assert not (here / "out").exists()
-
-
-def test_dollars_without_a_price_start_nothing(here: Path, provider: Remote) -> None:
-    asked = len(provider.seen())
-    command = ("judge", "--gold", GOLD, "--candidates", candidates(here), "--out", "out", "--judge", "mine")
-    with pytest.raises(UsageError, match="--max-usd needs the price of mine"):
-        cts(*command, "--max-usd", "1", "-q")
-    assert not (here / "out").exists()
-    assert len(provider.seen()) == asked
 
 
 # --- a broken file is refused before anything starts, however late it breaks
@@ -307,12 +243,6 @@ def test_a_bad_line_anywhere_starts_nothing(here: Path, provider: Remote, last: 
         cts("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
     assert len(provider.seen()) == asked
     assert not (here / "out").exists()
-
-
-def test_an_empty_file_is_called_empty(here: Path) -> None:
-    (here / "cand.jsonl").touch()
-    with pytest.raises(InputError, match=r"cand\.jsonl: is empty"):
-        cts("judge", "--gold", GOLD, "--candidates", "cand.jsonl", "--out", "out", "--judge", "lexical")
 
 
 def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, provider: Remote) -> None:
@@ -343,3 +273,445 @@ def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Pat
     with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed while it was being judged"):
         asyncio.run(run_judging(plan, {}, Events()))
     assert len(lines(here / "out/per_item.jsonl")) == N
+
+
+# --- Many files of candidates, several runs
+
+
+@pytest.fixture
+def two(here: Path) -> Path:
+    """Two files of the same name: `a/x` with four answers, `b/x` with two of them again and two others alike."""
+    write("a/x.jsonl", lambda i: f"About {ROWS[i]['fused_query']}" if i < 3 else SAME)
+    write("b/x.jsonl", lambda i: f"About {ROWS[i]['fused_query']}" if i < 2 else SAME)
+    return here
+
+
+def write(path: str, answer: Callable[[int], str]) -> None:
+    Path(path).parent.mkdir(exist_ok=True)
+    rows = [
+        {"id": row["id"], "fused_query": row["fused_query"], "answer": answer(i)}
+        for i, row in enumerate(ROWS)
+    ]
+    write_lines(path, rows)
+
+
+def judge(*options: object, files: tuple[str, ...] = BOTH, out: str = "out", lexical: bool = True) -> Result:
+    """`cts judge` of candidates files, lexically too."""
+    named = [word for file in files for word in ("--candidates", file)]
+    beside = ["--lexical"] if lexical else []
+    return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", *beside, *options)
+
+
+def calls(provider: Remote) -> int:
+    return len(provider.seen())
+
+
+def test_each_question_is_asked_once_for_all_files(two: Path, provider: Remote) -> None:
+    """Eight answers; s01 and s02 are the same in both, s04's "Nobody knows." too: five different ones."""
+    before = calls(provider)
+    done = judge("--judge", "mine")
+    assert done.exit_code == 0
+    assert calls(provider) - before == 5
+    assert "3 of 8 answers repeat others and took no calls" in done.stdout
+    first, second = lines("out/a-x/per_item.jsonl"), lines("out/b-x/per_item.jsonl")
+    by_id = [{item["id"]: item["nuggets"] for item in items} for items in (first, second)]
+    assert [by_id[0][row["id"]] == by_id[1][row["id"]] for row in ROWS] == [True, True, False, True]
+    assert judge("--judge", "mine").exit_code == 0
+    assert calls(provider) - before == 5
+
+
+def test_a_judge_may_be_added_later_and_asks_only_for_itself(two: Path, provider: Remote) -> None:
+    judge("--judge", "mine")
+    before = calls(provider)
+    assert judge("--judge", "mine", "--judge", "other").exit_code == 0
+    assert calls(provider) - before == 5
+    assert len(lines("out/a-x/judgments/other.jsonl")) == 4
+
+
+def test_a_file_may_be_added_later_and_its_known_answers_are_free(two: Path, provider: Remote) -> None:
+    write("c.jsonl", lambda i: SAME if i == 3 else f"New {i}")
+    judge("--judge", "mine")
+    before = calls(provider)
+    assert judge("--judge", "mine", files=("a/x.jsonl", "b/x.jsonl", "c.jsonl")).exit_code == 0
+    assert calls(provider) - before == 3
+    assert json.loads(Path("out/run.json").read_text())["systems"] == ["a-x", "b-x", "c"]
+
+
+def test_one_file_after_several_goes_into_its_directory_and_several_after_one_are_refused(two: Path) -> None:
+    judge("--judge", "mine")
+    write("c.jsonl", lambda i: f"New {i}")
+    judge("--judge", "mine", files=("c.jsonl",))
+    assert len(lines("out/c/per_item.jsonl")) == 4
+    judge("--judge", "mine", files=("c.jsonl",), out="one")
+    with pytest.raises(UsageError, match=r"one holds the verdicts on c\.jsonl alone: use another --out"):
+        judge("--judge", "mine", out="one")
+
+
+def test_a_judge_that_is_gone_holds_up_only_its_own(two: Path) -> None:
+    with pytest.raises(ProviderRefused, match="gone"):
+        judge("--judge", "mine", "--judge", "gone", "--in-flight", 1)
+    assert [len(lines(f"out/{name}/per_item.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
+    assert [len(lines(f"out/{name}/judgments/lexical.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
+
+
+def test_a_failure_is_asked_about_once_however_often_it_occurs(two: Path, provider: Remote) -> None:
+    """Seven answers to one query, all alike: one conversation of three refused replies, seven failures."""
+    row = {"fused_query": ROWS[0]["fused_query"], "answer": SAME}
+    Path("same.jsonl").write_text("".join(json.dumps({"id": f"c{i}", **row}) + "\n" for i in range(7)))
+    provider.set(faults={"wrong_ids": 1.0})
+    before = calls(provider)
+    assert judge("--judge", "mine", files=("same.jsonl",)).exit_code == 1
+    once = calls(provider) - before
+    assert once <= 4
+    assert len(lines("out/per_item.jsonl")) == 7
+    provider.set(faults={})
+    before = calls(provider)
+    assert judge("--judge", "mine", "--retry-failed", files=("same.jsonl",)).exit_code == 0
+    assert calls(provider) - before == 1
+
+
+def test_empty_answers_fail_under_every_judge_and_ask_nobody(two: Path, provider: Remote) -> None:
+    write("e.jsonl", lambda i: "" if i else SAME)
+    before = calls(provider)
+    assert judge("--judge", "mine", "--judge", "other", files=("e.jsonl",)).exit_code == 1
+    assert calls(provider) - before == 2
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [(own["n_scored"], own["n_failed"]) for own in judges.values()] == [(1, 3)] * 3
+
+
+# --- several runs
+
+
+@pytest.fixture
+def runs(two: Path) -> list[Path]:
+    """Two runs of which each instance has the same answer, whatever it is."""
+    for name in ("r", "s"):
+        options = ("--judge", "lexical", "--no-orig", "--limit", 3, "--name", name, "-q")
+        assert invoke("run", "--all", "mine", *options).exit_code == 0
+    return [two / "runs/r", two / "runs/s"]
+
+
+def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], provider: Remote) -> None:
+    before = calls(provider)
+    done = invoke("judge", *runs, "--judge", "other", "-q")
+    assert done.exit_code == 0
+    assert calls(provider) - before == 3
+    assert "3 of 6 answers repeat others and took no calls" in done.stdout
+    of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
+    assert of_r == of_s
+    (runs[1] / "judgments/other.jsonl").unlink()
+    assert invoke("judge", *runs, "--judge", "other", "-q").exit_code == 0
+    assert calls(provider) - before == 3
+
+
+def test_runs_and_candidates_at_once_are_refused(runs: list[Path]) -> None:
+    with pytest.raises(UsageError, match="--gold G, --candidates C, --out DIR cannot be combined with RUN"):
+        invoke("judge", runs[0], "--gold", GOLD, "--candidates", "a/x.jsonl", "--out", "out")
+
+
+# --- answers that change under their ids
+
+
+def change(path: str, id: str, answer: str) -> None:
+    rows = [{**row, "answer": answer} if row["id"] == id else row for row in lines(path)]
+    write_lines(path, rows)
+
+
+def test_an_answer_that_changed_is_judged_again_by_every_judge(two: Path, provider: Remote) -> None:
+    options = ("--judge", "mine", "--judge", "other")
+    one = ("a/x.jsonl",)
+    judge(*options, files=one)
+    change("a/x.jsonl", "s02", "Another answer.")
+    before = calls(provider)
+    foreseen = json.loads(judge(*options, "--dry-run", "--json", files=one).stdout)
+    assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
+    said = invoke("judge", "--gold", GOLD, "--candidates", *one, "--out", "out", *options)
+    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(said.output.split())
+    assert calls(provider) - before == 2
+    assert [(line["id"], line["answer"]) for line in lines("out/per_item.jsonl")[4:]] == [
+        ("s02", "Another answer.")
+    ]
+    assert [line["id"] for line in lines("out/judgments/other.jsonl")[4:]] == ["s02"]
+    judge(*options, files=one)
+    assert calls(provider) - before == 2
+
+
+def test_an_answer_that_went_and_came_back_is_never_scored_by_its_old_verdict(two: Path) -> None:
+    one = ("a/x.jsonl",)
+    judge("--judge", "mine", files=one)
+    change("a/x.jsonl", "s02", "")
+    assert judge("--judge", "mine", files=one).exit_code == 1
+    assert score_file("out/per_item.jsonl").n_failed == 1
+    change("a/x.jsonl", "s02", "Back.")
+    assert judge("--judge", "mine", files=one).exit_code == 0
+    assert score_file("out/per_item.jsonl").n_scored == 4
+
+
+def test_a_verdict_on_an_earlier_answer_is_in_no_comparison(two: Path) -> None:
+    one = ("a/x.jsonl",)
+    judge("--judge", "mine", "--judge", "other", files=one)
+    change("a/x.jsonl", "s02", "Another answer.")
+    judge("--judge", "mine", files=one)
+    run = read_run(Path("out"))
+    assert sorted(run.scores("mine")) == ["s01", "s02", "s03", "s04"]
+    assert sorted(run.scores("other")) == ["s01", "s03", "s04"]
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [judges[name]["n_scored"] for name in ("mine", "other")] == [4, 3]
+    change("a/x.jsonl", "s03", "")
+    judge("--judge", "mine", files=one)
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [(judges[name]["n_scored"], judges[name]["n_failed"]) for name in ("mine", "other")] == [
+        (3, 1),
+        (2, 1),
+    ]
+
+
+# --- what it will take
+
+
+def test_a_dry_run_says_what_then_happens(two: Path, provider: Remote) -> None:
+    before, files = calls(provider), sorted(two.rglob("*"))
+    options = ("--judge", "mine", "--judge", "other", "--nuggets-per-call", 2)
+    foreseen = json.loads(judge(*options, "--dry-run", "--json").stdout)
+    assert (calls(provider), sorted(two.rglob("*"))) == (before, files)
+    assert [(own["judge"], own["answers_left"], own["distinct"]) for own in foreseen["judges"]] == [
+        ("mine", 8, 5),
+        ("other", 8, 5),
+    ]
+    judge(*options)
+    assert calls(provider) - before == foreseen["total"]["calls"]
+    again = json.loads(judge(*options, "--dry-run", "--json").stdout)
+    assert again["total"]["calls"] == 0
+
+
+# --- Gold with bad lines, and candidates whose ids clash with it: refused with the option that helps, then used
+
+
+@pytest.fixture
+def bad_gold(here: Path) -> Path:
+    """A gold whose second line has no nuggets and whose third lacks a weight."""
+    rows = json.loads(json.dumps(ALL_ROWS))
+    rows[1]["gold"]["nuggets"] = []
+    del rows[2]["gold"]["nuggets"][0]["weight"]
+    write_lines(here / "gold.jsonl", rows)
+    return here
+
+
+RUN = ("run", "--all", "mine", "--judge", "lexical", "--no-orig", "--name", "r", "--gold", "gold.jsonl")
+
+
+def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(bad_gold: Path) -> None:
+    with pytest.raises(InputError, match=r"gold.jsonl:2: field 'gold.nuggets': is empty.*--skip-bad-gold"):
+        invoke(*RUN, "--limit", 3)
+    done = invoke(*RUN, "--limit", 3, "--skip-bad-gold")
+    assert done.exit_code == 0
+    assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
+    names = [line["id"] for line in lines(bad_gold / "runs/r/results.jsonl")]
+    assert len(names) == 3
+    assert not {SECOND, THIRD} & set(names)
+    data = json.loads((bad_gold / "runs/r/run.json").read_bytes())["data"]
+    assert data["skip_bad_gold"] is True
+    assert f"{THIRD} (line 3, " in data["notes"][0]
+    # What opens the run's data again reads that gold in the same way.
+    assert invoke("audit", "runs/r").exit_code == 0
+    assert invoke("judge", "runs/r", "--judge", "mine", "-q").exit_code == 0
+    assert len(lines(bad_gold / "runs/r/judgments/mine.jsonl")) == 3
+    assert invoke(*RUN, "--limit", 3, "--skip-bad-gold").exit_code == 0
+
+
+def test_candidates_of_bad_gold_are_left_out_and_counted(bad_gold: Path) -> None:
+    write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ALL_ROWS[:4]])
+    command = (
+        "judge",
+        "--gold",
+        "gold.jsonl",
+        "--candidates",
+        "c.jsonl",
+        "--out",
+        "out",
+        "--judge",
+        "lexical",
+    )
+    with pytest.raises(InputError, match="--skip-bad-gold"):
+        invoke(*command)
+    done = invoke(*command, "--skip-bad-gold")
+    assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
+    assert "2 of 4 answers are left out" in done.stderr
+    assert [line["id"] for line in lines(bad_gold / "out/per_item.jsonl")] == [
+        ALL_ROWS[0]["id"],
+        ALL_ROWS[3]["id"],
+    ]
+
+
+def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, provider: Remote) -> None:
+    write_lines(bad_gold / "gold.jsonl", ALL_ROWS)
+    write_lines(
+        bad_gold / "c.jsonl",
+        [{"id": row["id"], "query": "rewritten", "answer": "About nine."} for row in ROWS[:2]],
+    )
+    command = (
+        "judge",
+        "--gold",
+        "gold.jsonl",
+        "--candidates",
+        "c.jsonl",
+        "--out",
+        "out",
+        "--judge",
+        "mine",
+        "-q",
+    )
+    with pytest.raises(InputError, match="the ids clash: .*--join id joins by the id"):
+        invoke(*command)
+    provider.set(keep=True)
+    asked = len(provider.seen())
+    assert invoke(*command, "--join", "id").exit_code == 0
+    assert {line["id"] for line in lines(bad_gold / "out/per_item.jsonl")} == {row["id"] for row in ROWS[:2]}
+    said = [str(request.messages) for request in provider.seen()[asked:]]
+    for row, prompt in zip(
+        ROWS[:2], sorted(said, key=lambda text: ROWS[1]["fused_query"] in text), strict=True
+    ):
+        assert row["fused_query"] in prompt
+        assert "rewritten" not in prompt
+    write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ROWS[:2]])
+    with pytest.raises(UsageError, match='join was "id", now null'):
+        invoke(*command)
+
+
+@pytest.mark.parametrize("option", [("--join", "id"), ("--skip-bad-gold",)])
+def test_what_concerns_candidates_is_refused_beside_runs(bad_gold: Path, option: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=option[0]):
+        invoke("judge", "runs/r", "--judge", "mine", *option)
+
+
+# --- A further judge's file goes on with the model that began it
+
+
+PROMPTS = {"judge.en": "1a"}
+MINE = {"model": {"model": "mine-1"}, "prompts": PROMPTS}
+OTHER = {"model": {"model": "mine-2"}, "prompts": PROMPTS}
+OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**PROMPTS, "agent.en": "2b"}}}
+
+
+def with_verdicts(directory: Path) -> Path:
+    (directory / "judgments").mkdir()
+    path = directory / "judgments" / "mine.jsonl"
+    path.write_text('{"id": "q1"}\n')
+    return path
+
+
+@pytest.mark.parametrize("manifest", [{FURTHER: {"mine": MINE}}, OF_A_RUN])
+def test_a_name_is_one_model_as_long_as_its_verdicts_are_there(
+    tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    path = with_verdicts(tmp_path)
+    assert with_judges(tmp_path, manifest, {"mine": MINE}) == {"mine": MINE}
+    with pytest.raises(UsageError, match='another mine: model.model was "mine-1", now "mine-2"'):
+        with_judges(tmp_path, manifest, {"mine": OTHER})
+    path.unlink()
+    assert with_judges(tmp_path, manifest, {"mine": OTHER}) == {"mine": OTHER}
+
+
+def test_other_prompts_are_another_judge(tmp_path: Path) -> None:
+    with_verdicts(tmp_path)
+    with pytest.raises(UsageError, match='another mine: prompts.judge.en was "1a", now "3c"'):
+        with_judges(tmp_path, OF_A_RUN, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
+
+
+def test_a_note_that_somebody_broke_is_named(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {FURTHER: {"mine": "mine-1"}})
+    with pytest.raises(InputError, match="field 'further_judges': has to be an object of judges"):
+        read_manifest(tmp_path)
+
+
+def test_model_that_takes_over_a_judges_name_does_not_go_on_with_its_file(
+    run: Path, provider: Remote
+) -> None:
+    command = ("judge", run, "--judge", "other", "-q")
+    assert cts(*command, "--limit", 2) == 0
+    before, asked = lines(run / "judgments/other.jsonl"), len(provider.seen())
+    config = Path("cts.toml")
+    config.write_text(config.read_text().replace("other-1", "other-2"))
+    with pytest.raises(UsageError, match='another other: model.model was "other-1", now "other-2"'):
+        cts(*command)
+    assert (lines(run / "judgments/other.jsonl"), len(provider.seen())) == (before, asked)
+
+
+# --- Which questions repeat, and what files of candidates are called
+
+
+def judging(answer: str, query: str = "q", n_nuggets: int = 1, id: str = "") -> Judging:
+    nuggets = tuple(Nugget(f"N{n}", f"text {n}", 1) for n in range(n_nuggets))
+    return Judging(Instance(id, query, "", nuggets), answer, None if answer else NoAnswer("empty"))
+
+
+def nothing(wanted: object) -> Iterator[Judging]:
+    return iter(())
+
+
+def system(*judgings: Judging) -> Answers:
+    return Answers(
+        nothing,
+        array("q", range(len(judgings))),
+        array("q", [one.digest for one in judgings]),
+        array("q"),
+    )
+
+
+A, B, C, NONE = judging("a"), judging("b"), judging("c"), judging("")
+
+
+def test_repeats_by_hand() -> None:
+    """Of a b a / b b c, and two failures, b three times and a twice: 6 asked, 3 of them again."""
+    repeats = Repeats([system(A, B, NONE, A), system(B, B, C, NONE)])
+    assert (repeats.n_asked, repeats.n_repeated) == (6, 3)
+    assert [one in repeats for one in (A, B, C, NONE)] == [True, True, False, False]
+    assert Repeats([system(NONE)]).n_asked == 0
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef "), max_size=8), max_size=4))
+def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
+    asked = [answer for own in answers for answer in own if answer.strip()]
+    systems = [system(), *(system(*(judging(answer.strip()) for answer in own)) for own in answers)]
+    repeats = Repeats(systems)
+    assert (repeats.n_asked, repeats.n_repeated) == (len(asked), len(asked) - len(set(asked)))
+    for answer in set(asked):
+        assert (judging(answer) in repeats) == (asked.count(answer) > 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["r/one.jsonl"], ["one"]),
+        (["r/one.jsonl", "r/two.jsonl"], ["one", "two"]),
+        (["a/x.jsonl", "b/x.jsonl", "b/y.jsonl"], ["a-x", "b-x", "y"]),
+        (["a/c/x.jsonl", "b/c/x.jsonl"], ["a-c-x", "b-c-x"]),
+        (["runs/gpt-k1/results.jsonl", "runs/orig/results.jsonl"], ["gpt-k1", "orig"]),
+        (["out/per_item.jsonl"], ["out"]),
+        (["a/prompts.jsonl", "judgments.csv"], ["a-prompts", "w-judgments"]),
+    ],
+)
+def test_names_are_as_short_as_they_can_be(files: list[str], names: list[str]) -> None:
+    assert names_of([Path("/w", file) for file in files]) == names
+
+
+PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), min_size=1, max_size=3)
+
+
+@given(st.lists(PARTS.map(lambda parts: Path("/", *parts[:-1], f"{parts[-1]}.jsonl")), unique=True))
+def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files: list[Path]) -> None:
+    try:
+        names = [name.casefold() for name in names_of(files)]
+    except UsageError:
+        return
+    assert len(set(names)) == len(files)
+    assert not {"prompts", "judgments", ""} & set(names)
+    assert not any("/" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "files", [["x.jsonl", "X.jsonl"], ["/prompts.jsonl"], ["a/x.jsonl", "a-x.jsonl", "c/a/x.jsonl"]]
+)
+def test_file_after_which_no_directory_can_be_named_is_refused(files: list[str]) -> None:
+    with pytest.raises(UsageError, match="no directory can be named after"):
+        names_of([Path("/", file) for file in files])

@@ -55,11 +55,6 @@ def test_every_attempt_of_every_journal_counts(tmp_path: Path) -> None:
     assert spent_before(paths, {"m-1": PRICES}, lambda step: True) == Cost(5, 430, pytest.approx(0.50075))
 
 
-def test_without_a_price_tokens_still_count(tmp_path: Path) -> None:
-    path = journal(tmp_path / "a.jsonl", record("clarify"))
-    assert spent_before([path], {}, lambda step: True) == Cost(1, 110, 0.0)
-
-
 def opened(
     asked: BudgetConfig, journals: list[Path], *judges: str, only_judging: bool = False
 ) -> Budget | None:
@@ -67,10 +62,6 @@ def opened(
         return open_budget(asked, [spec("m")], journals, judges, Events(), only_judging=only_judging)
 
     return run_virtual(main)
-
-
-def test_no_limit_is_no_budget(tmp_path: Path) -> None:
-    assert opened(BudgetConfig(), [tmp_path / "a.jsonl"]) is None
 
 
 def test_a_command_counts_its_own_steps_only(tmp_path: Path) -> None:

@@ -15,18 +15,13 @@ from hypothesis import strategies as st
 from made_runs import Row, made_run
 
 from cts_async.analysis.runs import read_run
-from cts_async.errors import InputError, RejectedError
+from cts_async.errors import InputError
 from cts_async.protocol.results import (
     LatestLines,
-    checked_results,
-    failed,
-    failure_line,
-    latest_results,
     latest_rows,
     outcome_line,
 )
 from cts_async.records import Answer, Instance, Judgment, Nugget, Outcome, Trace, Turn
-from cts_async.report.status import idle_state
 
 INSTANCE = Instance("s1", "ferry in winter", "ferry", (Nugget("N1", "a", 3), Nugget("N2", "b", 1)))
 TRACE = Trace((Turn("search", "…", "ferry"), Turn("answer", "At nine.")), "At nine.", "tag", 2, False)
@@ -52,24 +47,6 @@ def test_an_outcome_has_the_contracts_fields_and_its_score() -> None:
     assert line["restore_score_100"] == 87.5
 
 
-def test_a_failure_has_a_reason_and_no_score() -> None:
-    error = RejectedError("HTTP 400: too long")
-    error.step = "search/turn/2"
-    line = failure_line("gpt-k1", INSTANCE, error)
-    assert line["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "HTTP 400: too long"}
-    assert "restore_score_100" not in line
-    assert failed(line)
-
-
-def test_a_later_line_supersedes_an_earlier_one(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    lines = [failure_line("x", INSTANCE, RejectedError("no")), outcome_line("x", OUTCOME)]
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines) + b'{"id": "torn')
-    latest = latest_results(path)
-    assert list(latest) == ["s1"]
-    assert not failed(latest["s1"])
-
-
 # --- Of each id the last line counts, whatever came in between.
 
 
@@ -79,13 +56,6 @@ IDS = st.sampled_from(["a", "b", "c", "", "é", "q10", "q1"])
 def write(path: Path, *lines: dict[str, Any]) -> Path:
     path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     return path
-
-
-def test_rows_by_hand() -> None:
-    # Ids 7 5 7 9 5 7: 7 appears first and last stands in row 5, 5 in row 4, 9 in row 3.
-    assert latest_rows(array("q", [7, 5, 7, 9, 5, 7])).tolist() == [5, 4, 3]
-    assert latest_rows(array("q", [-3, 8])).tolist() == [0, 1]
-    assert latest_rows(array("q")).tolist() == []
 
 
 @given(st.lists(st.integers(-3, 3)))
@@ -181,15 +151,3 @@ def test_a_field_of_another_form_is_named_with_its_line(tmp_path: Path, field: s
     path = broken(tmp_path, field, value)
     with pytest.raises(InputError, match=f"results.jsonl:2: field '{field}': has to be "):
         read_run(path.parent)
-
-
-@pytest.mark.parametrize(("field", "value"), [("answers", 3), ("restore_score_100", ["x"]), ("error", "no")])
-def test_cts_status_says_so_of_that_run(tmp_path: Path, field: str, value: Any) -> None:
-    state = idle_state(broken(tmp_path, field, value).parent)
-    assert (state.state, f"field '{field}'" in state.reason) == ("damaged", True)
-
-
-def test_fields_that_are_not_there_are_no_fault(tmp_path: Path) -> None:
-    path = tmp_path / "lines.jsonl"
-    path.write_text('{"id": "a", "nuggets": null}\n{"id": 3}\n')
-    assert list(checked_results(path)) == [{"id": "a", "nuggets": None}]

@@ -1,10 +1,124 @@
-"""What the journal stores of a role's request: new texts in full, a digest of the others."""
+"""A model as judge: what it is asked depends on the question alone, and long lists go in several calls."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
+from typing import Any
 
-from cts_async.protocol.roles import request_json
+import anyio
+import anyio.lowlevel
+import pytest
+
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.errors import StepError
+from cts_async.llm.apis import Reply
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.model import Model
+from cts_async.protocol.judge import ModelJudge
+from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.roles import Role, request_json
+from cts_async.protocol.views import JudgeView
+from cts_async.records import Judgment, Nugget
+
+SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8, judge_nuggets=2)
+FIVE = tuple(Nugget(f"x{n}", f"statement {n}", n) for n in range(1, 6))
+LABELS = {"1": "full", "2": "partial", "3": "none", "4": "none", "5": "full"}
+
+
+class Client:
+    """Knows the label of each statement; an id in `mute` gets no label."""
+
+    def __init__(self, mute: str = "") -> None:
+        self.asked: list[str] = []
+        self.mute = mute
+
+    async def chat(self, spec: ModelSpec, request: Any) -> Reply:
+        asked = request.messages[1]["content"]
+        nuggets = asked.split("<nuggets>\n")[1].split("\n</nuggets>")[0].splitlines()
+        self.asked.append("\n".join(nuggets))
+        await anyio.lowlevel.checkpoint()
+        rows = [(line.split(":")[0], LABELS[line[-1]]) for line in nuggets]
+        text = ", ".join(f'{{"id": "{id}", "coverage": "{label}"}}' for id, label in rows if id != self.mute)
+        return Reply(f'{{"results": [{text}]}}', "m-1", "stop", None)
+
+
+def judge(path: Path, client: Client, *views: JudgeView, spec: ModelSpec = SPEC) -> list[Any]:
+    """Every view in a job of its own; the verdicts, or what the jobs failed with."""
+    ended: dict[int, Any] = {}
+
+    async def main() -> None:
+        model = Model(spec, client, None)  # type: ignore[arg-type]
+        own = ModelJudge("m", Role(model, load_prompts()))
+        journal = Journal(path / "steps.jsonl")
+        jobs = [_job(i, own, view, journal, ended) for i, view in enumerate(views)]
+        await Runner(in_flight=1).run(jobs)
+        journal.close()
+
+    anyio.run(main)
+    return [ended[i] for i in range(len(views))]
+
+
+def _job(i: int, own: ModelJudge, view: JudgeView, journal: Journal, ended: dict[int, Any]) -> Job:
+    async def walk(ctx: Context) -> Judgment:
+        return await own.judge(ctx, view)
+
+    async def finish(result: Any) -> None:
+        ended[i] = result
+
+    return Job("g", f"job {i}", journal, walk, finish, shared=True)
+
+
+def test_a_long_list_is_asked_in_parts_and_merged_in_the_order_of_the_gold(tmp_path: Path) -> None:
+    client = Client()
+    (found,) = judge(tmp_path, client, JudgeView("q", FIVE, "an answer"))
+    assert sorted(client.asked) == [
+        "N1: statement 1\nN2: statement 2",
+        "N3: statement 3\nN4: statement 4",
+        "N5: statement 5",
+    ]
+    assert found.coverage == tuple((f"x{n}", LABELS[str(n)]) for n in range(1, 6))
+    assert {record["step"] for record in read_jsonl(tmp_path / "steps.jsonl")} == {"judge/m"}
+
+
+def test_a_part_that_fails_fails_the_answer_and_the_others_are_kept(tmp_path: Path) -> None:
+    (found,) = judge(tmp_path, Client(mute="N4"), JudgeView("q", FIVE, "an answer"))
+    assert isinstance(found, StepError)
+    assert "missing ids: N4" in str(found)
+    client = Client()
+    (found,) = judge(tmp_path, client, JudgeView("q", FIVE, "an answer"))
+    assert client.asked == ["N3: statement 3\nN4: statement 4"]
+    assert isinstance(found, Judgment)
+
+
+VIEW = JudgeView("q", FIVE[:2], "an answer")
+
+
+@pytest.mark.parametrize(
+    ("other", "calls"),
+    [
+        (VIEW, 1),
+        (replace(VIEW, nuggets=tuple(replace(n, id=f"other {n.id}", weight=9) for n in VIEW.nuggets)), 1),
+        (replace(VIEW, candidate_answer="another"), 2),
+        (replace(VIEW, query="another"), 2),
+        (replace(VIEW, nuggets=VIEW.nuggets[::-1]), 2),
+        (replace(VIEW, nuggets=VIEW.nuggets[:1]), 2),
+    ],
+)
+def test_the_same_texts_in_the_same_order_are_the_same_question(
+    tmp_path: Path, other: JudgeView, calls: int
+) -> None:
+    client = Client()
+    first, second = judge(tmp_path, client, VIEW, other)
+    assert len(client.asked) == calls
+    assert [id for id, _ in second.coverage] == [nugget.id for nugget in other.nuggets]
+    assert first.judge == second.judge == "m"
+
+
+# --- What the journal stores of a request: new texts in full, a digest of the others
+
 
 FIELDS = {"clear_query": "ferry in winter", "clarification_question": "When?"}
 
@@ -20,12 +134,6 @@ def test_request_stores_a_digest_of_fields_on_record() -> None:
         "fields": {"clarification_question": "When?"},
         "on_record": digest,
     }
-
-
-def test_request_without_new_fields_has_the_digest_only() -> None:
-    request = request_json("answer.en", FIELDS, list(FIELDS))
-    assert request.keys() == {"prompt", "on_record"}
-    assert request == request_json("answer.en", dict(reversed(FIELDS.items())), list(FIELDS)[::-1])
 
 
 def test_digest_distinguishes_texts_and_names() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,8 +26,12 @@ from cts_async.protocol.run_files import (
     Also,
     RunFiles,
     RunRecord,
+    is_conversation,
     judgments_path,
+    matching,
     recorded_session,
+    run_folders,
+    without_conversations,
 )
 from cts_async.report.status import state_of_run
 from cts_async.report.viewer.run import read_metadata
@@ -132,12 +137,6 @@ def test_results_without_a_manifest_are_refused(tmp_path: Path, name: str) -> No
         pass
 
 
-def test_journal_without_a_manifest_is_resumed(tmp_path: Path) -> None:
-    (tmp_path / "steps.jsonl").write_text("{}\n")
-    with session(tmp_path):
-        pass
-
-
 # --- A full disk
 
 
@@ -225,3 +224,43 @@ def test_prompt_that_does_not_fit_leaves_the_earlier_one_and_the_reason_in_the_m
     *_, last = sessions_of(read_manifest(tmp_path) or {})
     assert last["end"]
     assert "No space left" in last["stopped"]
+
+
+# --- What a user names as runs: directories, folders of them, patterns
+
+
+def made(folder: Path, system: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"identity": {"system": system}}))
+    return folder
+
+
+def test_a_folder_stands_for_its_runs_and_a_run_for_itself(tmp_path: Path) -> None:
+    a, b = made(tmp_path / "runs" / "a", "orig"), made(tmp_path / "runs" / "b", "gpt-k1")
+    (tmp_path / "runs" / "notes").mkdir()
+    assert run_folders([tmp_path / "runs"]) == [a, b]
+    assert run_folders([b, tmp_path / "runs" / "a*"]) == [b, a]
+    assert run_folders([tmp_path / "nowhere"]) == [tmp_path / "nowhere"]
+
+
+def test_built_gold_is_left_out_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    run, gold = made(tmp_path / "runs" / "a", "orig"), made(tmp_path / "runs" / "gold", "goldbuild")
+    assert run_folders([tmp_path / "runs"]) == run_folders([gold, run]) == [run]
+    assert run_folders([gold]) == [gold]
+
+
+def test_conversations_are_no_answers_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    run, talk = made(tmp_path / "a", "orig"), made(tmp_path / "b", "gpt-cot-respond-k3")
+    (talk / "run.json").write_text(json.dumps({"identity": {"system": "gpt-cot-respond-k3", "task": "talk"}}))
+    assert is_conversation(talk)
+    assert not is_conversation(run)
+    assert run_folders([tmp_path]) == [run, talk]  # an audit looks at both
+    assert without_conversations([run, talk]) == [run]
+    assert without_conversations([talk]) == [talk]
+
+
+def test_a_pattern_of_nothing_is_left_to_who_reads_it(tmp_path: Path) -> None:
+    assert run_folders([tmp_path / "none*"]) == [tmp_path / "none*"]
+    assert matching(tmp_path / "none*") == []
+    (tmp_path / "a[1]").mkdir()
+    assert matching(tmp_path / "a[1]") == [tmp_path / "a[1]"]

@@ -41,10 +41,6 @@ def test_only_the_user_holds_the_intent_in_a_conversation() -> None:
     assert names(Exchange) == {"offered", "reply"}
 
 
-def test_the_user_of_the_benchmark_remembers_nothing() -> None:
-    assert AnswererView("q*", "When?").conversation is None
-
-
 def test_no_view_carries_a_whole_instance() -> None:
     talking = (TurnView, SelectorView, ReformulatorView, Conversation, Exchange)
     for view in (ClarifierView, AnswererView, RewriterView, SearchView, JudgeView, ExtractorView, *talking):

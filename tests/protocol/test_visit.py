@@ -11,7 +11,7 @@ import pytest
 from cts_async.errors import UnusableOutput
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.roles import Role
-from cts_async.protocol.visit import EvidenceForm, PageVisitor, cut, page_tokens, quotes
+from cts_async.protocol.visit import EvidenceForm, PageVisitor, page_tokens, quotes
 from cts_async.search.backends.base import Page
 from cts_async.search.tools import Evidence
 
@@ -87,13 +87,6 @@ def spec(context_tokens: int | None, **params: int) -> Any:
 )
 def test_a_page_has_the_room_that_its_reader_s_context_leaves(of: Any, tokens: int) -> None:
     assert page_tokens(of) == tokens
-
-
-def test_a_long_page_is_cut_and_says_so() -> None:
-    assert cut("x" * 40, 10) == "x" * 40
-    assert cut("x" * 41, 10) == "x" * 40 + "\n(The page goes on; the rest is left out here.)"
-    # Three bytes each: never half a letter.
-    assert cut("船" * 20, 10).startswith("船" * 13 + "\n(")
 
 
 async def test_a_hostile_page_stays_data_and_goes_into_no_journal() -> None:

@@ -25,7 +25,6 @@ from cts_async.report.forecast import (
     money,
     print_forecast,
 )
-from cts_async.report.text import duration
 
 NOTED = {"calls": 100, "input_tokens": 20_000, "output_tokens": 3_000, "cost_usd": 0.5, "known_cost_usd": 0.5}
 
@@ -82,10 +81,6 @@ def test_money_marks_unknown_prices(effort: Effort, said: str) -> None:
     assert money(effort) == said
 
 
-def test_durations_are_formatted_as_clock() -> None:
-    assert [duration(s) for s in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
-
-
 def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> None:
     said = printed(plan, {})
     # orig: 10 turns and a judgement; fake-k1: three calls more; of two instances each.
@@ -96,21 +91,6 @@ def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> N
         assert assumption in said
     tables = said.split("In all")[0]
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
-
-
-def test_narrow_terminal_breaks_no_number(plan: Plan) -> None:
-    narrow, wide = (printed(plan, {}, width).splitlines() for width in (30, 80))
-    numbers = [line.split()[2:5] for line in wide if line.startswith(("clarify", "answer", "rewrite"))]
-    assert len(numbers) == 3
-    for cells in numbers:
-        assert any(line.split()[2:5] == cells or line.split()[1:4] == cells for line in narrow)
-
-
-def test_unknown_prices_are_reported_with_settings(plan: Plan, tmp_path: Path) -> None:
-    assert "unknown" not in printed(plan, {})
-    asked = RunConfig(models=("fake",), every_role="free", limit=2, runs_dir=tmp_path / "runs")
-    free = make_plan(asked, load_catalogue(tmp_path / "cts.toml"), {})
-    assert "The price of free is unknown (?): give input_usd_per_mtok" in printed(free, {})
 
 
 def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:

@@ -12,10 +12,8 @@ from rich.console import Console
 
 from cts_async.errors import InputError
 from cts_async.report.gold import (
-    MOST_SUSPECTS,
     print_gold,
     summarise_gold,
-    write_gold_summary,
 )
 
 
@@ -120,26 +118,12 @@ def test_gold_table_prints_all_numbers(directory: Path, width: int) -> None:
     assert any(line.endswith("q3 at search: no [sources]") for line in told)
 
 
-def test_first_suspects_are_printed_and_others_counted(tmp_path: Path) -> None:
-    checked = [{"id": f"N{n}", "recall": 0.1} for n in range(MOST_SUSPECTS + 3)]
-    text = printed(written(tmp_path, line("q1", *checked, weights=(1,) * len(checked))), 100)
-    assert text.count("suspicious: ") == MOST_SUSPECTS
-    assert "... and 3 more" in text
-
-
 def test_suspects_are_printed_without_control_characters(tmp_path: Path) -> None:
     hostile = {"id": "N1", "recall": 0.0, "missing_terms": ["\x1b[31mred", "[bold]x"]}
     text = printed(written(tmp_path, line("q\x07", hostile, weights=(1,))), 100)
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "[bold]x" in text
-
-
-def test_build_without_gold_has_no_means(tmp_path: Path) -> None:
-    value = write_gold_summary(summarise_gold(written(tmp_path, FAILED)))
-    assert value["grounding"]["mean"] is value["nuggets_per_intent"]["mean"] is None
-    assert json.loads((tmp_path / "summary.json").read_text()) == value
-    assert "grounded" not in printed(tmp_path, 80)
 
 
 def test_damaged_line_of_a_build_is_an_input_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import RejectedError, StepError, ToolError, UnusableOutput
-from cts_async.llm.messages import input_tokens
+from cts_async.llm.model import input_tokens
 from cts_async.protocol.results import search_json
 from cts_async.records import Trace
 from cts_async.search.agent import Agent, AgentTurn

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
-from test_viewer_library import made_live
+from test_viewer_library import write_made_live
 from viewer_server import viewer
 
 from cts_async.report.viewer.library import Changes
@@ -28,7 +28,7 @@ def test_run_sends_changed_events_until_removed(tmp_path: Path) -> None:
         assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 1, False)
         add_line(other, "b")
         add_line(run, "b")
-        made_live(run)
+        write_made_live(run)
         kind, row = next(stream)
         assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 2, True)
         shutil.rmtree(run)

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from made_live import live, part
 from made_runs import Row, made_run
 from made_talks import made_talk
 from viewer_server import Asker, viewer
@@ -155,33 +156,12 @@ ROWS = [
 ]
 
 
-def made_live(directory: Path, **changed: Any) -> None:
-    """A `live.json` of this process, as it writes one just now."""
-    live = {
-        "pid": os.getpid(),
-        "time": time.time(),
-        "started": time.time() - 60,
-        "n_expected": 5,
-        "n_done": 3,
-        "n_failed": 1,
-        "eta_s": 40.0,
-        "mean": 50.0,
-        "mean_low": 40.0,
-        "mean_high": 60.0,
-        "n_scored": 2,
-        "calls": 12,
-        "replayed": 0,
-        "retries": 1,
-        "tokens": 3000,
-        "spent_usd": 0.25,
-        "max_usd": None,
-        "max_calls": None,
-        "max_tokens": None,
-        "note": "",
-        "lanes": [],
-        **changed,
-    }
-    (directory / LIVE).write_text(json.dumps(live))
+def write_made_live(directory: Path, **changed: Any) -> None:
+    """A `live.json` of this process, which has worked for a minute."""
+    now = time.time()
+    fields = {"time": now, "started": now - 60, "eta_s": 40.0, "spent_usd": 0.25}
+    contents = live([part("a", 3, 5)], **fields | changed)
+    (directory / LIVE).write_text(json.dumps(contents))
 
 
 def test_a_run_without_a_summary_is_counted_from_its_lines(tmp_path: Path) -> None:
@@ -240,8 +220,8 @@ def test_live_json_counts_only_while_its_process_exists(tmp_path: Path) -> None:
     alive = made_run(tmp_path, label="gpt-k2", rows=ROWS)
     dead = made_run(tmp_path, label="gpt-k1", rows=ROWS)
     half = made_run(tmp_path, label="gpt-k3", rows=ROWS)
-    made_live(alive)
-    made_live(dead, time=time.time() - 3600)
+    write_made_live(alive)
+    write_made_live(dead, time=time.time() - 3600)
     (half / LIVE).write_text(json.dumps({"pid": os.getpid(), "time": time.time()}))
     with viewer(tmp_path) as asker:
         rows = {row["name"]: row for row in asker.get("runs")["runs"]}

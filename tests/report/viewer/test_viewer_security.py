@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import Row, made_run
-from test_viewer_library import made_live
+from test_viewer_library import write_made_live
 from viewer_server import Asker, viewer
 
 from cts_async.report.viewer import app, library, pages
@@ -208,7 +208,7 @@ def step(instance: str, text: str) -> str:
 
 
 def test_one_word_that_cannot_be_passed_on_hides_no_other_run(tmp_path: Path) -> None:
-    made_live(made_run(tmp_path, label="orig", rows=[Row("a")]), more=json.loads("[" * 300 + "]" * 300))
+    write_made_live(made_run(tmp_path, label="orig", rows=[Row("a")]), more=json.loads("[" * 300 + "]" * 300))
     made_run(tmp_path, label="gpt-k1", rows=[Row("a")])
     with viewer(tmp_path) as asker:
         assert {row["name"]: row["live"] for row in asker.get("runs")["runs"]} == {
