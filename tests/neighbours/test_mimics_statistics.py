@@ -22,9 +22,9 @@ from cts_async.neighbours.mimics_duo.statistics import (
     MISALIGNED,
     SD,
     TABLES,
-    Cell,
     Figures,
     MimicsTables,
+    PublishedCell,
     as_table,
     aspect_reranking,
     column,
@@ -53,14 +53,14 @@ def panes() -> Sequence[Pane]:
 
 
 @pytest.fixture(scope="module")
-def tables(panes: Sequence[Pane]) -> dict[str, dict[tuple[str, str], Cell]]:
+def tables(panes: Sequence[Pane]) -> dict[str, dict[tuple[str, str], PublishedCell]]:
     return {name: {(cell.row, cell.column): cell for cell in mimics_table(name, panes)} for name in TABLES}
 
 
-Tables = dict[str, dict[tuple[str, str], Cell]]
+Tables = dict[str, dict[tuple[str, str], PublishedCell]]
 
 
-def verdicts(cells: dict[tuple[str, str], Cell], verdict: str) -> list[tuple[str, str]]:
+def verdicts(cells: dict[tuple[str, str], PublishedCell], verdict: str) -> list[tuple[str, str]]:
     return [key for key, cell in cells.items() if cell.verdict == verdict]
 
 
@@ -149,7 +149,7 @@ def drawn(exact: float, sd: float) -> Measured:
     ],
 )
 def test_without_chance_the_printed_digits_decide(value: float, printed: str | None, verdict: str) -> None:
-    cell = Cell("row", "column", value, printed)
+    cell = PublishedCell("row", "column", value, printed)
     assert (cell.verdict, cell.z, cell.chance) == (verdict, None, None)
 
 
@@ -163,17 +163,17 @@ def test_without_chance_the_printed_digits_decide(value: float, printed: str | N
     ],
 )
 def test_z_counts_from_the_edge_of_rounding(exact: float, repeats: int, z: float, verdict: str) -> None:
-    cell = Cell("row", "column", drawn(exact, 0.005), "0.382", repeats)
+    cell = PublishedCell("row", "column", drawn(exact, 0.005), "0.382", repeats)
     assert (cell.z, cell.verdict) == (pytest.approx(z), verdict)
 
 
 def test_measure_that_no_tie_touches_has_no_chance_in_it() -> None:
-    cell = Cell("row", "column", Measured(0.273, 0.0, 0.273, 0.0), "0.273")
+    cell = PublishedCell("row", "column", Measured(0.273, 0.0, 0.273, 0.0), "0.273")
     assert (cell.chance, cell.verdict, cell.value) == (None, "same", 0.273)
 
 
 def test_row_for_programs_is_unrounded() -> None:
-    assert Cell("a", "x", drawn(0.25, 0.125), "0.3").as_row() == {
+    assert PublishedCell("a", "x", drawn(0.25, 0.125), "0.3").as_row() == {
         "row": "a",
         "column": "x",
         "published": 0.3,
@@ -370,9 +370,9 @@ def lines_of(table: DataTable) -> list[str]:
 
 def test_cell_shows_published_found_spread_expectation_and_z() -> None:
     cells = [
-        Cell("Coverage", "P@1 rating", Measured(0.374, 0.021, 0.3737, 0.0213), "0.369"),
-        Cell("Coverage", "MRR rating", Measured(0.5, 0.1, 0.5, 0.1), "0.9"),
-        Cell("Diversity", "mean", 1.2, "1.18"),
+        PublishedCell("Coverage", "P@1 rating", Measured(0.374, 0.021, 0.3737, 0.0213), "0.369"),
+        PublishedCell("Coverage", "MRR rating", Measured(0.5, 0.1, 0.5, 0.1), "0.9"),
+        PublishedCell("Diversity", "mean", 1.2, "1.18"),
     ]
     assert [line for line in lines_of(as_table("11", cells)) if "─" not in line][-3:] == [
         "Coverage P@1 rating 0.369 0.374 0.021 0.374 -0.2 ~",

@@ -20,7 +20,7 @@ from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
     BATCH,
     Bm25Ranker,
-    Conversation,
+    ConversationText,
     CrossEncoderRanker,
     QueryLikelihoodRanker,
     Ranked,
@@ -69,7 +69,7 @@ def test_three_documents_by_hand() -> None:
     The query is "fox" (3 in C), the history "hen cow" (4 and 1 in C): p = 1/2, 1/4, 1/4.
     """
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
-    ranked = ranker.rank_conversation(Conversation("fox", ("hen",), ("cow",)), 5)
+    ranked = ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5)
     assert dict(ranked) == {
         "d0": pytest.approx(log(5 / 13) / 2 + log(5 / 13) / 4 + log(1 / 13) / 4),
         "d1": pytest.approx(log(4 / 12) / 2 + log(4 / 12) / 4 + log(1 / 12) / 4),
@@ -82,7 +82,7 @@ def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
     """As published, p(fox | "fox unicorn") is 1/2, and the other half of the query says nothing."""
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
     assert ranker.rank("foxes", 1) == [("d0", pytest.approx(log(5 / 13)))]
-    assert ranker.rank_conversation(Conversation("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
+    assert ranker.rank_conversation(ConversationText("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
     assert ranker.rank("fox unicorn", 1) == [("d0", pytest.approx(log(5 / 13) / 2))]
     assert (ranker.rank("unicorn", 3), ranker.rank("fox", 0)) == ([], [])
 
@@ -100,7 +100,7 @@ def test_stop_words_count_if_a_query_has_nothing_else() -> None:
 
 def test_questions_and_answers_have_separate_weights() -> None:
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
-    ranked = dict(ranker.rank_conversation(Conversation("fox", ("hen",), ("cow",)), 5))
+    ranked = dict(ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5))
     assert ranked["d1"] == pytest.approx(0.5 * log(4 / 12) + 0.1 * log(4 / 12) + 0.4 * log(1 / 12))
 
 
@@ -173,7 +173,7 @@ def test_scores_follow_the_equation(texts, query, question, answer, alpha, mu) -
     share = alpha if said else 1.0
     model = {t: share * asked.get(t, 0) + (1 - share) * said.get(t, 0) for t in {*asked, *said}}
     ranker = QueryLikelihoodRanker(index_of(*texts), mu=mu, weights=Weights(alpha))
-    ranked = ranker.rank_conversation(Conversation(query, (question,), (answer,)), 9)
+    ranked = ranker.rank_conversation(ConversationText(query, (question,), (answer,)), 9)
     for name, score in ranked:
         assert isclose(score, equation(texts, model, mu)[name], rel_tol=1e-9, abs_tol=1e-9)
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
@@ -200,16 +200,6 @@ def test_shorter_document_with_same_occurrences_ranks_first(often, others, longe
     short, long = (" ".join(["ant"] * often + ["cow"] * n) for n in (others, others + longer))
     ranker = QueryLikelihoodRanker(index_of(long, short))
     assert [found.id for found in ranker.rank("ant", 9)] == ["d1", "d0"]
-
-
-def test_evicted_columns_are_computed_again() -> None:
-    ranker = QueryLikelihoodRanker(index_of(*THREE))
-    ranker._most = 2
-    before = ranker.rank("fox", 3)
-    for query in ("hen", "cow", "dog"):
-        ranker.rank(query, 1)
-    assert len(ranker._columns) == 2
-    assert ranker.rank("fox", 3) == before
 
 
 class InFileOrder:
