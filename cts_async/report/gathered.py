@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
@@ -16,11 +16,12 @@ from cts_async.analysis.runs import (
     FinishedRun,
     Found,
     check_same_data,
+    data_of,
     find_runs,
     orig_beside,
     read_runs,
 )
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
+from cts_async.analysis.turn_retrieval import NOBODY_ASKED
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import sessions_of
@@ -485,12 +486,17 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
     if compared is None:
         return (), ()
     runs = [run for run in _read(compared) if run.instances]
-    wanted = {one.extreme.id for run in runs for one in run.instances}
-    nuggets, note = _nuggets(gathered, wanted) if wanted else ({}, "")
-    found = tuple(replace(run, instances=tuple(_with(run.instances, nuggets))) for run in runs)
-    left_out = len(compared.board.entrants) - MOST_SYSTEMS
-    more = f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others."
-    return found, (*([note] if note else []), *([more] if left_out > 0 else []))
+    nuggets, notes = _nuggets(gathered, {one.extreme.id for run in runs for one in run.instances})
+    found = [
+        replace(
+            run,
+            instances=tuple(replace(one, nuggets=nuggets.get(one.extreme.id, {})) for one in run.instances),
+        )
+        for run in runs
+    ]
+    if (left_out := len(compared.board.entrants) - MOST_SYSTEMS) > 0:
+        notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
+    return tuple(found), tuple(notes)
 
 
 def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
@@ -542,29 +548,21 @@ def _is_about(verdict: Line | None, line: Line) -> bool:
     return digest is None or digest == answer_digest(str(line.get("fused_query") or ""), line["answer"])
 
 
-def _with(instances: Sequence[Opened], nuggets: Mapping[str, Sequence[Nugget]]) -> Iterator[Opened]:
-    for one in instances:
-        yield replace(one, nuggets={nugget.id: nugget for nugget in nuggets.get(one.extreme.id, ())})
-
-
-def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, tuple[Nugget, ...]], str]:
+def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dict[str, Nugget]], list[str]]:
     """Return the nuggets of those instances from the first gold file that is still unchanged, or a note why not."""
-    why = "no manifest says where it is"
-    for run in gathered.summaries:
+    why = "no manifest says where it is" if wanted else ""
+    for run in gathered.summaries if wanted else ():
         try:
             dataset = reopen_data(run.manifest)
-            if _other_gold(dataset.gold_path, run.manifest.get("identity", {}).get("data") or {}):
-                why = f"{dataset.gold_path} is no longer the gold of these runs"
-                continue
-            return {one.id: one.nuggets for one in dataset.instances() if one.id in wanted}, ""
         except UsageError as error:
             why = str(error)
-    return {}, f"Nuggets are shown without text, since their gold cannot be read: {why}."
-
-
-def _other_gold(path: Path | None, data: Mapping[str, Any]) -> bool:
-    expected = data.get("gold_sha256")
-    return path is not None and expected is not None and sha256_of(path) != expected
+            continue
+        expected = data_of(run.manifest.get("identity", {})).get("gold_sha256")
+        if dataset.gold_path is None or expected in (None, sha256_of(dataset.gold_path)):
+            instances = (one for one in dataset.instances() if one.id in wanted)
+            return {one.id: {nugget.id: nugget for nugget in one.nuggets} for one in instances}, []
+        why = f"{dataset.gold_path} is no longer the gold of these runs"
+    return {}, [f"Nuggets are shown without text, since their gold cannot be read: {why}."] if why else []
 
 
 # Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most
@@ -576,9 +574,15 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
         found = next((one for one in retrieved if talk.directory in one.directories), None)
-        last = _last(found, talk) if found else None
-        if found and last:
-            measure = found.measures[0]
+        identity = talk.manifest.get("identity", {})
+        own = [
+            cell
+            for cell in (found.cells if found else ())
+            if (cell.scheme, cell.mode) == (identity.get("scheme"), identity.get("mode"))
+        ]
+        if found and own:
+            measure, last = found.measures[0], max(own, key=lambda cell: cell.turn)
+            opened = _extremes(last.scores[measure], found.without[measure], most)
             yield OpenedRun(
                 talk.label,
                 talk.directory,
@@ -586,25 +590,13 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
                 embedded=bool(talk.manifest.get("embedded")),
-                instances=tuple(opened_lines(talk.directory, _extremes(found, last, measure, most))),
+                instances=tuple(opened_lines(talk.directory, opened)),
             )
 
 
-def _last(found: TurnRetrieval, talk: RunSummary) -> Cell | None:
-    """Return what was retrieved after the run's last turn."""
-    identity = talk.manifest.get("identity") or {}
-    own = [
-        cell
-        for cell in found.cells
-        if (cell.scheme, cell.mode) == (identity.get("scheme"), identity.get("mode"))
-    ]
-    return max(own, key=lambda cell: cell.turn, default=None)
-
-
-def _extremes(found: TurnRetrieval, last: Cell, measure: str, most: int) -> tuple[Extreme, ...]:
+def _extremes(scores: Mapping[str, float], without: Mapping[str, float], most: int) -> tuple[Extreme, ...]:
     import numpy as np
 
-    scores, without = last.scores[measure], found.without[measure]
     ids = sorted(scores)
     values = np.array([scores[id] for id in ids], float)
     gains = values - np.array([without.get(id, np.nan) for id in ids], float)
