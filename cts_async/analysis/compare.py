@@ -87,7 +87,7 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairTest:
     """`system` minus `other` over the n instances that both have a score for, in points of restore_score_100."""
 
     system: str
@@ -112,7 +112,7 @@ class Pair:
 
 def compare_pairs(
     board: Board, judge: str, baseline: str | None = None, *, seed: int = 0
-) -> tuple[Pair, ...]:
+) -> tuple[PairTest, ...]:
     """Test a family of pairs, the smallest p first; pairs without a shared instance are left out.
 
     In each pair the system with the higher mean difference comes first; a baseline always comes second.
@@ -140,10 +140,12 @@ def compare_pairs(
     return tuple(sorted(tested, key=lambda pair: (pair.p, -abs(pair.difference), pair.system, pair.other)))
 
 
-def _pair(system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int) -> Pair:
+def _pair(
+    system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int
+) -> PairTest:
     n, mean = len(differences), float(differences.mean())
     sd = float(differences.std(ddof=1)) if n > 1 else None
-    return Pair(
+    return PairTest(
         system=system,
         other=other,
         n=n,

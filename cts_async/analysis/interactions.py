@@ -20,7 +20,7 @@ Scores: TypeAlias = Mapping[str, float]
 
 
 @value
-class Turn:
+class AskedQuestion:
     """One classified question. `turn` counts from 1."""
 
     turn: int
@@ -35,7 +35,7 @@ class Interaction:
     """One instance whose questions were all answered. `score` is None if it was not judged."""
 
     id: str
-    turns: tuple[Turn, ...]
+    turns: tuple[AskedQuestion, ...]
     score: float | None
 
     @property
@@ -72,7 +72,7 @@ def interaction(
 ) -> Interaction:
     """Classify an instance's questions, given in order, each with whether its answer is known."""
     turns = tuple(
-        Turn(turn, read(question), language_of(question), known)
+        AskedQuestion(turn, read(question), language_of(question), known)
         for turn, (question, known) in enumerate(pairs, start=1)
     )
     return Interaction(id, turns, score)

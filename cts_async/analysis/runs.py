@@ -37,7 +37,7 @@ FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_que
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedLabels:
     """One judge's labels for one answer, and the score they make (0..100)."""
 
     score: float
@@ -59,7 +59,7 @@ class Item:
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
     answer: str = ""
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, JudgedLabels] = field(default_factory=dict)
     """By judge, without the judges that failed on this answer."""
 
     @property
@@ -150,25 +150,25 @@ def first_of(texts: Sequence[str], most: int = 3) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunPath:
     """A run directory or a judged file, and whether it was named itself or found in a folder that was named."""
 
     path: Path
     named: bool
 
 
-def find_runs(words: Sequence[str]) -> list[Found]:
+def find_runs(words: Sequence[str]) -> list[RunPath]:
     """Return the run directories and judged files that `words` name, each once, sorted by path.
 
     The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
-    by_path: dict[Path, Found] = {}
+    by_path: dict[Path, RunPath] = {}
     for path in paths_named(words, "no such run, folder or file"):
         inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
         for run in inside or [path]:
             before = by_path.get(run.resolve())
-            by_path[run.resolve()] = Found(run, not inside or bool(before and before.named))
+            by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
     wanted = set(without_gold_builds(found.path for found in by_path.values()))
     return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
 
@@ -191,7 +191,7 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[Found], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
+    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
 
@@ -414,7 +414,7 @@ class _Lines:
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
         self.failed: set[str] = set()
-        self.verdicts: dict[str, dict[str, Verdict]] = {}
+        self.verdicts: dict[str, dict[str, JudgedLabels]] = {}
         """By judge and id, the scoring judge first."""
         self.unlabelled: dict[str, set[str]] = {}
         """Ids of the answers that a judge failed to label."""
@@ -441,7 +441,7 @@ class _Lines:
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
-        judge, verdicts, failures = path.stem, dict[str, Verdict](), set[str]()
+        judge, verdicts, failures = path.stem, dict[str, JudgedLabels](), set[str]()
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
             verdicts.pop(line["id"], None)
@@ -471,7 +471,7 @@ class _Lines:
             self._found[id] = replace(item, verdicts=verdicts)
         return {id: self._found[id] for id in sorted(self._found)}
 
-    def _verdict(self, line: Line) -> Verdict | None:
+    def _verdict(self, line: Line) -> JudgedLabels | None:
         """Compute the score from the labels, as `cts score` does; the stored one may be wrong."""
         stored = line.get("restore_score_100")
         if not line.get("nuggets") or stored is None:
@@ -479,7 +479,7 @@ class _Lines:
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
         score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
-        return Verdict(score, coverage, weights, stored)
+        return JudgedLabels(score, coverage, weights, stored)
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
@@ -555,4 +555,4 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")
-    return Item(id, query, verdicts={judge: Verdict(score, coverage, weights, score)})
+    return Item(id, query, verdicts={judge: JudgedLabels(score, coverage, weights, score)})

@@ -14,7 +14,7 @@ from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
-    Found,
+    RunPath,
     check_same_data,
     data_of,
     find_runs,
@@ -126,7 +126,7 @@ def gather(
     check_same_data(path for path in named if path not in runs)
     if not baseline and (orig := _orig_beside(runs)):
         notes.append(f"Gains are over {orig}, which lies beside what was named.")
-        found.append(Found(orig, named=False))
+        found.append(RunPath(orig, named=False))
         runs.append(orig)
     check_same_data(runs)
     talks: list[Path] = []
@@ -370,25 +370,25 @@ _NAME_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedTable:
     """A table and the group that it is shown in."""
 
     group: Group
     table: DataTable
 
 
-def all_tables(gathered: Gathered) -> tuple[Grouped, ...]:
+def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
     """Return the tables that have rows, with distinct names that are valid for files and anchors.
 
     A table of scores made with the embedded model says so in a remark and in every row.
     """
-    found, taken = list[Grouped](), set[str]()
+    found, taken = list[GroupedTable](), set[str]()
     for group, tables in _by_group(gathered):
         for table in tables:
             if table.rows:
                 if group in _SCORED and gathered.embedded:
                     table = _marked(table, gathered)
-                found.append(Grouped(group, replace(table, name=_free(table.name, taken))))
+                found.append(GroupedTable(group, replace(table, name=_free(table.name, taken))))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from made_runs import SCORING, Row, made_run
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import (
     Extreme,
-    Pair,
+    PairTest,
     Weights,
     agreement_of,
     cohen_kappa,
@@ -85,7 +85,7 @@ def test_common_means_and_failures_as_0_match_hand_calculation(tmp_path: Path) -
 # Paired tests
 
 
-def by_name(pairs: tuple[Pair, ...]) -> dict[tuple[str, str], Pair]:
+def by_name(pairs: tuple[PairTest, ...]) -> dict[tuple[str, str], PairTest]:
     return {(pair.system, pair.other): pair for pair in pairs}
 
 

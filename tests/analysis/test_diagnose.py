@@ -13,7 +13,7 @@ from cts_async.analysis.diagnose import (
     FOLDS,
     Bin,
     Frontier,
-    Point,
+    FrontierPoint,
     any_answered,
     ask_or_not,
     by_known_count,
@@ -182,18 +182,20 @@ def test_frontier_matches_hand_calculation() -> None:
     """Asking gains 40 on a, 20 on b, and loses 10 on c and d; c and d share a prediction."""
     found = frontier([50, 30, 0, 0], [0.9, 0.6, 0.1, 0.1], [10, 10, 10, 10])
     assert found.points == (
-        Point(None, 0.0, 10.0),
-        Point(0.9, 0.25, 20.0),
-        Point(0.6, 0.5, 25.0),
-        Point(0.1, 1.0, 20.0),
+        FrontierPoint(None, 0.0, 10.0),
+        FrontierPoint(0.9, 0.25, 20.0),
+        FrontierPoint(0.6, 0.5, 25.0),
+        FrontierPoint(0.1, 1.0, 20.0),
     )
     assert (found.n, found.never.mean_score, found.always.mean_score) == (4, 10.0, 20.0)
-    assert found.best == Point(0.6, 0.5, 25.0)
+    assert found.best == FrontierPoint(0.6, 0.5, 25.0)
     # Heights above the line from 10 to 20: 0, 7.5, 10, 0 at 0, 1/4, 1/2, 1.
     assert found.area == pytest.approx(0.9375 + 2.1875 + 2.5)
     losing = frontier([0, 5], [0.9, 0.1], [10, 10])
-    assert losing.best == losing.never == Point(None, 0.0, 10.0)
-    assert frontier([30, 10], [0.9, 0.1], [10, 10]).best == Point(0.9, 0.5, 20.0)  # asks least among equals
+    assert losing.best == losing.never == FrontierPoint(None, 0.0, 10.0)
+    assert frontier([30, 10], [0.9, 0.1], [10, 10]).best == FrontierPoint(
+        0.9, 0.5, 20.0
+    )  # asks least among equals
     assert ask_or_not(made([1, 2, 3, 4]), {}, {}) is None
 
 
@@ -209,9 +211,9 @@ def test_threshold_is_validated_on_other_folds() -> None:
     run = system(1, row(ids[0], "time+", 0.0), row(ids[1], "time+", 30.0))
     found = ask_or_not(run, dict.fromkeys(ids, (0.9,)), dict.fromkeys(ids, 10.0))
     assert found is not None
-    assert found.best == Point(0.9, 1.0, 15.0)
+    assert found.best == FrontierPoint(0.9, 1.0, 15.0)
     # the first is asked and scores 0, the second is not and scores 10
-    assert found.validated == Point(None, 0.5, 5.0)
+    assert found.validated == FrontierPoint(None, 0.5, 5.0)
     assert found.over_always.mean == pytest.approx(-10.0)
 
 
@@ -219,7 +221,7 @@ def test_questions_of_an_instance_are_asked_together() -> None:
     run = system(2, row("a", "time+ time-", 30.0))
     found = ask_or_not(run, {"a": (0.5, 0.5)}, {"a": 10.0})
     assert found is not None
-    assert found.points[1] == Point(0.75, 1.0, 30.0)
+    assert found.points[1] == FrontierPoint(0.75, 1.0, 30.0)
 
 
 SCORES = st.lists(
