@@ -359,7 +359,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(lines.verdicts),
+        judges=tuple(judge for judge, by_id in lines.outcomes.items() if any(by_id.values())),
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -369,7 +369,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         players=players,
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
-        judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
+        judge_failures=lines.judge_failures(),
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
@@ -414,21 +414,15 @@ class _Lines:
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
         self.failed: set[str] = set()
-        self.verdicts: dict[str, dict[str, JudgedLabels]] = {}
-        """By judge and id, the scoring judge first."""
-        self.unlabelled: dict[str, set[str]] = {}
-        """Ids of the answers that a judge failed to label."""
+        self.outcomes: dict[str, dict[str, JudgedLabels | None]] = {}
+        """By judge and id, the scoring judge first; None for an answer that the judge failed to label."""
 
     def add(self, line: Line) -> None:
         """Add a line of the results."""
         id, judge = line["id"], str(line.get("judge") or self._judge)
-        for by_id in self.verdicts.values():
+        for by_id in self.outcomes.values():
             by_id.pop(id, None)
-        for ids in self.unlabelled.values():
-            ids.discard(id)
-        if failed(line) and line.get("answer"):  # the answer is there: only the judge failed
-            self.unlabelled.setdefault(judge, set()).add(id)
-        elif failed(line):
+        if failed(line) and not line.get("answer"):  # with an answer only the judge failed
             self._found.pop(id, None)
             self.failed.add(id)
             return
@@ -436,26 +430,21 @@ class _Lines:
         self._found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
-        if verdict := self._verdict(line):
-            self.verdicts.setdefault(judge, {})[id] = verdict
+        outcome = self._verdict(line)
+        if failed(line) or outcome:
+            self.outcomes.setdefault(judge, {})[id] = outcome
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
-        judge, verdicts, failures = path.stem, dict[str, JudgedLabels](), set[str]()
+        judge, outcomes = path.stem, dict[str, JudgedLabels | None]()
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
-            verdicts.pop(line["id"], None)
-            failures.discard(line["id"])
-            if not self._is_about(line):
-                continue
-            if failed(line):
-                failures.add(line["id"])
-            elif verdict := self._verdict(line):
-                verdicts[line["id"]] = verdict
-        if verdicts:
-            self.verdicts.setdefault(judge, {}).update(verdicts)
-        if failures:
-            self.unlabelled[judge] = failures
+            outcomes.pop(line["id"], None)
+            outcome = self._verdict(line)
+            if self._is_about(line) and (failed(line) or outcome):
+                outcomes[line["id"]] = outcome
+        if outcomes:
+            self.outcomes.setdefault(judge, {}).update(outcomes)
 
     def _is_about(self, line: Line) -> bool:
         """True if a verdict is about the recorded answer, as far as it says; after a crash there may be none."""
@@ -467,14 +456,21 @@ class _Lines:
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
         for id, item in self._found.items():
-            verdicts = {judge: by_id[id] for judge, by_id in self.verdicts.items() if id in by_id}
+            verdicts = {
+                judge: verdict for judge, by_id in self.outcomes.items() if (verdict := by_id.get(id))
+            }
             self._found[id] = replace(item, verdicts=verdicts)
         return {id: self._found[id] for id in sorted(self._found)}
 
+    def judge_failures(self) -> dict[str, int]:
+        """Count the answers that each judge failed to label."""
+        failures = {judge: list(by_id.values()).count(None) for judge, by_id in self.outcomes.items()}
+        return {judge: n for judge, n in failures.items() if n}
+
     def _verdict(self, line: Line) -> JudgedLabels | None:
-        """Compute the score from the labels, as `cts score` does; the stored one may be wrong."""
+        """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
         stored = line.get("restore_score_100")
-        if not line.get("nuggets") or stored is None:
+        if failed(line) or not line.get("nuggets") or stored is None:
             return None
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))

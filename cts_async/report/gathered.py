@@ -59,7 +59,7 @@ from cts_async.report.summary import (
     spent_by_system,
     summarise_run,
 )
-from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns
+from cts_async.report.tables import Column, DataTable, Row, number_columns, text_columns
 
 _USUAL: Final = EvaluationConfig()
 
@@ -214,12 +214,11 @@ def runs_table(runs: NamedRuns) -> DataTable:
     """The runs: when, over which data, by whom, and how far they got."""
     rows = [_run_row(name, run) for name, run in runs]
     columns = (
-        Column("system", text("system"), numeric=False),
+        *text_columns("system"),
         *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
         *text_columns("data", *_ROLES, "judges"),
         Column("done", lambda row: f"{row['done']}/{row['expected']}"),
-        Column("failed", text("failed")),
-        Column("missing", text("missing")),
+        *number_columns(failed="d", missing="d"),
     )
     caption = "done: instances with an outcome; missing: no line yet, the run is not over"
     return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
@@ -247,18 +246,10 @@ def _run_row(name: str, run: RunSummary) -> Row:
 def effort_table(runs: NamedRuns) -> DataTable:
     """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
-    columns = (
-        Column("system", text("system"), numeric=False),
-        Column("mean", number("mean", ".2f")),
-        Column("calls", number("calls", ",")),
-        Column("failed attempts", number("failed_attempts", ",")),
-        Column("tokens in", number("input_tokens", ",")),
-        Column("tokens out", number("output_tokens", ",")),
-        Column("USD", number("cost_usd", ",.2f")),
-        Column("USD/instance", number("usd_per_instance", ".4f")),
-        Column("hours", number("hours", ".2f")),
-    )
-    caption = "mean: of the scoring judge. USD: - where a model has no price. hours: all sessions together"
+    whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
+    numbers = {"mean": ".2f", **whole, "cost_usd": ",.2f", "usd_per_instance": ".4f", "hours": ".2f"}
+    columns = (*text_columns("system"), *number_columns(**numbers))
+    caption = "mean: of the scoring judge. cost: - where a model has no price. hours: all sessions together"
     return DataTable("effort", "Cost and time", caption, columns, rows)
 
 
@@ -285,8 +276,8 @@ def failures_table(runs: NamedRuns) -> DataTable:
     rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
     columns = (
         *text_columns("system", "step", "kind"),
-        Column("n", text("n")),
-        Column("for example", text("example"), numeric=False),
+        *number_columns(n="d"),
+        *text_columns("example"),
     )
     caption = f"counted apart and never as a score; every one stands in {RESULTS}"
     return DataTable("failures", "Failures by kind", caption, columns, rows)
@@ -319,12 +310,7 @@ def health_table(runs: NamedRuns) -> DataTable:
         for tool, word in TOOLS.items()
         if run.tools.asked.get(tool)
     ]
-    columns = (
-        *text_columns("system", "tool"),
-        Column("asked", number("asked", ",")),
-        Column("failed", number("failed", ",")),
-        Column("worked", number("worked", ".1%")),
-    )
+    columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
     caption = "queries searched and pages visited by the agent, and those that a tool could not bring"
     return DataTable("tool_health", "Searches and visits", caption, columns, rows)
 
@@ -336,7 +322,7 @@ def causes_table(runs: NamedRuns) -> DataTable:
         for name, run in runs
         for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
     ]
-    columns = (*text_columns("system", "tool", "host", "reason"), Column("n", number("n", ",")))
+    columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
     caption = f"at most {MOST} causes a run"
     return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
 
@@ -350,7 +336,7 @@ def served_table(runs: NamedRuns) -> DataTable:
         if set(by) != {asked}
         for served, n in ranked(by)
     ]
-    columns = (*text_columns("system", "asked", "served"), Column("replies", number("replies", ",")))
+    columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
     caption = "as servers call what answered"
     return DataTable("served_models", "Models that answered", caption, columns, rows)
 

@@ -215,6 +215,11 @@ def text_columns(*keys: str) -> tuple[Column, ...]:
     return tuple(Column(key, text(key), numeric=False) for key in keys)
 
 
+def number_columns(**specs: str) -> tuple[Column, ...]:
+    """Return columns of numbers, each headed by its key and shown in Python's format."""
+    return tuple(Column(key.replace("_", " "), number(key, spec)) for key, spec in specs.items())
+
+
 def number(key: str, spec: str) -> Show:
     """Show a number in Python's format `spec`, "-" for None."""
     return lambda row: "-" if row[key] is None else format(row[key], spec)
