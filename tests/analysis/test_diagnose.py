@@ -63,14 +63,6 @@ def test_type_gain_at_one_question_is_mean_gain() -> None:
     assert (found["region"].low, found["region"].high) == (pytest.approx(0.0), pytest.approx(6.0))
 
 
-def test_type_gain_shares_residuals_by_normal_equations() -> None:
-    """n = (1,1), (1,1), (2,0), gains 8, 16, 20: normal equations (6 2; 2 2) beta = (64, 24), so (10, 2)."""
-    rows = [row("a", "time+ region-", 18.0), row("b", "time+ region-", 26.0), row("c", "time+ time+", 30.0)]
-    found = gain_per_question([system(2, *rows)], ORIG)
-    assert found["time"].mean == pytest.approx(10.0)
-    assert found["region"].mean == pytest.approx(2.0)
-
-
 def test_type_gain_resamples_rows_of_an_instance_together() -> None:
     """Two systems that gain 5 on a and 15 on b: resampled means are 5, 10 or 15, as with one system."""
     rows = [row("a", "time+", 15.0), row("b", "time+", 25.0)]
@@ -104,12 +96,6 @@ def test_rate_of_a_type_shrinks_to_overall_rate() -> None:
     rows = [row(a, "time-"), row(b, "time+"), row(c, "scope+"), row(d, "scope+")]
     [found] = predict_answerability([system(1, *rows)])
     assert found[a] == (pytest.approx((1 + 10 * 9 / 11) / 11),)
-
-
-def test_unseen_type_gets_overall_rate() -> None:
-    [a], [b, c] = ids_in(0, 1), ids_in(1, 2)
-    rows = [row(a, "region-"), row(b, "time+"), row(c, "time+")]
-    assert predict_answerability([system(1, *rows)])[0][a] == (pytest.approx((2 + 1) / 4),)
 
 
 def test_instance_never_predicts_itself_in_any_system() -> None:
@@ -197,12 +183,6 @@ def test_frontier_matches_hand_calculation() -> None:
         0.9, 0.5, 20.0
     )  # asks least among equals
     assert ask_or_not(made([1, 2, 3, 4]), {}, {}) is None
-
-
-def test_uninformative_predictions_have_no_area() -> None:
-    found = frontier([50, 30, 0, 0], [0.4] * 4, [10] * 4)
-    assert found.area == pytest.approx(0.0)
-    assert [point.share_asked for point in found.points] == [0.0, 1.0]
 
 
 def test_threshold_is_validated_on_other_folds() -> None:
