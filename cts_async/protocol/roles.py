@@ -156,11 +156,13 @@ class DeepSearch:
     current_date: str
     prompt: AgentPrompt = "query"
 
-    async def search(self, ctx: Context, view: SearchView, *, anew: bool = False) -> Trace:
-        """Search until there is an answer, or the limit of model calls is reached; `anew` as in `Agent.run`."""
+    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
+        """Search until there is an answer, or the limit of model calls is reached; `retry_failures` as in `Agent.run`."""
         language = self.prompt if self.prompt in ("en", "zh") else language_of(view.query)
         prompt = self.prompts.agent(self.prompt, view.query, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}
         request = {"prompt": prompt.name, "fields": fields}
         opening = prompt.render(**fields)
-        return await self.agent.run(ctx, view.query, opening, language, request, retry_failures=anew)
+        return await self.agent.run(
+            ctx, view.query, opening, language, request, retry_failures=retry_failures
+        )

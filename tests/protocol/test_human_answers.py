@@ -18,7 +18,7 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast, observe
-from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised
+from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised_question
 from cts_async.protocol.plan import Plan, make_plan
 
 PAIRS = (
@@ -205,4 +205,4 @@ def test_a_match_is_one_of_those_there_are_and_similar_enough(question: str, kno
 @given(st.text())
 def test_a_question_with_any_letter_finds_itself(question: str) -> None:
     match = best_match(question, [question])
-    assert (match is not None) == bool(normalised(question))
+    assert (match is not None) == bool(normalised_question(question))
