@@ -32,11 +32,10 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import FIELDS, PromptSet
 from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
-from cts_async.protocol.roles import qa_pairs
+from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.run_files import RESULTS, STEPS
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
-from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
@@ -192,7 +191,9 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
-        turns[line["id"]] = None if failed(line) else line["search"]["model_calls"]
+        search = line.get("search")
+        n = search.get("model_calls") or 0 if isinstance(search, dict) else 0
+        turns[line["id"]] = None if failed(line) else n
     finished = [n for n in turns.values() if n is not None]
     observed.searches, observed.turns = len(finished), sum(finished)
     observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}

@@ -26,7 +26,7 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
 from cts_async.llm.parsing import literal, object_schema
-from cts_async.protocol.lexical import spelling, terms_of
+from cts_async.protocol.judge import spelling, terms_of
 from cts_async.protocol.views import NumberedSource
 from cts_async.records import Nugget, Source, Turn
 from cts_async.search.terms import sentence_spans
