@@ -233,7 +233,7 @@ async def test_slow_response_times_out() -> None:
 
     error = await failing(hang, timeout_s=0.2)
     assert isinstance(error, TimedOut)
-    assert "no whole answer within 0.2 s" in str(error)
+    assert "no response within 0.2 s" in str(error)
     assert not error.unsent
     assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
 
@@ -244,7 +244,7 @@ async def test_slow_response_times_out() -> None:
         (b"", "connection was lost", None),
         # There is a server: no outage.
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP answer", None),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP response", None),
     ],
 )
 async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:
