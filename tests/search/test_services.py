@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -662,7 +662,9 @@ JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JIN
 
 async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
     async with served(server.reply) as base, aiohttp.ClientSession() as session:
-        return await JinaReader(replace(JINA, url=base, max_chars=max_chars), key, session).fetch(url)
+        return await JinaReader(
+            JINA.model_copy(update={"url": base, "max_chars": max_chars}), key, session
+        ).fetch(url)
 
 
 def page(**data: Any) -> Recorded:

@@ -339,14 +339,12 @@ class HttpEngine:
             )
         hits = [hit for rank, row in enumerate(rows, 1) if (hit := self._hit(row, 1 / rank))]
         if rows and not hits:
-            where = self._spec.fields["url"]
+            where = self._spec.hit_fields.url
             raise ProviderRefused(f"{self.name}: no result has a {where!r}: correct fields.url in cts.toml")
         return hits
 
     def _hit(self, row: Any, score: float) -> Hit | None:
-        found = {
-            name: as_text(value_at(row, path)) if path else "" for name, path in self._spec.fields.items()
-        }
+        found = {name: as_text(value_at(row, path)) if path else "" for name, path in self._spec.hit_fields}
         url = found["url"]
         if not url:
             return None
