@@ -150,7 +150,7 @@ def validate(
     """
     from cts_async.errors import UsageError
     from cts_async.report.datasets import fact_lines
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
@@ -197,7 +197,7 @@ def convert(
     """
     from cts_async.datasets.inspect import convert as write
     from cts_async.datasets.inspect import open_to_inspect
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)

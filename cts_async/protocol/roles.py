@@ -11,8 +11,7 @@ from cts_async.engine.step import RetryPolicy, step_key
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
-from cts_async.llm.messages import FIRST_PER_BYTE
-from cts_async.llm.model import Model, output_limit
+from cts_async.llm.model import FIRST_PER_BYTE, Model, output_limit
 from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase, json_string, literal
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView, VisitView
