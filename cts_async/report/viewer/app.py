@@ -347,7 +347,8 @@ def viewed_folder(path: Path) -> Path:
             raise NotADirectoryError
     except (OSError, RuntimeError):
         raise UsageError(
-            f"{path}: no such folder; name the folder that contains runs, or one run (cts run writes into runs/)"
+            f"{path}: no such folder, or not a folder; name the folder that contains runs, or one run "
+            "(cts run writes into runs/)"
         ) from None
     if not os.access(folder, os.R_OK | os.X_OK):
         raise UsageError(f"{path}: cannot be read")
