@@ -18,7 +18,7 @@ from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
 from cts_async.report.live_workers import worker_section
-from cts_async.report.text import duration, plain
+from cts_async.report.output import duration, plain
 from cts_async.report.workers import worker_count, worker_lines, workers_of
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from cts_async.report.live import LiveCluster, LiveWorker, compact
-from cts_async.report.text import plain
+from cts_async.report.output import plain
 from cts_async.report.workers import is_silent, one_by_one, worker_state, workers_line, workers_of
 
 NAME, HOST = 16, 20

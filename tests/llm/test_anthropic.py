@@ -21,10 +21,9 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import anthropic
+from cts_async.llm.apis import ChatRequest, Constraint, Message, Reply, anthropic
 from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Constraint, Message, Reply
 
 SPEC = ModelSpec("claude", "anthropic", "https://h/v1", "claude-x", "MY_KEY", "MY_KEY", 4)
 GOOD: dict[str, Any] = {

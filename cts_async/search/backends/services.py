@@ -55,16 +55,13 @@ from cts_async.errors import (
     CTSError,
     ProviderRefused,
     RateLimited,
-    TimedOut,
     ToolError,
     TransientError,
     UsageError,
 )
 from cts_async.llm.http import (
     ENCODINGS,
-    BrokenResponse,
     HttpEndpoint,
-    NotHTTP,
     ResponseTooLarge,
     UnknownEncoding,
     encode_headers,
@@ -156,7 +153,7 @@ def network_error(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -
             return NetworkError("connection", f"no connection ({reason})", unsent=True)
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return NetworkError("connection", "the connection was lost")
-        case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
+        case aiohttp.ClientPayloadError():
             return NetworkError("connection", "the answer broke off")
         case _:
             return NetworkError("connection", f"no valid HTTP answer ({type(error).__name__})")
@@ -242,28 +239,11 @@ async def ask(
     except UnknownEncoding as error:
         raise ToolError(f"{service.name}: {error}", reason="not text", host=host) from None
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise _no_answer(service, exchange, url, error) from None
+        raise exchange.failure(error, f"{service.name}: {url.host}", service.timeout_s) from None
     content = SECRETS.body(answer.data, good=200 <= answer.status < 300)
     if failure := failure_of(service, host, answer.status, answer.headers, content, time.time()):
         raise failure
     return Answer(answer.headers, content)
-
-
-def _no_answer(
-    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
-) -> CTSError:
-    where = f"{service.name}: {url.host}"
-    found = network_error(error, service.timeout_s)
-    if isinstance(error, TimeoutError):
-        through = f" through the {exchange.proxy}" if found.unsent and exchange.proxy else ""
-        return TimedOut(f"{where}: {found.text}{through}", unsent=found.unsent)
-    if refusal := exchange.refusal(error):
-        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
-    proxy_problem = exchange.proxy_problem(error)
-    # A server whose answer breaks off can be reached: that does not count as an outage.
-    status = 200 if isinstance(error, BrokenResponse) else None
-    unsent = found.unsent or proxy_problem is not None
-    return TransientError(f"{where}: {proxy_problem or found.text}", status=status, unsent=unsent)
 
 
 def json_of(answer: Answer, service: Service, host: str) -> Any:
