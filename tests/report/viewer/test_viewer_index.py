@@ -157,7 +157,6 @@ def test_lines_over_the_limit_are_left_out(tmp_path: Path) -> None:
 SPARSE = 200 << 20
 
 
-@pytest.mark.parametrize("make", [JournalIndex, ResultsIndex])
 @contextmanager
 def counted_reads() -> Iterator[list[int]]:
     """The sizes of what the index reads."""
@@ -172,6 +171,7 @@ def counted_reads() -> Iterator[list[int]]:
         yield read
 
 
+@pytest.mark.parametrize("make", [JournalIndex, ResultsIndex])
 @pytest.mark.parametrize("ending", [b"", b"\n", b'\n{"id": "a", "instance": "a"}\n'])
 def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any, ending: bytes) -> None:
     path = tmp_path / "log"
