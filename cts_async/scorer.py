@@ -94,26 +94,28 @@ def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
     The order of the pairs does not matter. Raises ValueError for no pairs, a label other than
     full / partial / none, or a weight that is not a positive finite number.
     """
-    weights: list[float] = []
-    gains: list[float] = []
-    for weight, label in pairs:
-        if not (type(weight) is float or _is_number(weight)) or not 0 < weight <= _LARGEST:
-            raise ValueError(f"weight {weight!r} is not a positive finite number")
-        gain = GAIN.get(label) if isinstance(label, str) else None
-        if gain is None:
-            raise ValueError(f"coverage {label!r} is not one of full, partial, none")
-        weights.append(weight)
-        gains.append(weight * gain)
-    if not weights:
+    checked = list(pairs)
+    for weight, label in checked:
+        _check_pair(weight, label)
+    if not checked:
         raise ValueError("there are no nuggets to score")
     try:
-        return 100.0 * (math.fsum(gains) / math.fsum(weights))
+        return _score(*zip(*checked, strict=True))
     except OverflowError:
         raise ValueError("the weights are too large to add up") from None
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _check_pair(weight: object, label: object) -> None:
+    if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight <= _LARGEST:
+        raise ValueError(f"weight {weight!r} is not a positive finite number")
+    if not isinstance(label, str) or label not in GAIN:
+        raise ValueError(f"coverage {label!r} is not one of full, partial, none")
+
+
+def _score(weights: Sequence[float], labels: Iterable[str]) -> float:
+    """Compute `restore_score_100` of valid weights and labels. Raises OverflowError, KeyError otherwise."""
+    gains = map(mul, weights, map(GAIN.__getitem__, labels))
+    return 100.0 * (math.fsum(gains) / math.fsum(weights))
 
 
 def percentile(values: Sequence[float], q: float) -> float:
@@ -271,19 +273,19 @@ Weights = dict[str, float]
 """Nugget id to weight, for one intent query."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Gold:
     """The nugget weights of all intent queries, found by id, else by `fused_query`."""
 
     by_id: dict[str, Weights] = field(default_factory=dict)
     by_query: dict[str, Weights | None] = field(default_factory=dict)
     """None if several lines of gold have this query and different weights: such a query joins nothing."""
-    lines: list[int] = field(default_factory=list)
+    n_lines: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     """Line numbers of gold without valid weights, by id and query; their items are not scored."""
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return self.n_lines
 
     def weights_of(self, record: Mapping[str, Any]) -> Weights:
         """Return the weights for a line of judgments. Raises ValueError if the gold has none, or several."""
@@ -297,7 +299,7 @@ class Gold:
             raise ValueError(f"several different golds for the query {query!r}, and no id tells which")
         return weights
 
-    def add(self, line: int, record: Mapping[str, Any]) -> None:
+    def add(self, record: Mapping[str, Any]) -> None:
         """Add one line of gold. Raises ValueError if it cannot be joined or has no valid weights."""
         name, query = _first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)
         if name is None and query is None:
@@ -310,7 +312,7 @@ class Gold:
         if query is not None:
             known = self.by_query.get(query, weights)
             self.by_query[query] = weights if known == weights else None
-        self.lines.append(line)
+        self.n_lines += 1
 
     def leaves_out(self, record: Mapping[str, Any]) -> bool:
         """True if the gold of a line of judgments was left out, by its id, else by its query."""
@@ -330,7 +332,7 @@ def read_gold(path: Path | str, *, skip_bad: bool = False, report: Report = _to_
     gold = Gold()
     for number, record in read_records(path, None):
         try:
-            gold.add(number, record)
+            gold.add(record)
         except _NoWeights as problem:
             if not skip_bad:
                 raise BadInput(path, number, f"{problem} (--skip-bad-gold leaves such lines out)") from None
@@ -459,7 +461,9 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
     if not pairs:
         if (stored := record.get("restore_score_100")) is not None:
             return _stored_score(stored, gold)
-        return _unjudged(record)
+        if not any(name in record for name in _OUTCOME_FIELDS):
+            raise ValueError(f"neither judged nuggets nor an error; the fields are {_fields(record)}")
+        return Unscored.UNJUDGED
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
 
 
@@ -500,25 +504,11 @@ def _usual_score(nuggets: Any) -> float | None:
         return None
 
 
-def _score(weights: Iterable[float], labels: Iterable[str]) -> float:
-    """Compute `restore_score_100` of valid weights and labels. Raises OverflowError, KeyError otherwise."""
-    weights = tuple(weights)
-    gains = map(mul, weights, map(GAIN.__getitem__, labels))
-    return 100.0 * (math.fsum(gains) / math.fsum(weights))
-
-
-def _unjudged(record: Mapping[str, Any]) -> Unscored:
-    """Return UNJUDGED for a line with an answer. Raises ValueError for one that has nothing to score."""
-    if not any(name in record for name in _OUTCOME_FIELDS):
-        raise ValueError(f"neither judged nuggets nor an error; the fields are {_fields(record)}")
-    return Unscored.UNJUDGED
-
-
 def _stored_score(stored: object, gold: Gold | None) -> float:
     """Check a score that has no nuggets beside it. Raises ValueError outside [0, 100], or if there is a gold."""
     if gold is not None:
         raise ValueError("a restore_score_100 without its nuggets cannot be weighed by --gold")
-    if not (isinstance(stored, (int, float)) and _is_number(stored) and 0 <= stored <= 100):
+    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or not 0 <= stored <= 100:
         raise ValueError(f"restore_score_100 is {stored!r}, not a number in [0, 100]")
     return float(stored)
 
@@ -563,16 +553,13 @@ def _reweighted(pairs: Mapping[str, tuple[Any, Any]], weights: Weights) -> dict[
 
 def _require_score(pairs: Mapping[str, tuple[Any, Any]]) -> float:
     """Score named pairs. The ValueError names the first invalid nugget."""
-    try:
-        return restore_score_100(pairs.values())
-    except ValueError:
-        for name, pair in pairs.items():
-            try:
-                restore_score_100([pair])
-            except ValueError as problem:
-                hint = " (weights can come from --gold)" if pair[0] is None else ""
-                raise ValueError(f"nugget {name!r}: {problem}{hint}") from None
-        raise
+    for name, (weight, label) in pairs.items():
+        try:
+            _check_pair(weight, label)
+        except ValueError as problem:
+            hint = " (weights can come from --gold)" if weight is None else ""
+            raise ValueError(f"nugget {name!r}: {problem}{hint}") from None
+    return restore_score_100(pairs.values())
 
 
 def _agrees(stored: object, score: float) -> bool:
@@ -893,25 +880,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "judgments",
-        nargs="+",
-        metavar="JUDGMENTS",
-        help="judged nuggets: a .jsonl, .csv or .tsv file, one of them gzipped, a directory, a pattern",
-    )
-    parser.add_argument("--gold", metavar="GOLD.jsonl", help="take the nuggets' weights from this gold")
-    parser.add_argument(
-        "--skip-bad-gold",
-        action="store_true",
-        help="leave out items whose gold has no nuggets or no valid weights",
-    )
-    parser.add_argument(
-        "--empty-answers",
-        choices=("fail", "zero"),
-        default="fail",
-        help="an item without an answer: failed and in no mean, or scored 0",
-    )
-    parser.add_argument("--json", action="store_true", help="print a JSON list, one object per file")
+    add = parser.add_argument
+    add("judgments", nargs="+", metavar="JUDGMENTS", help="judged files, directories of them, or patterns")
+    add("--gold", metavar="GOLD.jsonl", help="take the nuggets' weights from this gold")
+    add("--skip-bad-gold", action="store_true", help="leave out items whose gold has no valid weights")
+    empty = "an item without an answer: failed and in no mean, or scored 0"
+    add("--empty-answers", choices=("fail", "zero"), default="fail", help=empty)
+    add("--json", action="store_true", help="print a JSON list, one object per file")
     return parser
 
 
@@ -925,11 +900,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             skip_bad_gold=options.skip_bad_gold,
             empty_is_zero=options.empty_answers == "zero",
         )
-    except BadInput as problem:
+    except (BadInput, OSError) as error:
+        problem = error if isinstance(error, BadInput) else f"{error.filename}: {error.strerror}"
         print(f"scorer: error: {problem}", file=sys.stderr)
-        return 2
-    except OSError as problem:
-        print(f"scorer: error: {problem.filename}: {problem.strerror}", file=sys.stderr)
         return 2
     print(as_json(rows) if options.json else table(rows))
     return 1 if any(summary.n_failed for _, summary in rows) else 0

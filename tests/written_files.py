@@ -1,7 +1,8 @@
-"""Files written by the test that reads them."""
+"""Files written by the test that reads them, and folders that several tests read."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -31,3 +32,21 @@ def as_text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content)
     return json.dumps(content)
+
+
+def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder that `make` has filled; tests must not change it.
+
+    The first process to come makes it, the others wait. After a failure the next one starts again.
+    """
+    base = factory.getbasetemp()
+    # A worker of pytest-xdist has a folder of its own below the session's.
+    session = base.parent if base.name.startswith("popen-") else base
+    folder = session / f"shared-{name}"
+    with (session / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            draft = factory.mktemp(name)
+            make(draft)
+            draft.rename(folder)
+    return folder

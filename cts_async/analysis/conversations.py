@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, latest_results
 from cts_async.protocol.run_files import RESULTS
 from cts_async.records import (
-    AMBIGUITY_TYPES,
     MODES,
     SCHEMES,
     UNKNOWN,
@@ -22,16 +23,6 @@ from cts_async.records import (
     Mode,
     Scheme,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """One instance's conversation; `fused_query` is the intent behind it ("" if no user took part)."""
-
-    id: str
-    blurred_query: str
-    fused_query: str
-    turns: tuple[ConversationTurn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +39,10 @@ class Talk:
     scheme: Scheme
     mode: Mode
     k: int
-    conversations: Mapping[str, Conversation] = field(repr=False)
-    """By instance id, in order of completion."""
+    conversations: Mapping[str, tuple[ConversationTurn, ...]] = field(repr=False)
+    """The turns by instance id, in order of completion."""
     n_failed: int
     n_expected: int
-
-    @property
-    def name(self) -> str:
-        """Short name for tables: "at-cot respond"."""
-        return f"{self.scheme} {self.mode}"
-
-    def of(self, ids: frozenset[str]) -> Mapping[str, Conversation]:
-        """Return the conversations over these instances."""
-        return {id: one for id, one in self.conversations.items() if id in ids}
 
 
 def read_talk(directory: Path) -> Talk:
@@ -76,7 +58,7 @@ def read_talk(directory: Path) -> Talk:
     if scheme not in SCHEMES or mode not in MODES:
         raise InputError(directory / "run.json", f"unknown scheme {scheme!r} or mode {mode!r}")
     lines = latest_results(path)
-    found = {id: _conversation(path, line) for id, line in lines.items() if not failed(line)}
+    found = {id: _turns(path, line) for id, line in lines.items() if not failed(line)}
     return Talk(
         directory=directory,
         label=str(identity.get("system") or directory.name),
@@ -91,7 +73,7 @@ def read_talk(directory: Path) -> Talk:
     )
 
 
-def _conversation(path: Path, line: Line) -> Conversation:
+def _turns(path: Path, line: Line) -> tuple[ConversationTurn, ...]:
     turns = line.get("turns")
     if not isinstance(turns, list):
         raise InputError(
@@ -99,74 +81,65 @@ def _conversation(path: Path, line: Line) -> Conversation:
             f"{line['id']}: no conversation: turns are missing, since this run asked all questions at once",
         )
     try:
-        read = tuple(map(turn_of, turns))
-    except (TypeError, ValueError) as error:
+        return tuple(map(turn_of, turns))
+    except ValueError as error:
         raise InputError(path, f"{line['id']}: {error}", field="turns") from None
-    return Conversation(
-        str(line["id"]), str(line.get("blurred_query") or ""), str(line.get("fused_query") or ""), read
-    )
 
 
-def turn_of(value: Mapping[str, Any]) -> ConversationTurn:
+_Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]
+_Text = Annotated[str, BeforeValidator(lambda value: value or "")]
+
+
+class _Turn(BaseModel):
+    """A turn of `results.jsonl`."""
+
+    offered: _Texts = ()
+    types: Annotated[tuple[AmbiguityType, ...], BeforeValidator(lambda value: value or ())] = ()
+    reasoning: _Text = ""
+    answers: _Texts = ()
+    chosen: int | None = None
+    query: _Text = ""
+
+
+def turn_of(value: Any) -> ConversationTurn:
     """Parse a turn of `results.jsonl`. Raises ValueError with the problem."""
-    if not isinstance(value, dict):
-        raise ValueError("a turn must be an object")
-    offered, types, answers = (_texts(value, name) for name in ("offered", "types", "answers"))
-    if not set(types) <= set(AMBIGUITY_TYPES):
-        raise ValueError(f"types must be among {', '.join(AMBIGUITY_TYPES)}, not {', '.join(types)}")
-    chosen = value.get("chosen")
-    if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < len(offered)):
-        raise ValueError(f"chosen must be the index of an offered query, not {chosen!r}")
-    return ConversationTurn(
-        offered=offered,
-        types=cast("tuple[AmbiguityType, ...]", types),
-        reasoning=str(value.get("reasoning") or ""),
-        answers=tuple(Answer(text, text == UNKNOWN) for text in answers),
-        chosen=chosen,
-        query=str(value.get("query") or ""),
-    )
-
-
-def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    texts = value.get(name) or []
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{name} must be a list of texts")
-    return tuple(texts)
+    try:
+        turn = _Turn.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'turn'}: {first['msg']}") from None
+    if turn.chosen is not None and not 0 <= turn.chosen < len(turn.offered):
+        raise ValueError(f"chosen must be the index of an offered query, not {turn.chosen}")
+    answers = tuple(Answer(text, text == UNKNOWN) for text in turn.answers)
+    return ConversationTurn(turn.offered, turn.types, turn.reasoning, answers, turn.chosen, turn.query)
 
 
 # Groups of conversations that share a table: a table has a row for each scheme and turn and a column for each mode,
 # so it holds one run of each. Runs that differ in anything else need tables of their own.
 
 
-@dataclass(frozen=True, slots=True)
-class TalkGroup:
-    """Runs of one Clarifier, at most one of each scheme and mode, under a distinct name."""
+def talk_groups(talks: Iterable[Talk]) -> list[tuple[str, list[Talk]]]:
+    """Group runs by Clarifier under distinct names, in the order of the first run of each.
 
-    name: str
-    talks: tuple[Talk, ...]
-
-
-def talk_groups(talks: Iterable[Talk]) -> list[TalkGroup]:
-    """Group runs by Clarifier, in the order of the first run of each.
-
-    If a Clarifier has a scheme and mode more than once, there is a group for each user and number of turns, and
-    for each further run of the same. Runs of mode at-once, which have no user, join each of these groups, or form
-    groups of their own if there are several of the same scheme.
+    A group has at most one run of each scheme and mode. If a Clarifier has more, there is a group for each user and
+    number of turns, and for each further run of the same. Runs of mode at-once, which have no user, join each of these
+    groups, or form groups of their own if there are several of the same scheme.
     """
-    return [group for own in _by(lambda talk: talk.clarifier, talks).values() for group in _groups(own)]
+    return [group for own in _by(lambda talk: talk.clarifier, talks) for group in _groups(own)]
 
 
-def _groups(own: Sequence[Talk]) -> Iterator[TalkGroup]:
+def _groups(own: list[Talk]) -> Iterator[tuple[str, list[Talk]]]:
     if _distinct(own):
-        yield TalkGroup(own[0].clarifier, tuple(own))
+        yield own[0].clarifier, own
         return
-    asked = [talk for talk in own if talk.mode == "at-once"]
-    beside = asked if _distinct(asked) else []
-    apart = (talk for talk in own if not (beside and talk.mode == "at-once"))
-    for way, same in _by(_way, apart).items():
-        for number, group in enumerate(_rounds(same), start=1):
-            again = f", again ({number})" if number > 1 else ""
-            yield TalkGroup(f"{own[0].clarifier}, {way}{again}", (*group, *beside))
+    at_once = [talk for talk in own if talk.mode == "at-once"]
+    joined = at_once if _distinct(at_once) else []
+    for same in _by(_way, (talk for talk in own if talk not in joined)):
+        kinds = _by(lambda talk: f"{talk.scheme} {talk.mode}", same)
+        for number in range(max(map(len, kinds))):
+            again = f", again ({number + 1})" if number else ""
+            group = [runs[number] for runs in kinds if number < len(runs)]
+            yield f"{own[0].clarifier}, {_way(same[0])}{again}", [*group, *joined]
 
 
 def _way(talk: Talk) -> str:
@@ -175,19 +148,12 @@ def _way(talk: Talk) -> str:
     return f"user {talk.user}, {talk.k} turn{'s' * (talk.k != 1)}"
 
 
-def _rounds(talks: Iterable[Talk]) -> Iterator[list[Talk]]:
-    """Yield the first run of every scheme and mode, then the second ones, and so on."""
-    kinds = _by(lambda talk: f"{talk.scheme} {talk.mode}", talks).values()
-    for number in range(max(map(len, kinds))):
-        yield [runs[number] for runs in kinds if number < len(runs)]
-
-
 def _distinct(talks: Sequence[Talk]) -> bool:
     return len({(talk.scheme, talk.mode) for talk in talks}) == len(talks)
 
 
-def _by(key: Callable[[Talk], str], talks: Iterable[Talk]) -> dict[str, list[Talk]]:
+def _by(key: Callable[[Talk], str], talks: Iterable[Talk]) -> list[list[Talk]]:
     found: dict[str, list[Talk]] = {}
     for talk in talks:
         found.setdefault(key(talk), []).append(talk)
-    return found
+    return list(found.values())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,15 +16,13 @@ from cts_async.analysis.interactions import (
     Scores,
     Turn,
     TypeProfile,
-    UnknownRange,
     Unknowns,
     count_unknowns,
     region_turns,
     type_profiles,
-    unknown_ranges,
 )
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
-from cts_async.analysis.stats import ENOUGH, RESAMPLES, Difference, paired_difference, resampled_means
+from cts_async.analysis.stats import RESAMPLES, Difference, paired_difference, resampled_means
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +49,8 @@ class BudgetDiagnosis:
 
     k: int
     profiles: tuple[TypeProfile, ...]
-    gains: Mapping[QuestionType, TypeGain]
+    gains: Mapping[QuestionType, Difference]
+    """Points that a question of a type brings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,6 @@ class Diagnosis:
 
     systems: tuple[SystemDiagnosis, ...]
     budgets: tuple[BudgetDiagnosis, ...]
-    ranges: tuple[UnknownRange, ...]
     calibration: Calibration | None
     orig: Scores
     seed: int
@@ -79,20 +78,17 @@ def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) ->
         )
         for system, predicted in zip(systems, predictions, strict=True)
     )
+    by_k = {k: [one for one in systems if one.k == k] for k in sorted({system.k for system in systems})}
     return Diagnosis(
         systems=diagnosed,
-        budgets=tuple(_budgets(systems, orig, seed)),
-        ranges=unknown_ranges(turn for one in diagnosed for turn in one.regions),
+        budgets=tuple(
+            BudgetDiagnosis(k, type_profiles(same), gain_per_question(same, orig, seed=seed))
+            for k, same in by_k.items()
+        ),
         calibration=calibrate(systems, predictions, orig, seed=seed),
         orig=orig,
         seed=seed,
     )
-
-
-def _budgets(systems: Sequence[Interactions], orig: Scores, seed: int) -> Iterator[BudgetDiagnosis]:
-    for k in sorted({system.k for system in systems}):
-        same = [system for system in systems if system.k == k]
-        yield BudgetDiagnosis(k, type_profiles(same), gain_per_question(same, orig, seed=seed))
 
 
 # Score and gain by the number of known answers (table 7's classes)
@@ -135,27 +131,13 @@ def by_known_count(system: Interactions, orig: Scores, *, seed: int = 0) -> tupl
 # Least squares from mean moments is the same as from their sums, so the resampled means are enough.
 
 
-@dataclass(frozen=True, slots=True)
-class TypeGain:
-    """Points that a question of this type brings, with a 95 % interval, from `n` scored questions."""
-
-    kind: QuestionType
-    n: int
-    points: float
-    low: float | None
-    high: float | None
-    """Both ends are None for a single question."""
-
-    @property
-    def too_short(self) -> bool:
-        """True if too few questions make the interval shorter than its level promises."""
-        return 1 < self.n < ENOUGH
-
-
 def gain_per_question(
     systems: Sequence[Interactions], orig: Scores, *, seed: int = 0, resamples: int = RESAMPLES
-) -> dict[QuestionType, TypeGain]:
-    """Estimate the gain of every type that occurs in an instance judged here and in `orig`."""
+) -> dict[QuestionType, Difference]:
+    """Estimate the points that a question brings by type, for every type in an instance judged here and in `orig`.
+
+    `n` counts questions.
+    """
     import numpy as np
 
     moments, asked = _moments(systems, orig)
@@ -164,12 +146,10 @@ def gain_per_question(
     points = _least_squares(moments.sum(axis=0)[None])[0]
     means = resampled_means(moments.reshape(len(moments), -1), seed, resamples)
     drawn = _least_squares(means.reshape(-1, *moments.shape[1:]))
-    low, high = np.nanpercentile(drawn[:, asked > 0], [2.5, 97.5], axis=0)
-    occurring = [i for i in range(len(QUESTION_TYPES)) if asked[i]]
-    gains = {}
-    for i, *ends in zip(occurring, low.tolist(), high.tolist(), strict=True):
-        interval = ends if asked[i] > 1 else (None, None)
-        gains[QUESTION_TYPES[i]] = TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), *interval)
+    gains: dict[QuestionType, Difference] = {}
+    for i in np.flatnonzero(asked).tolist():
+        low, high = np.nanpercentile(drawn[:, i], [2.5, 97.5]).tolist() if asked[i] > 1 else (None, None)
+        gains[QUESTION_TYPES[i]] = Difference(int(asked[i]), float(points[i]), low, high)
     return gains
 
 
@@ -233,12 +213,20 @@ def fold_of(id: str, seed: int) -> int:
 def predict_answerability(systems: Sequence[Interactions], *, seed: int = 0) -> list[Predictions]:
     """Predict every question of every system out of fold, strictly between 0 and 1."""
     asked, known = _counts((row for system in systems for row in system.rows), seed)
-    rates = _Rates(asked, known)
+
+    @cache
+    def smoothed(cells: tuple[_Cell, ...], fold: int) -> float:
+        rate, strength = 0.5, 2.0
+        for cell in cells:
+            n = asked[cell] - asked[fold, cell]
+            rate = (known[cell] - known[fold, cell] + strength * rate) / (n + strength)
+            strength = STRENGTH
+        return rate
+
     return [
         {
-            row.id: tuple(rates.predict(turn, fold) for turn in row.turns)
+            row.id: tuple(smoothed(_cells(turn), fold_of(row.id, seed)) for turn in row.turns)
             for row in system.rows
-            for fold in (fold_of(row.id, seed),)
         }
         for system in systems
     ]
@@ -271,29 +259,6 @@ def _counts(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Cou
                 if turn.known:
                     known.update(keys)
     return asked, known
-
-
-class _Rates:
-    """Smoothed rates without one fold, computed once for each class and fold."""
-
-    def __init__(self, asked: Counter[_Cell], known: Counter[_Cell]) -> None:
-        self._asked, self._known = asked, known
-        self._rates: dict[tuple[_Cell, int], float] = {}
-
-    def predict(self, turn: Turn, fold: int) -> float:
-        cells = _cells(turn)
-        rate = self._rates.get((cells[-1], fold))
-        if rate is None:
-            rate = self._rates[cells[-1], fold] = self._smoothed(cells, fold)
-        return rate
-
-    def _smoothed(self, cells: Sequence[_Cell], fold: int) -> float:
-        rate, strength = 0.5, 2.0
-        for cell in cells:
-            n = self._asked[cell] - self._asked[fold, cell]
-            known = self._known[cell] - self._known[fold, cell]
-            rate, strength = (known + strength * rate) / (n + strength), STRENGTH
-        return rate
 
 
 # Calibration: the Brier score (Brier, 1950) is the mean squared difference of prediction and outcome, 0 is best. Its
@@ -335,50 +300,38 @@ class Calibration:
         return 1 - self.brier / self.reference if self.reference else None
 
 
-@dataclass(slots=True)
-class _BinSums:
-    """Sums over the questions of one bin."""
-
-    n: int = 0
-    known: int = 0
-    predicted: float = 0.0
-    scores: list[float] = field(default_factory=list)
-    baseline: list[float] = field(default_factory=list)
-
-
 def calibrate(
     systems: Sequence[Interactions], predictions: Sequence[Predictions], orig: Scores, *, seed: int = 0
 ) -> Calibration | None:
     """Compare the predictions with the answers; None if nothing was asked."""
-    sums = [_BinSums() for _ in range(BINS)]
-    error = 0.0
+    outcomes: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    gains: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
+    error, n, n_known = 0.0, 0, 0
     for system, predicted in zip(systems, predictions, strict=True):
         for row in system.rows:
             for turn, p in zip(row.turns, predicted[row.id], strict=True):
                 error += (p - turn.known) ** 2
-                bin = sums[min(int(p * BINS), BINS - 1)]
-                bin.n += 1
-                bin.known += turn.known
-                bin.predicted += p
+                n += 1
+                n_known += turn.known
+                place = min(int(p * BINS), BINS - 1)
+                outcomes[place].append((p, turn.known))
                 if system.k == 1 and row.score is not None and row.id in orig:
-                    bin.scores.append(row.score)
-                    bin.baseline.append(orig[row.id])
-    n, known = sum(bin.n for bin in sums), sum(bin.known for bin in sums)
+                    gains[place].append((row.score, orig[row.id]))
     if not n:
         return None
     bins = tuple(
         Bin(
             low=i / BINS,
             high=(i + 1) / BINS,
-            n=bin.n,
-            predicted=bin.predicted / bin.n,
-            known=bin.known,
-            gain=paired_difference(bin.scores, bin.baseline, seed=seed),
+            n=len(found),
+            predicted=sum(p for p, _ in found) / len(found),
+            known=sum(known for _, known in found),
+            gain=paired_difference(*zip(*paired, strict=True), seed=seed) if paired else None,
         )
-        for i, bin in enumerate(sums)
-        if bin.n
+        for i, (found, paired) in enumerate(zip(outcomes, gains, strict=True))
+        if found
     )
-    return Calibration(n, error / n, known / n * (1 - known / n), bins)
+    return Calibration(n, error / n, n_known / n * (1 - n_known / n), bins)
 
 
 # Ask or not: a policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is

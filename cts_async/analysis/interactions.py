@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
@@ -172,17 +173,6 @@ class RegionTurn:
         return self.region_only_unknown / self.region_only if self.region_only else None
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownRange:
-    """Lowest and highest unknown rate of region-only questions over models and turns (table 8)."""
-
-    k: int
-    low: float
-    high: float
-    lowest: RegionTurn
-    highest: RegionTurn
-
-
 def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
     """Count the region questions of each turn, in order."""
     counts = [[0, 0, 0, 0] for _ in range(system.n_turns)]
@@ -207,18 +197,14 @@ def cq_region_rate(turns: Iterable[RegionTurn]) -> float | None:
     return sum(turn.about_region for turn in counted) / questions if questions else None
 
 
-def unknown_ranges(turns: Iterable[RegionTurn]) -> tuple[UnknownRange, ...]:
-    """Return the range for every k, ascending, over the turns that have region-only questions."""
+def unknown_ranges(turns: Iterable[RegionTurn]) -> dict[int, tuple[RegionTurn, RegionTurn]]:
+    """Return the turns with the lowest and the highest unknown rate of region-only questions, by k (table 8)."""
     by_k: dict[int, list[tuple[float, RegionTurn]]] = {}
     for turn in turns:
         if (rate := turn.unknown_rate) is not None:
             by_k.setdefault(turn.k, []).append((rate, turn))
-    ranges = []
-    for k, rated in sorted(by_k.items()):
-        low, lowest = min(rated, key=lambda pair: pair[0])
-        high, highest = max(rated, key=lambda pair: pair[0])
-        ranges.append(UnknownRange(k, low, high, lowest, highest))
-    return tuple(ranges)
+    rate_of = itemgetter(0)
+    return {k: (min(rated, key=rate_of)[1], max(rated, key=rate_of)[1]) for k, rated in sorted(by_k.items())}
 
 
 # Types of questions (beyond the paper)

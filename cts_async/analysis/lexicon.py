@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 QuestionType: TypeAlias = Literal["time", "region", "entity", "scope", "criterion", "other"]
 
@@ -68,9 +68,18 @@ class Lexicon:
 
 def lexicons(language: Literal["en", "zh"]) -> dict[str, Lexicon]:
     """Load the lexicons of one language by name: nouns, weak, values, mentions (and short in Chinese)."""
-    with _WORDS.open("rb") as file:
-        lists = tomllib.load(file)[language]
+    lists = _tables()[language]
     return {name: Lexicon(words, inflected=language == "en") for name, words in lists.items()}
+
+
+def phrases(language: Literal["en", "zh"]) -> tuple[tuple[re.Pattern[str], QuestionType], ...]:
+    """Load the patterns of one language that have a type whatever noun is near them."""
+    return tuple((re.compile(pattern), kind) for kind, pattern in _tables()["phrases"][language])
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(_WORDS.read_text(encoding="utf-8"))
 
 
 def _singular_and_plural(word: str) -> tuple[str, ...]:

@@ -57,8 +57,10 @@ def read_question(question: str) -> Reading:
     """Classify a question by its words; an empty text is `other`."""
     text = unicodedata.normalize("NFKC", question).casefold().replace("’", "'")
     language = questions_zh if language_of(text) == "zh" else questions_en
-    types = tuple(dict.fromkeys(language.asked_types(text)))
-    return Reading(types or ("other",), "region" in types or language.mentions_region(text))
+    types = language.asked_types(language.EXAMPLES.sub("", text)) or language.asked_types(text)
+    # Names of places do not count as a mention.
+    mentions_region = "region" in types or language.MENTIONS.has(text, "region")
+    return Reading(tuple(dict.fromkeys(types)) or ("other",), mentions_region)
 
 
 class OwnLabels:

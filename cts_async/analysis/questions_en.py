@@ -7,10 +7,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from cts_async.analysis.lexicon import QUESTION_TYPES, Lexicon, QuestionType, lexicons, lower_case_names
+from cts_async.analysis.lexicon import (
+    QUESTION_TYPES,
+    Lexicon,
+    QuestionType,
+    lexicons,
+    lower_case_names,
+    phrases,
+)
 
 _WORDS: Final = lexicons("en")
-_NOUNS, _WEAK, _VALUES, _MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))
+_NOUNS, _WEAK, _VALUES, MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))
 _PLACES: Final = Lexicon(
     {
         "region": "us u.s u.s.a usa uk u.k eu america "
@@ -26,7 +33,7 @@ _STOP: Final = (
 )
 _NP: Final = rf"(?P<np>(?:\s+(?!(?:{_STOP})\b)[\w&/,'.-]+){{0,6}})"
 _BE: Final = r"(?:(?:'s|\s+(?:is|are|was|were|would be))\b(?:\s+(?:your|the|their|its|an?)\b)?)?"
-_EXAMPLES: Final = re.compile(
+EXAMPLES: Final = re.compile(
     r"[,(—–-]*\s*(?:for example|for instance|e\.g\.?,?|such as|like:)[^?;)]*\)?|\([^)]*\)"
 )
 _WH: Final = re.compile(rf"\b(?P<wh>which|what|whose){_BE}{_NP}")
@@ -68,57 +75,15 @@ _REQUEST: Final = re.compile(
     r"(?P<object>(?:\s+(?!(?:about|for|in|to|from|at|by|with|that|on|so|if|you)\b)[\w&/,'.-]+)*)"
 )
 _OF: Final = re.compile(r"'s\b|\bof\b(?! the (?:country|world|city|state)\b| town\b)")
-
-_PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
-    ("criterion", r"\bwhat (?:do|did|does|would) [^?]{1,30}\bmean by\b"),
-    ("time", r"\bhow (?:long|recent(?:ly)?|soon|often|far back)\b"),
-    ("time", r"\bhow many (?:days?|weeks?|months?|years?|hours?|nights?)\b"),
-    (
-        "time",
-        r"\bwhen (?:do|did|are|is|will|would|were|was|should|and|or)\b|\b(?:since|until|till|by|as of) when\b"
-        r"|\b(?:and|or) when\W*$",
-    ),
-    ("time", r"\bhow old (?:can|could|may|might|should|must)\b"),
-    ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where(?:abouts)?\b"),
-    ("region", r"\bhow (?:far|close|near)\b"),
-    ("scope", r"\bhow (?:old|many (?:people|guests?|persons?|users?|students?|children|kids|players?))\b"),
-    ("scope", r"\bwhom? (?:is|are|will) .*\bfor\b|\bfor whom\b"),
-    (
-        "scope",
-        r"\bhow (?:detailed|in-depth|deep|broad|advanced|will you use|do you (?:plan|intend) to use)\b",
-    ),
-    ("scope", r"\bwhat (?:do|will|would|are) you (?:(?:plan|intend|going)(?:n?ing)? to )?us(?:e|ing)\b"),
-    (
-        "scope",
-        r"\bwhat(?:'s| is| are| will| do| would)\b[^?]*(?<!looking )(?<!searching )(?<!asking )for\?",
-    ),
-    (
-        "criterion",
-        r"\b(?:define|measure|judge|(?:rank|sort)(?:ed|ing)? by|based on|mean by|prioriti[sz]e|"
-        r"(?:matters?|care) (?:more|most)|more important)\b",
-    ),
-    ("criterion", r"\bhow (?:much|many|big|large|small|tall|heavy|fast|high|low|expensive|strong)\b"),
-    ("entity", r"(?:^|[,;.]\s*|\b(?:of|to|by|with)\s+)whom?\b"),
-)
-_TURNS: Final = tuple((re.compile(pattern), kind) for kind, pattern in _PHRASES)
-"""Phrases that have a type whatever noun is near them; of overlapping ones the first counts."""
+_PHRASES: Final = phrases("en")
 
 
 def asked_types(text: str) -> list[QuestionType]:
     """Return the types that a question asks for, in the order asked; [] for none."""
-    return _asked(_EXAMPLES.sub("", text)) or _asked(text)
-
-
-def mentions_region(text: str) -> bool:
-    """True if the question contains a word for places; names of places do not count."""
-    return _MENTIONS.has(text, "region")
-
-
-def _asked(text: str) -> list[QuestionType]:
     if _FACET.search(text):
         return ["scope"]
     turns: list[tuple[tuple[int, int], QuestionType]] = []
-    for turn, kind in _TURNS:
+    for turn, kind in _PHRASES:
         if (at := turn.search(text)) and not _within(at.start(), turns):
             turns.append((at.span(), kind))
     found = [(span[0], kind) for span, kind in turns]

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType, lexicons, lower_case_names
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType, lexicons, lower_case_names, phrases
 
 _WORDS: Final = lexicons("zh")
-_NOUNS, _SHORT, _WEAK, _VALUES, _MENTIONS = (
+_NOUNS, _SHORT, _WEAK, _VALUES, MENTIONS = (
     _WORDS[name] for name in ("nouns", "short", "weak", "values", "mentions")
 )
 _AREAS: Final = "美洲 长三角 珠三角 京津冀 大湾区 东北 华北 华东 华南 华中 西南 西北"
@@ -42,7 +42,7 @@ def _phrase(stops: str) -> str:
     return rf"(?P<np>{np})(?P<more>(?:(?:{_AND}){np})*)"
 
 
-_EXAMPLES: Final = re.compile(rf"[,:(—-]*(?:比如|例如|譬如|诸如|如[:：]|像是|比方说)[^{_END})]*\)?|\([^)]*\)")
+EXAMPLES: Final = re.compile(rf"[,:(—-]*(?:比如|例如|譬如|诸如|如[:：]|像是|比方说)[^{_END})]*\)?|\([^)]*\)")
 _WH: Final = re.compile(
     r"(?P<wh>哪[一几]?[个些种类家款座位部届所本首支只场条台辆间项门份张]?|(?<!为)什么样?|何种|何|"
     rf"(?<![近前后这那])几[个种类家款]?|多少|多(?=[大高长久远])|谁){_phrase('是要想能可需在会为您你')}"
@@ -68,23 +68,7 @@ _PREFERENCE: Final = re.compile(
 _MEANT: Final = re.compile(r"指|说的|是说|提到的")
 _POLAR: Final = re.compile(r"吗|么\??$|是否|有没有|是不是|要不要|需不需要|对吧")
 _WANTED: Final = re.compile(r"想|要|了解|查|找|问|关注|包括|包含")
-
-_TURNS: Final[tuple[tuple[re.Pattern[str], QuestionType], ...]] = (
-    (
-        re.compile(
-            r"(?:最好|最佳|好|便宜|贵|高|大|有名|著名|热门|优秀|靠谱|排名|成功|严重|最强|最多|厉害|合适|流行|快|健康|高端|划算)"
-            r"[\"'”’」』》]?(?:的标准)?(?:主要|具体)?(?:是指|指的是|指|怎么|如何|按|是按|是根据|以)"
-        ),
-        "criterion",
-    ),
-    (re.compile(r"(?:按|根据|以|依据)照?(?:什么|哪[种个些类])"), "criterion"),
-    (re.compile(r"(?:怎么|如何)(?:定义|衡量|判断|评判|界定|评价|排)"), "criterion"),
-    (
-        re.compile(r"[给为帮替送]谁|谁(?:用|使用|吃|穿|看|办)|做什么用|用来[做干]什么|用于什么|干什么用"),
-        "scope",
-    ),
-)
-"""Phrases that have a type whatever noun is near them."""
+_PHRASES: Final = phrases("zh")
 
 _CLASSIFIED: Final[dict[str, QuestionType]] = {
     **dict.fromkeys("种类些样", "scope"),
@@ -96,16 +80,7 @@ _CLASSIFIED: Final[dict[str, QuestionType]] = {
 
 def asked_types(text: str) -> list[QuestionType]:
     """Return the types that a question asks for, in the order asked; [] for none."""
-    return _asked(_EXAMPLES.sub("", text)) or _asked(text)
-
-
-def mentions_region(text: str) -> bool:
-    """True if the question contains a word for places; names of places do not count."""
-    return _MENTIONS.has(text, "region")
-
-
-def _asked(text: str) -> list[QuestionType]:
-    turns = [(at.span(), kind) for turn, kind in _TURNS if (at := turn.search(text))]
+    turns = [(at.span(), kind) for turn, kind in _PHRASES if (at := turn.search(text))]
     found = [(span[0], kind) for span, kind in turns]
     found += [
         placed

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from ctypes import c_float
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cts_async.errors import UsageError
@@ -28,6 +27,7 @@ _FAMILIES: Final = {
 }
 _NAME: Final = re.compile(r"([a-z]+)(?:@?([1-9][0-9]{0,5}))?", re.IGNORECASE | re.ASCII)
 _NEEDS_CUTOFF: Final = ("P", "R")
+_DEPTH: Final = re.compile("[1-9][0-9]{0,8}")
 
 
 def measure(name: str) -> str:
@@ -59,15 +59,26 @@ def evaluate(
     A query without retrieved documents counts 0, and so does one without a relevant document; a query without
     judgments is left out. Raises UsageError for an unknown measure.
     """
-    asked = {name: measure(name) for name in measures}
-    judged = [query for query, grades in qrels.items() if grades]
-    relevant = {query: _relevant(qrels[query]) for query in judged if run.get(query)}
-    found = {query: run[query] for query, grades in relevant.items() if grades}
-    values = {usual: dict.fromkeys(judged, 0.0) for usual in asked.values()}
-    for depth, names in _by_depth(values, max(map(len, found.values()), default=0)).items():
-        for usual, query, value in _computed(relevant, found, names, depth, level):
-            values[usual][query] = value
-    return {name: values[usual].copy() for name, usual in asked.items()}
+    import ir_measures
+
+    judged = {query: _relevant(grades) for query, grades in qrels.items() if grades}
+    found = {query: dict(run[query]) for query, grades in judged.items() if grades and run.get(query)}
+    # trec_eval has no reciprocal rank with a cutoff: it is that of the whole ranking, or 0 below the cutoff.
+    names: dict[Any, list[tuple[str, float]]] = {}
+    values = {name: dict.fromkeys(judged, 0.0) for name in measures}
+    for name in measures:
+        usual, _, depth = measure(name).partition("@")
+        is_rr = usual == "RR"
+        metric = ir_measures.parse_measure("RR" if is_rr else measure(name))
+        if level > 1 and usual != "nDCG":
+            metric = metric(rel=level)
+        names.setdefault(metric, []).append((name, 1 / int(depth) if is_rr and depth else 0.0))
+    if found:
+        relevant = {query: judged[query] for query in found}
+        for one in ir_measures.pytrec_eval.evaluator(list(names), relevant).iter_calc(found):
+            for name, least in names[one.measure]:
+                values[name][one.query_id] = float(one.value) if one.value >= least else 0.0
+    return values
 
 
 def count_hopeless(qrels: Qrels, *, level: int = 1) -> int:
@@ -91,42 +102,6 @@ def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
     return {document: grade for document, grade in grades.items() if grade > 0}
 
 
-def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]:
-    """Group measures by the depth of ranking they may see; trec_eval has no reciprocal rank with a cutoff."""
-    groups: dict[int | None, list[str]] = {}
-    for name in usual:
-        depth = cutoff(name) if name.startswith("RR") else None
-        groups.setdefault(depth if depth and depth < longest else None, []).append(name)
-    return groups
-
-
-def _computed(
-    relevant: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None, level: int
-) -> Iterable[tuple[str, str, float]]:
-    """Yield (usual name, query, value) for the queries in `found`."""
-    import ir_measures
-
-    objects: dict[Any, list[str]] = {}
-    for name in names:
-        metric = ir_measures.parse_measure("RR" if name.startswith("RR") else name)
-        if level > 1 and not name.startswith("nDCG"):
-            metric = metric(rel=level)
-        objects.setdefault(metric, []).append(name)
-    ranked = {query: dict(_top(documents, depth)) for query, documents in found.items()}
-    judged = {query: relevant[query] for query in found}
-    for found_value in ir_measures.pytrec_eval.evaluator(list(objects), judged).iter_calc(ranked):
-        for name in objects[found_value.measure]:
-            yield name, found_value.query_id, float(found_value.value)
-
-
-def _top(documents: Sequence[tuple[str, float]], depth: int | None) -> Sequence[tuple[str, float]]:
-    """Return the first `depth` documents in trec_eval's order; None: all, in the given order."""
-    if depth is None or len(documents) <= depth:
-        return documents
-    # A 32-bit float is what trec_eval compares.
-    return sorted(documents, key=lambda one: (c_float(one[1]).value, one[0]), reverse=True)[:depth]
-
-
 # Pseudo judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.
 # They say how close a query comes to the ranking of the full description under the same ranker and corpus. They can
 # compare ways to ask and to reformulate, and say nothing about the quality of the documents: whatever shows their
@@ -136,11 +111,20 @@ STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), no
 """Their name in tables and files."""
 
 
-def standins_have_one_grade(level: int, qrels: str) -> str:
-    """Explain why a relevance level above 1 is refused with pseudo judgments."""
-    return (
-        f"--relevance-level {level}: {qrels} has grade 1 only; name a file of graded judgments with --qrels"
-    )
+def pseudo_depth(qrels: str, level: int = 1) -> int | None:
+    """Return N of "intent:N", 10 of "intent"; None for the path of a file.
+
+    Raises UsageError for another N, and for a relevance `level` above 1, the only grade of pseudo judgments.
+    """
+    name, colon, depth = qrels.partition(":")
+    if name != "intent":
+        return None
+    if colon and not _DEPTH.fullmatch(depth):
+        raise UsageError(f"--qrels {qrels}: write intent:N, with N from 1 on, or the path of a file")
+    if level > 1:
+        problem = f"{qrels} has grade 1 only; name a file of graded judgments with --qrels"
+        raise UsageError(f"--relevance-level {level}: {problem}")
+    return int(depth) if colon else 10
 
 
 def standin_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:

@@ -7,15 +7,14 @@ Failed conversations are in no mean, and pairs are of instances that both scheme
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
-from cts_async.analysis.retrieval import Qrels, evaluate
+from cts_async.analysis.retrieval import Qrels, cutoff, evaluate
 from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
 from cts_async.search.rankers import Ranked, Ranker
@@ -114,8 +113,9 @@ def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
     """Return the distinct queries to rank: q by instance id (`blurred`), and the query after each turn."""
     asked = dict.fromkeys(blurred.values())
     for talk in talks:
-        for conversation in talk.of(frozenset(blurred)).values():
-            asked.update((turn.query, None) for turn in conversation.turns if turn.query)
+        for id, turns in talk.conversations.items():
+            if id in blurred:
+                asked |= dict.fromkeys(turn.query for turn in turns if turn.query)
     return list(asked)
 
 
@@ -123,9 +123,9 @@ def rankings(
     ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
 ) -> Iterator[tuple[str, list[Ranked]]]:
     """Yield each query with as much of its ranking as the measures use, ties with the last document included."""
-    cutoffs = [int(found[1]) if (found := re.search(r"(\d+)$", name)) else None for name in measures]
-    known = [cutoff for cutoff in cutoffs if cutoff is not None]
-    needed = max(known) if len(known) == len(cutoffs) and known else None
+    cutoffs = [cutoff(name) for name in measures]
+    known = [depth for depth in cutoffs if depth is not None]
+    needed = max(known) if known and len(known) == len(cutoffs) else None
     for query in queries:
         ranked = ranker.rank(query, max(_DEPTH, needed or 0))
         if needed is not None and len(ranked) > needed:
@@ -156,15 +156,31 @@ def retrieve_turns(
         run = {id: ranked[query] for id, query in queries.items()}
         return evaluate({id: qrels[id] for id in run}, run, measures, level=level)
 
+    def queries_after(talk: Talk, turn: int) -> dict[str, str]:
+        return {
+            id: turns[turn - 1].query
+            for id, turns in talk.conversations.items()
+            if id in judged and len(turns) >= turn and turns[turn - 1].query
+        }
+
     ordered = sorted(talks, key=lambda talk: (MODES.index(talk.mode), SCHEMES.index(talk.scheme)))
     cells = tuple(
         Cell(talk.mode, turn, talk.scheme, scores(queries))
         for mode in dict.fromkeys(talk.mode for talk in ordered)
         for turn in range(1, 1 + max(talk.k for talk in ordered))
         for talk in ordered
-        if talk.mode == mode and (queries := _queries_after(talk, turn, judged))
+        if talk.mode == mode and (queries := queries_after(talk, turn))
     )
     without = scores(judged)
+    pairs = [
+        (earlier, later)
+        for earlier, later in combinations(cells, 2)
+        if (earlier.mode, earlier.turn) == (later.mode, later.turn)
+    ]
+    tests, gains = [], []
+    for measure in measures:
+        tests += _adjusted([_test(measure, later, one.scheme, one.scores) for one, later in pairs])
+        gains += _adjusted([_test(measure, cell, NOBODY_ASKED, without) for cell in cells])
     clarifier = talks[0].clarifier if talks else ""
     return TurnRetrieval(
         clarifier=clarifier,
@@ -173,38 +189,14 @@ def retrieve_turns(
         measures=tuple(measures),
         without=without,
         cells=cells,
-        tests=_adjusted(_between_schemes(cells, measures)),
-        gains=_adjusted(_against_q(cells, without, measures)),
+        tests=tuple(tests),
+        gains=tuple(gains),
     )
-
-
-def _queries_after(talk: Talk, turn: int, judged: Mapping[str, str]) -> dict[str, str]:
-    """Return the query after a turn by instance, if there is one."""
-    return {
-        id: one.turns[turn - 1].query
-        for id, one in talk.of(frozenset(judged)).items()
-        if len(one.turns) >= turn and one.turns[turn - 1].query
-    }
-
-
-def _between_schemes(cells: Sequence[Cell], measures: Sequence[str]) -> Iterator[SchemeTest]:
-    for measure in measures:
-        for earlier, later in combinations(cells, 2):
-            if (earlier.mode, earlier.turn) == (later.mode, later.turn):
-                yield _test(measure, later, earlier.scheme, earlier.scores)
-
-
-def _against_q(cells: Sequence[Cell], without: Scores, measures: Sequence[str]) -> Iterator[SchemeTest]:
-    for measure in measures:
-        for cell in cells:
-            yield _test(measure, cell, NOBODY_ASKED, without)
 
 
 def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
     found = paired(cell.scores[measure], scores[measure])
-    return SchemeTest(
-        measure, cell.mode, cell.turn, cell.scheme, other, found.n, found.difference, found.t, found.p
-    )
+    return SchemeTest(measure, cell.mode, cell.turn, cell.scheme, other, **asdict(found))
 
 
 def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> PairedT:
@@ -213,13 +205,7 @@ def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> Paire
     return paired_t_test([scores[id] for id in both], [baselines[id] for id in both])
 
 
-def _adjusted(tests: Iterable[SchemeTest]) -> tuple[SchemeTest, ...]:
-    """Apply Holm's correction within each measure."""
-    families: dict[str, list[SchemeTest]] = {}
-    for test in tests:
-        families.setdefault(test.measure, []).append(test)
-    return tuple(
-        replace(test, p_holm=p)
-        for family in families.values()
-        for test, p in zip(family, holm([test.p for test in family]), strict=True)
-    )
+def _adjusted(tests: Sequence[SchemeTest]) -> list[SchemeTest]:
+    """Apply Holm's correction to the tests of one measure."""
+    corrected = holm([test.p for test in tests])
+    return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]

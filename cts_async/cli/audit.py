@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json
-from cts_async.report.text import visible
+from cts_async.report.output import print_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -97,7 +97,7 @@ def converse(
     from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
     from cts_async.llm.catalog import load_catalogue
     from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
-    from cts_async.neighbours.at_cot.similarity import open_scorer
+    from cts_async.neighbours.at_cot.generation import open_scorer
     from cts_async.protocol.converse import plan_conversations, run_conversations
     from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
@@ -109,7 +109,9 @@ def converse(
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
     plan = plan_conversations(config, load_catalogue(config.config_file), os.environ)
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
-    judgments, scorer = open_judgments(evaluation, plan), open_scorer(encoder)
+    instances = list(plan.instances())
+    judgments = open_judgments(evaluation, plan.dataset, instances)
+    scorer = open_scorer(encoder)
     if csv is not None:
         make_folder(csv)
     err = Console(stderr=True)
@@ -133,7 +135,9 @@ def converse(
     tables, notes = [conversations_table(summaries)], []
     if not stopped:
         with _progress_bars(err, quiet=quiet) as progress:
-            report = evaluate_talks(plan, judgments, scorer, measures, progress)
+            report = evaluate_talks(
+                plan.dataset, instances, plan.directories(), judgments, scorer, measures, progress
+            )
         tables, notes = [*tables, *report.tables], list(report.notes)
     if csv is not None:
         for table in tables:

@@ -27,14 +27,14 @@ SETTINGS: Final[dict[str, Any]] = {
 
 
 class _Neighbour(TyperGroup):
-    """A group of commands that are imported when they are first needed: `app` in `neighbours.NAME.commands`."""
+    """A group of commands that are imported when they are first needed: `app` of `neighbours.NAME`."""
 
     _imported: Any = None
 
     @property
     def commands(self) -> Any:
         if self._imported is None:
-            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}.commands")
+            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}")
             self._imported = typer.main.get_command(module.app)
         return self._imported.commands
 
@@ -150,7 +150,7 @@ def validate(
     """
     from cts_async.errors import UsageError
     from cts_async.report.datasets import fact_lines
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
@@ -197,7 +197,7 @@ def convert(
     """
     from cts_async.datasets.inspect import convert as write
     from cts_async.datasets.inspect import open_to_inspect
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)

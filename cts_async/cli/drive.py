@@ -24,8 +24,8 @@ from cts_async.engine.events import Events
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
 from cts_async.report.live_screen import LiveScreen, line_of
+from cts_async.report.output import plain
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
-from cts_async.report.text import plain
 
 if TYPE_CHECKING:
     from cts_async.cluster.ray_actors import RayCluster

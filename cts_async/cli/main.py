@@ -35,8 +35,7 @@ from cts_async.config import ConverseConfig, GoldConfig, JudgeConfig, RunConfig
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
-from cts_async.report.output import discard_stdout
-from cts_async.report.text import plain
+from cts_async.report.output import discard_stdout, plain
 
 app = typer.Typer(
     name="cts",

@@ -179,7 +179,7 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> Non
     If ./cts.toml goes beyond the shipped catalogues, ask the user first; UsageError without a terminal to ask on.
     """
     from cts_async.protocol.config_trust import Trust, is_trusted, remember, sent_keys, trust_in
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     used = tuple(used)
     trust = trust_in(file) if file else Trust()

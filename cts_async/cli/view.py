@@ -34,7 +34,7 @@ def view(
 
 
 def _announce(folder: Path, address: str, *, browser: bool) -> None:
-    from cts_async.report.text import plain
+    from cts_async.report.output import plain
 
     print(f"{plain(str(folder))}: {address} (Ctrl-C stops it)", flush=True)
     if browser:

@@ -46,16 +46,14 @@ from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """Who plays the user, and who turns the conversation into a query."""
+    """Who plays the user, and who turns what was said into a query."""
 
-    answerer: Answerer | None
-    """Answers questions asked at once, each on its own; None: the questions remain unanswered."""
+    answerer: Answerer
+    """Answers questions asked at once, each on its own."""
     respondent: Answerer
-    """Answers a question within a conversation (mode "respond")."""
-    selector: Role
-    """Chooses among queries (mode "select")."""
-    reformulator: Role
-    """Rewrites the query from the pairs of CTS, or from a conversation."""
+    """Answers a question within a conversation (mode "respond"); the answerer where people have answered."""
+    rewriter: Role
+    """The supporting model: rewrites the query, reformulates a conversation, and chooses among offered queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +92,11 @@ async def converse(
 ) -> tuple[ConversationTurn, ...]:
     """The turns of one conversation by `system`, whose `k` is the number of questions at once, or of turns.
 
-    The last turn's `query` is to be searched ("" only without an answerer). `every_turn` also reformulates the earlier
-    turns of mode "respond", to evaluate them turn by turn; mode "select" has their queries anyway.
+    The last turn's `query` is to be searched. With `every_turn` the conversation is evaluated turn by turn instead: the
+    earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
     if system.mode == "at-once":
-        return (await _at_once(ctx, people, clarifier, instance, system),)
+        return (await _at_once(ctx, people, clarifier, instance, system, answered=not every_turn),)
     if system.mode == "respond":
         return await _respond(ctx, people, clarifier, instance, system, every_turn=every_turn)
     return await _select(ctx, people, clarifier, instance, system)
@@ -116,16 +114,22 @@ async def answer_each(
 
 
 async def _at_once(
-    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System
+    ctx: Context,
+    people: Participants,
+    clarifier: Role,
+    instance: Instance,
+    system: System,
+    *,
+    answered: bool,
 ) -> ConversationTurn:
     q = instance.blurred_query
     view = TurnView(q, Conversation(q), system.k)
     offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
-    if people.answerer is None:
+    if not answered:
         return ConversationTurn(offer.offered, offer.types, offer.reasoning)
     answers = await answer_each(ctx, people.answerer, instance, offer.offered)
     pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
-    q_hat = await rewrite(ctx, people.reformulator, RewriterView(q, pairs))
+    q_hat = await rewrite(ctx, people.rewriter, RewriterView(q, pairs))
     return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
 
 
@@ -149,7 +153,7 @@ async def _respond(
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
         query = ""
         if every_turn or turn == system.k:
-            query = await reformulate(ctx, people.reformulator, ReformulatorView(history), turn)
+            query = await reformulate(ctx, people.rewriter, ReformulatorView(history), turn)
         turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
     return tuple(turns)
 
@@ -163,7 +167,7 @@ async def _select(
         view = TurnView(query, history, QUERIES_OFFERED)
         offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, turn)
         chosen = await select(
-            ctx, people.selector, SelectorView(instance.fused_query, history, offer.offered), turn
+            ctx, people.rewriter, SelectorView(instance.fused_query, history, offer.offered), turn
         )
         query = offer.offered[chosen]
         history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, query)))

@@ -25,6 +25,7 @@ from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
+from cts_async.protocol.roles import ModelAnswerer
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import TALK, RunFiles
 from cts_async.protocol.systems import (
@@ -170,9 +171,7 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 # In mode "at-once" nobody plays the user: the Clarifier's role fills the place.
                 user = resources.role(plan.players(system).get("support", system.clarifier))
-                people = Participants(
-                    answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user
-                )
+                people = Participants(ModelAnswerer(user), ModelRespondent(user), user)
                 walk = partial(
                     converse,
                     people=people,

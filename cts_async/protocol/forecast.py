@@ -18,8 +18,7 @@ from typing import Any
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
-from cts_async.llm.model import prices_of
+from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, prices_of
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,

@@ -36,7 +36,6 @@ from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold_check import (
     Gold,
     GoldForm,
-    Selection,
     SourceLimits,
     collect,
     gold_json,
@@ -183,17 +182,6 @@ def _check_not_an_input(out: Path, plan: Plan) -> None:
 # --- Building
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The golden reference of one intent, and what it was made of."""
-
-    trace: Trace
-    n_found: int
-    """Number of sources that the search found; `selection` has those that the extractor saw."""
-    selection: Selection
-    gold: Gold
-
-
 async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events) -> None:
     """Build or resume, and publish what is finished. Raises RunStopped when it ends early."""
     try:
@@ -237,27 +225,47 @@ class _Build:
                 walk, finish = partial(self._walk, intent=intent), partial(self._finish, intent=intent)
                 yield self.files.job(intent.id, walk, finish)
 
-    async def _walk(self, ctx: Context, *, intent: Intent) -> Built:
-        query = intent.instance.fused_query
+    async def _walk(self, ctx: Context, *, intent: Intent) -> Line:
+        """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
+        query, plan = intent.instance.fused_query, self.plan
         trace = await self.searcher.search(ctx, SearchView(query), anew=self._found_nothing(intent))
         found = collect(trace.turns)
         await self.archive.keep(trace_line(intent.instance, trace, found))
         if not found:
             raise NoSources("the search found no sources, so no nugget could be grounded")
-        selection = select(found, self.plan.limits)
+        selection = select(found, plan.limits)
         view = ExtractorView(query, trace.answer, selection.sources)
-        return Built(trace, len(found), selection, await extract_gold(ctx, self.extractor, view))
+        gold = await extract_gold(ctx, self.extractor, view)
+        return {
+            "id": intent.id,
+            "system": GOLDBUILD,
+            "fused_query": query,
+            "gold": gold_json(gold),
+            "answer": trace.answer,
+            "answer_from": trace.answer_from,
+            "search": search_json(trace),
+            "sources": [source_json(source) for source in selection.sources],
+            "evidence": {"found": len(found), "dropped": selection.dropped, "cut": dict(selection.cut)},
+            "grounding": grounding_json(ground(gold.nuggets, selection.sources)),
+            "repairs": gold.repairs,
+            "provenance": {
+                "made_by": f"cts_async {__version__}",
+                "run": plan.directory.name,
+                "agent": plan.specs[plan.roles.agent].model,
+                "extractor": plan.specs[plan.extractor].model,
+                "date": plan.current_date,
+            },
+        }
 
     def _found_nothing(self, intent: Intent) -> bool:
         """Whether an earlier search found no sources: replaying its failed tool calls would find none again."""
         line = self.files.finished.line(intent.id) or {}
         return bool(line.get("error", {}).get("kind") == NoSources.kind)
 
-    async def _finish(self, ended: Built | StepError, *, intent: Intent) -> None:
+    async def _finish(self, ended: Line | StepError, *, intent: Intent) -> None:
         if isinstance(ended, StepError):
-            await self.files.add_result(failure_line(GOLDBUILD, intent.instance, ended))
-        else:
-            await self.files.add_result(_line(self.plan, intent, ended))
+            ended = failure_line(GOLDBUILD, intent.instance, ended)
+        await self.files.add_result(ended)
 
 
 async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> Gold:
@@ -277,31 +285,6 @@ async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> Go
         answer=view.answer,
         sources=source_lines(view.sources, small=small),
     )
-
-
-def _line(plan: GoldPlan, intent: Intent, built: Built) -> Line:
-    """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
-    trace, selection = built.trace, built.selection
-    return {
-        "id": intent.id,
-        "system": GOLDBUILD,
-        "fused_query": intent.instance.fused_query,
-        "gold": gold_json(built.gold),
-        "answer": trace.answer,
-        "answer_from": trace.answer_from,
-        "search": search_json(trace),
-        "sources": [source_json(source) for source in selection.sources],
-        "evidence": {"found": built.n_found, "dropped": selection.dropped, "cut": dict(selection.cut)},
-        "grounding": grounding_json(ground(built.gold.nuggets, selection.sources)),
-        "repairs": built.gold.repairs,
-        "provenance": {
-            "made_by": f"cts_async {__version__}",
-            "run": plan.directory.name,
-            "agent": plan.specs[plan.roles.agent].model,
-            "extractor": plan.specs[plan.extractor].model,
-            "date": plan.current_date,
-        },
-    }
 
 
 # --- The gold file

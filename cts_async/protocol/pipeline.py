@@ -16,7 +16,7 @@ from typing import Literal
 from cts_async.engine.runner import Context
 from cts_async.protocol.conversation import Participants, answer_each, converse
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.roles import Answerer, DeepSearch, Role, clarify, rewrite
+from cts_async.protocol.roles import DeepSearch, Role, clarify, rewrite
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Trace
@@ -26,21 +26,10 @@ from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outc
 class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
-    answerer: Answerer
-    respondent: Answerer
-    """Answers within a conversation (mode "respond"); the same as `answerer` where people have answered."""
-    rewriter: Role
-    """The supporting model, which also reformulates a conversation and chooses among offered queries."""
+    people: Participants
     searcher: DeepSearch
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
-
-    @property
-    def participants(self) -> Participants:
-        """Those of the cast who take part in a conversation."""
-        return Participants(
-            self.answerer, self.respondent, selector=self.rewriter, reformulator=self.rewriter
-        )
 
 
 async def clarify_then_search(
@@ -49,9 +38,9 @@ async def clarify_then_search(
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
     q = instance.blurred_query
     questions = await clarify(ctx, clarifier, ClarifierView(q, k))
-    answers = await answer_each(ctx, cast.answerer, instance, questions)
+    answers = await answer_each(ctx, cast.people.answerer, instance, questions)
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    q_hat = await rewrite(ctx, cast.rewriter, RewriterView(q, pairs))
+    q_hat = await rewrite(ctx, cast.people.rewriter, RewriterView(q, pairs))
     trace = await cast.searcher.search(ctx, SearchView(q_hat))
     return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, answers)
 
@@ -60,7 +49,7 @@ async def converse_then_search(
     ctx: Context, cast: Cast, clarifier: Role, instance: Instance, system: System
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
-    turns = await converse(ctx, cast.participants, clarifier, instance, system, every_turn=False)
+    turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
     query = turns[-1].query
     trace = await cast.searcher.search(ctx, SearchView(query))
     answered = [turn for turn in turns if turn.answers]

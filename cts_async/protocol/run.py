@@ -26,7 +26,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.conversation import ModelRespondent
+from cts_async.protocol.conversation import ModelRespondent, Participants
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
@@ -161,13 +161,8 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     async with open_search(plan, resources) as searcher:
         people = None if plan.people is None else HumanAnswerer(plan.people)
         support = resources.role(plan.roles.support)
-        yield Cast(
-            answerer=people or ModelAnswerer(support),
-            respondent=people or ModelRespondent(support),
-            rewriter=support,
-            searcher=searcher,
-            judges=_judges(plan, resources),
-        )
+        user = Participants(people or ModelAnswerer(support), people or ModelRespondent(support), support)
+        yield Cast(user, searcher, _judges(plan, resources))
 
 
 def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:

@@ -9,8 +9,7 @@ from cts_async.engine.runner import Context
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
-from cts_async.llm.messages import FIRST_PER_BYTE
-from cts_async.llm.model import output_limit
+from cts_async.llm.model import FIRST_PER_BYTE, output_limit
 from cts_async.llm.parsing import json_string, literal
 from cts_async.protocol.roles import Role
 from cts_async.protocol.views import VisitView

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Final, TypedDict
 
 from cts_async.records import language_of
@@ -30,43 +31,26 @@ def segments(blurred: str, rewritten: str) -> list[Segment]:
         return [{"text": rewritten, "added": False}] if rewritten else []
     folded = fold(blurred)
     known = {stem(fold(piece)) for piece in pieces(blurred) if is_word(piece)}
-    found: list[Segment] = []
-    for text, added in _joined(_marked(rewritten, folded, known)):
-        found.append({"text": text, "added": added})
-    return found
+    parts = list(pieces(rewritten))
+    added = [_is_added(part, folded, known) for part in parts]
+    # What is between two added words counts as added, too; what is next to another word does not.
+    before = accumulate(added, _nearest)
+    after = [*accumulate(reversed(added), _nearest)][::-1]
+    joined = ((part, bool(left and right)) for part, left, right in zip(parts, before, after, strict=True))
+    return [
+        {"text": "".join(part for part, _ in same), "added": added}
+        for added, same in groupby(joined, key=itemgetter(1))
+    ]
 
 
-def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, bool | None]]:
-    """Yield each piece, and whether it is added; None for pieces that are not words."""
-    for piece in pieces(text):
-        if not is_word(piece):
-            yield piece, None
-        elif language_of(piece) == "zh":
-            yield piece, fold(piece) not in blurred
-        else:
-            yield piece, stem(fold(piece)) not in known
+def _nearest(word: bool | None, part: bool | None) -> bool | None:
+    return word if part is None else part
 
 
-def _joined(marked: Iterator[tuple[str, bool | None]]) -> Iterator[tuple[str, bool]]:
-    """Join adjacent pieces of one kind; what is between two added words counts as added."""
-    parts: list[tuple[str, bool]] = []
-    between = ""
-    for text, added in marked:
-        if added is None:
-            between += text
-            continue
-        if between and not (added and parts and parts[-1][1]):
-            parts.append((between, False))
-            between = ""
-        parts.append((between + text, added))
-        between = ""
-    if between:
-        parts.append((between, False))
-    run, kind = "", False
-    for text, added in parts:
-        if added != kind and run:
-            yield run, kind
-            run = ""
-        run, kind = run + text, added
-    if run:
-        yield run, kind
+def _is_added(piece: str, blurred: str, known: set[str]) -> bool | None:
+    """True for a word that the blurred query does not have; None for what is not a word."""
+    if not is_word(piece):
+        return None
+    if language_of(piece) == "zh":
+        return fold(piece) not in blurred
+    return stem(fold(piece)) not in known

@@ -23,9 +23,10 @@ from cts_async.report.tables import (
     DataTable,
     Rank,
     Row,
-    Show,
     number,
+    p_value,
     text,
+    text_columns,
     with_interval,
 )
 
@@ -367,8 +368,8 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
         Column("minus", text("other"), numeric=False),
         Column("n", text("n")),
         Column("Δ", number("difference", "+.3f")),
-        Column("p", _probability("p")),
-        Column("p Holm", _probability("p_holm")),
+        Column("p", p_value("p", 4)),
+        Column("p Holm", p_value("p_holm", 4)),
         Column("detects", number("detectable", ".3f")),
         Column("n needed", number("n_needed", ",")),
     )
@@ -405,10 +406,10 @@ def _judges_table(found: Robustness) -> DataTable:
     columns = (Column("system", text("system"), numeric=False), *scores)
     remarks: tuple[str, ...] = ()
     if len(shared) > 1:
-        verdict = "order the systems alike" if found.same_order else "order the systems differently"
+        alike = "order the systems alike" if found.same_order else "order the systems differently"
         remarks = (
             *(f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges),
-            f"All judges {verdict}, by the means over the {found.n_common} instances that {len(shared)} of "
+            f"The judges {alike}, by the means over the {found.n_common} instances that {len(shared)} of "
             f"{len(found.systems)} systems have from every judge.",
         )
     caption = "mean restore_score_100 by judge"
@@ -420,8 +421,7 @@ def _agreement_table(found: Robustness) -> DataTable:
     taus = {(order.judge, order.other): order.tau for order in found.orders}
     rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
     columns = (
-        Column("judge", text("judge"), numeric=False),
-        Column("other", text("other"), numeric=False),
+        *text_columns("judge", "other"),
         Column("nuggets", number("n_nuggets", ",")),
         Column("same", number("exact", ".3f")),
         Column("kappa", number("kappa", ".3f")),
@@ -445,7 +445,6 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
-        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
@@ -460,11 +459,6 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
 
 def _said(*remarks: str) -> tuple[str, ...]:
     return tuple(filter(None, remarks))
-
-
-def _probability(key: str) -> Show:
-    """Show p with four decimals, or as `<.0001`."""
-    return lambda row: "<.0001" if row[key] < 0.00005 else f"{row[key]:.4f}".removeprefix("0")
 
 
 # The headline of a report

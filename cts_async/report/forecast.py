@@ -25,8 +25,8 @@ from cts_async.protocol.forecast import (
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
+from cts_async.report.output import duration
 from cts_async.report.tables import NAME_WIDTH, print_whole
-from cts_async.report.text import duration
 
 Row = tuple[str, ...]
 Runs = Mapping[System, Observed]

@@ -17,9 +17,9 @@ from cts_async.engine.run_dir import write_json
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
+from cts_async.report.output import plain
 from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
-from cts_async.report.text import plain
 
 MOST_SUSPECTS = 10
 MOST_TERMS = 6

@@ -1,4 +1,4 @@
-"""Results on standard output, or in files: tables, JSON and JSON Lines."""
+"""Results on standard output, or in files: tables, JSON and JSON Lines; and text that is safe for terminals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from unicodedata import category
 
 import typer
 
@@ -46,7 +47,6 @@ def show_tables(
 
 def print_notes(notes: Iterable[str]) -> None:
     """Print notes on how input files were read to standard error, one line each."""
-    from cts_async.report.text import plain
 
     for note in notes:
         typer.echo(plain(f"note: {note}"), err=True)
@@ -110,3 +110,49 @@ def _write(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> int:
 def discard_stdout() -> None:
     """Discard what standard output has buffered: flushing it at exit would fail again, with a traceback."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# Untrusted text made safe, and durations
+
+
+def plain(text: str, mark: str = "?", *, lines: bool = False) -> str:
+    """Replace control characters by `mark`, and line breaks unless `lines`, so that text cannot steer a terminal.
+
+    Spaces of other scripts and widths, such as the ideographic one in Chinese text, become plain spaces.
+    """
+    return "".join(c if c.isprintable() or (lines and c == "\n") else _instead(c, mark) for c in text)
+
+
+def _instead(character: str, mark: str) -> str:
+    return " " if category(character) == "Zs" else mark
+
+
+_KEPT: Final = frozenset("\n\t\u200c\u200d")
+"""Line breaks, tabs, and the joiners that some scripts and emoji are written with."""
+
+
+def visible(text: str) -> str:
+    """Make invisible characters visible: [U+001B] for a control character, and so on.
+
+    Nothing is hidden then, and nothing changes the direction of the text that follows. Variation selectors and spaces
+    stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _KEPT else _sign(c) for c in text)
+
+
+def _sign(character: str) -> str:
+    kind = category(character)
+    if kind == "Zs":
+        return character
+    if kind == "Cs":  # half a character: UTF-8 cannot hold it
+        return "�"
+    return f"[U+{ord(character):04X}]"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: `0:07`, `12:30`, `3:05:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -13,9 +13,9 @@ from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Contents, Origin, write_report
+from cts_async.report.output import plain
 from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.tables import write_table_files
-from cts_async.report.text import plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.llm.model import is_other_model, printable
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
+from cts_async.report.output import duration, plain
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
 from cts_async.report.tables import (
     Column,
@@ -24,7 +25,6 @@ from cts_async.report.tables import (
     text,
     with_short_note,
 )
-from cts_async.report.text import duration, plain
 
 MOST_FAILURES: Final = 10
 RETRIED: Final = "The same command with --retry-failed retries these."

@@ -18,9 +18,9 @@ from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
 from cts_async.report.live_screen import SMOKE_TEST
+from cts_async.report.output import duration
 from cts_async.report.pace import RunningMean
 from cts_async.report.summary import ResultColumns
-from cts_async.report.text import duration
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]
 """stopped: the process ended in order; killed: it ended without a record of it; working: it exists, but writes no

@@ -93,49 +93,46 @@ Cause = tuple[str, str, str]
 """Tool, host, reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolHealth:
     """Queries and pages asked for, and failures by cause.
 
     `lexical` counts pages that no model could read, so that passages were chosen by their words.
     """
 
-    asked: Mapping[str, int] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
     """By tool."""
     failed: Counter[Cause] = field(default_factory=Counter)
     lexical: int = 0
 
-    @classmethod
-    def total(cls, parts: Iterable[ToolHealth]) -> ToolHealth:
-        """Sum the tool health of several lines."""
-        asked, failed, lexical = dict.fromkeys(TOOLS, 0), Counter[Cause](), 0
-        for part in parts:
-            for tool, n in part.asked.items():
-                asked[tool] += n
-            failed.update(part.failed)
-            lexical += part.lexical
-        return cls(asked, failed, lexical)
+    def add(self, tools: Mapping[str, Any]) -> None:
+        """Add the tools of one results line. Malformed counts and causes are ignored."""
+        for tool, word in TOOLS.items():
+            self.asked[tool] += _count(tools.get(word))
+        self.lexical += _count(tools.get("lexical"))
+        failed = tools.get("failed")
+        for failure in failed if isinstance(failed, list) else ():
+            if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
+                tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
+                self.failed[tool, host, reason] += n
 
     def n_failed(self, tool: str) -> int:
         return sum(n for (of, _, _), n in self.failed.items() if of == tool)
 
     def share(self, tool: str) -> float | None:
         """Share of requests that worked; None without requests."""
-        asked = self.asked.get(tool, 0)
+        asked = self.asked[tool]
         return 1 - self.n_failed(tool) / asked if asked else None
 
     def as_json(self) -> dict[str, Any]:
         """Return `searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
         shown = ranked(self.failed)[:MOST]
+        by_tool = {
+            word: {"asked": self.asked[tool], "failed": self.n_failed(tool), "worked": self.share(tool)}
+            for tool, word in TOOLS.items()
+        }
         return {
-            **{
-                word: {
-                    "asked": self.asked.get(tool, 0),
-                    "failed": self.n_failed(tool),
-                    "worked": self.share(tool),
-                }
-                for tool, word in TOOLS.items()
-            },
+            **by_tool,
             "read_lexically": self.lexical,
             "failures": [
                 {"tool": tool, "host": host, "reason": reason, "n": n} for (tool, host, reason), n in shown
@@ -148,40 +145,16 @@ class ToolHealth:
         lines = []
         for tool, word in TOOLS.items():
             share = self.share(tool)
-            if share is None or share == 1:
-                continue
-            causes = Counter({cause: n for cause, n in self.failed.items() if cause[0] == tool})
-            shown = ranked(causes)[:MOST_PRINTED]
-            parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in shown]
-            rest = causes.total() - sum(n for _, n in shown)
-            parts += [f"others {rest}"] if rest else []
-            lines.append(f"{word} worked: {_percent(share)} % ({', '.join(parts)})")
+            if share is not None and share < 1:
+                causes = [(cause, n) for cause, n in ranked(self.failed) if cause[0] == tool]
+                shown = (f"{reason} at {host or '?'} {n}" for (_, host, reason), n in causes[:MOST_PRINTED])
+                # Rounded down: never 100 if something failed.
+                lines.append(f"{word} worked: {math.floor(100 * share)} % ({', '.join(shown)})")
         return lines
 
 
-def _percent(share: float) -> str:
-    """Format a share: never 100 if something failed, nor 0 if something worked."""
-    return f"{min(99.0, max(1.0, share * 100)) if share else 0:.0f}"
-
-
-def tool_health_of(line: Mapping[str, Any]) -> ToolHealth | None:
-    """Return the tool health of one results line; None without tools. Malformed counts and causes are ignored."""
-    search = line.get("search")
-    tools = search.get("tools") if isinstance(search, Mapping) else None
-    if not isinstance(tools, Mapping):
-        return None
-    counts = {
-        name: n
-        for name, word in (*TOOLS.items(), ("lexical", "lexical"))
-        if isinstance(n := tools.get(word), int) and n > 0
-    }
-    failures: Counter[Cause] = Counter()
-    failed = tools.get("failed")
-    for failure in failed if isinstance(failed, list) else ():
-        if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
-            tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
-            failures[tool, host, reason] += n
-    return ToolHealth(counts, failures, counts.pop("lexical", 0))
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _bounded(value: object) -> str:
@@ -208,7 +181,7 @@ class ResultColumns:
         """The first judge named by a line."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
-        tools: dict[int, ToolHealth] = {}  # by row; candidates have none
+        tools: dict[int, Mapping[str, Any]] = {}  # by row; candidates have none
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
@@ -217,8 +190,9 @@ class ResultColumns:
             if failed(line):
                 failures.append(len(ids))
                 failed_at.append(offset)
-            if health := tool_health_of(line):
-                tools[len(ids)] = health
+            search = line.get("search")
+            if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
+                tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
             if mark is not unmarked:
                 marks.append(mark(line))
@@ -232,7 +206,9 @@ class ResultColumns:
         rows = latest_rows(ids)
         # With an empty list, which is one of floats, `isin` would copy and sort all rows.
         counted = np.isin(np.fromiter(tools, np.int64), rows)
-        self.tools = ToolHealth.total(compress(tools.values(), counted))
+        self.tools = ToolHealth()
+        for of_line in compress(tools.values(), counted):
+            self.tools.add(of_line)
         self.failed: Array = np.isin(rows, _array(failures))
         counting = np.isin(_array(failures), rows)
         self.failures: Array = _array(failed_at)[counting]
@@ -339,7 +315,7 @@ def ranked(counts: Mapping[Counted, int]) -> list[tuple[Counted, int]]:
 
 @dataclass(frozen=True, slots=True)
 class JudgePair:
-    """Two judges over the answers of one run that both have judged."""
+    """Two judges over the answers of one run that both have judged: labels and scores, see `pooled_agreements`."""
 
     judge: str
     other: str
@@ -347,9 +323,6 @@ class JudgePair:
     """How often `judge` gave a nugget one label and `other` the other."""
     scores: Array
     other_scores: Array
-
-    def agreement(self) -> Agreement:
-        return agreement_of(self.judge, self.other, self.pairs, self.scores, self.other_scores)
 
 
 def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
@@ -372,15 +345,13 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
 
 def agreement_sentence(found: Agreement) -> str:
     """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`"""
-    if not found.n_nuggets or found.exact is None:
+    if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
-    text = (
+    return (
         f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {found.n_nuggets:,} nuggets "
-        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)})"
+        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)}); "
+        f"scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
     )
-    if found.score_r is None:
-        return text
-    return f"{text}; scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
 
 
 def _figure(value: float | None) -> str:
@@ -546,7 +517,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
         "judges": {scores.judge: asdict(scores.summary) for scores in summary.judges},
-        "agreement": [asdict(one.agreement()) for one in summary.judge_pairs],
+        "agreement": [asdict(one) for one in pooled_agreements(summary.judge_pairs)],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from cts_async.analysis.stats import ENOUGH, Difference
 from cts_async.errors import UsageError
-from cts_async.report.text import plain, visible
+from cts_async.report.output import plain, visible
 from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 6

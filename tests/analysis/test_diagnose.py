@@ -58,8 +58,8 @@ def test_type_gain_at_one_question_is_mean_gain() -> None:
     ]
     found = gain_per_question([system(1, *rows)], ORIG)
     assert list(found) == ["time", "region"]
-    assert (found["time"].n, found["time"].points) == (2, pytest.approx(20.0))
-    assert (found["region"].n, found["region"].points) == (2, pytest.approx(3.0))
+    assert (found["time"].n, found["time"].mean) == (2, pytest.approx(20.0))
+    assert (found["region"].n, found["region"].mean) == (2, pytest.approx(3.0))
     assert (found["region"].low, found["region"].high) == (pytest.approx(0.0), pytest.approx(6.0))
 
 
@@ -67,15 +67,15 @@ def test_type_gain_shares_residuals_by_normal_equations() -> None:
     """n = (1,1), (1,1), (2,0), gains 8, 16, 20: normal equations (6 2; 2 2) beta = (64, 24), so (10, 2)."""
     rows = [row("a", "time+ region-", 18.0), row("b", "time+ region-", 26.0), row("c", "time+ time+", 30.0)]
     found = gain_per_question([system(2, *rows)], ORIG)
-    assert found["time"].points == pytest.approx(10.0)
-    assert found["region"].points == pytest.approx(2.0)
+    assert found["time"].mean == pytest.approx(10.0)
+    assert found["region"].mean == pytest.approx(2.0)
 
 
 def test_type_gain_resamples_rows_of_an_instance_together() -> None:
     """Two systems that gain 5 on a and 15 on b: resampled means are 5, 10 or 15, as with one system."""
     rows = [row("a", "time+", 15.0), row("b", "time+", 25.0)]
     found = gain_per_question([system(1, *rows), system(1, *rows, clarifier="kimi")], ORIG)
-    assert (found["time"].n, found["time"].points) == (4, pytest.approx(10.0))
+    assert (found["time"].n, found["time"].mean) == (4, pytest.approx(10.0))
     assert (found["time"].low, found["time"].high) == (pytest.approx(5.0), pytest.approx(15.0))
 
 

@@ -76,16 +76,16 @@ def test_region_rate_is_over_all_questions() -> None:
 
 
 def test_unknown_range_is_over_models_and_turns_of_a_k() -> None:
-    one, two = unknown_ranges([*region_turns(GPT), *region_turns(KIMI)])
-    assert (one.k, one.low, one.high) == (1, 1.0, 1.0)
-    assert (two.k, two.low, two.high) == (2, 1 / 2, 2 / 3)
-    assert (two.lowest.turn, two.highest.turn) == (2, 1)
+    found = unknown_ranges([*region_turns(GPT), *region_turns(KIMI)])
+    assert list(found) == [1, 2]
+    assert [turn.unknown_rate for turn in found[1]] == [1.0, 1.0]
+    assert [(turn.unknown_rate, turn.turn) for turn in found[2]] == [(1 / 2, 2), (2 / 3, 1)]
 
 
 def test_turn_without_region_only_questions_is_not_in_the_range() -> None:
     turns = region_turns(system(1, row("a", "time+")))
     assert turns[0].unknown_rate is None
-    assert unknown_ranges(turns) == ()
+    assert unknown_ranges(turns) == {}
 
 
 def test_profiles_count_primary_types_and_shares_add_up() -> None:

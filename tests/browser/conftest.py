@@ -11,6 +11,7 @@ import pytest
 from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
 from playwright.sync_api import Browser, Page, expect
+from written_files import shared_folder
 
 from browser.viewing import WAIT_MS, Viewer, Watch, leave, opened, viewing
 
@@ -22,7 +23,7 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of runs. Made before the browser starts: playing runs needs a thread without an event loop."""
     if find_chromium() is None:
         pytest.skip(NONE_FOUND)
-    return make_views(tmp_path_factory.mktemp("views"))
+    return shared_folder(tmp_path_factory, "views", make_views) / "runs"
 
 
 @pytest.fixture(scope="package")

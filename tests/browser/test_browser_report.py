@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,9 +11,10 @@ import pytest
 from hostile_world import IMAGE, NAME, SCRIPT, SVG
 from made_views import LARGE_K3
 from playwright.sync_api import Browser, Page, expect
+from typed_commands import cts_in
 
 from browser.checks import lasting_faults, structure_faults
-from browser.viewing import ROOT, Watch, opened
+from browser.viewing import Watch, opened
 
 SCREENS: Mapping[str, tuple[int, Literal["light", "dark"]]] = {
     "wide": (1280, "light"),
@@ -28,9 +26,7 @@ DRAWN = ".js-plotly-plot .main-svg"
 
 def reported(views: Path, out: Path, pattern: str) -> Path:
     """`cts report` over the runs of that pattern."""
-    command = [sys.executable, "-m", "cts_async.cli.main", "report", f"{views}/{pattern}", "--out", str(out)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    done = cts_in(out.parent, "report", f"{views}/{pattern}", "--out", str(out))
     assert done.returncode == 0, done.stderr
     return out
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import typer
+from qulac_rows import SMALL
 from typed_commands import cts_in
 from typer.testing import CliRunner
 
@@ -68,8 +69,7 @@ def world(tmp_path: Path) -> Path:
     jsonl(tmp_path / "heavy.jsonl", *good, heavy)
     jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
     jsonl(tmp_path / "broken.jsonl", '{"id":\n')
-    columns = {"topic_facet_id": {"0": "1-1"}, "topic": {"0": "ferry"}, "facet_desc": {"0": "winter ferry"}}
-    (tmp_path / "qulac.json").write_text(json.dumps(columns))
+    (tmp_path / "qulac.json").write_text(json.dumps(SMALL))
     (tmp_path / "release").mkdir()
     return tmp_path
 

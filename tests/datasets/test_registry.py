@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from qulac_rows import SMALL
 
 import cts_async
 import cts_async.datasets as datasets
@@ -39,8 +40,7 @@ def test_kind_opens_its_path(write: Write) -> None:
     path = write("release/data/hard_518_queries.csv", QUERIES)
     assert open_dataset(f"hard518:{path}").name == "hard518"
     assert open_dataset(f"hard518:{path.parent}").path == path
-    columns = {name: {"0": "x"} for name in ("topic_facet_id", "topic", "facet_desc")}
-    assert open_dataset(f"qulac:{write('qulac.json', columns)}").name == "qulac"
+    assert open_dataset(f"qulac:{write('qulac.json', SMALL)}").name == "qulac"
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,43 @@
-"""Clarification generation (tables 5 to 7, section 7), by hand."""
+"""Clarification generation (AT-CoT, tables 5 to 7, section 7): scorers, scores and tables, by hand."""
 
 from __future__ import annotations
 
+import importlib.util
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_talks import made_talk
+from rich.console import Console
 
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
 from cts_async.analysis.turn_retrieval import retrieve_turns
+from cts_async.datasets.registry import AnnotatedQuery, Annotations
+from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
+    BertScore,
     Best,
-    Correlation,
     Generated,
     GeneratedQuestions,
-    alignment,
+    TokenF1,
+    alignment_table,
     asked_first,
-    by_level,
+    generation_tables,
+    level_table,
     pearson,
+    published,
     retrieved_first,
-    scheme_scores,
+    scheme_rows,
     score_queries,
     source_of,
-    type_distribution,
+    type_table,
 )
+from cts_async.report.tables import DataTable, print_table
 from cts_async.search.rankers import Ranked
 
 
@@ -78,14 +87,10 @@ def test_queries_without_annotation_or_question_are_left_out_and_counted() -> No
     scores = score_queries(
         generated, {"q": ["a2"], "nothing asked": ["a1"], "nobody wrote": []}, Made(MATRIX)
     )
-    (row,) = scheme_scores(scores, generated)
-    assert (row.n, row.left_out, row.mean) == (1, 2, pytest.approx(70.0))
-
-
-def test_scheme_without_any_score_has_no_mean() -> None:
-    generated = of(cot={"q": ["g1"]})
-    (row,) = scheme_scores(score_queries(generated, {}, Made({})), generated)
-    assert (row.n, row.left_out, row.mean) == (0, 1, None)
+    (row,) = scheme_rows(scores, generated)
+    assert (row["n"], row["left_out"], row["mean"]) == (1, 2, pytest.approx(70.0))
+    (row,) = scheme_rows({"cot": {}}, generated)
+    assert (row["n"], row["left_out"], row["mean"]) == (0, 3, None)
 
 
 QUERIES = "abcd"
@@ -105,37 +110,26 @@ def two_schemes() -> tuple[GeneratedQuestions, Any]:
 
 def test_table_5_by_hand() -> None:
     generated, scores = two_schemes()
-    standard, at_cot = scheme_scores(scores, generated)
-    assert (standard.mean, at_cot.mean) == (pytest.approx(53.0), pytest.approx(63.0))
-    test = at_cot.tests["standard"]
-    assert (test.n, test.difference, test.t) == (4, pytest.approx(10.0), pytest.approx(10 / (1 / 6) ** 0.5))
-    assert test.p == pytest.approx(paired_t_test(AT_COT, STANDARD).p)
-    assert at_cot.improves_on("standard")
-    assert list(standard.tests) == []
-    assert not at_cot.improves_on("cot")
-
-
-def test_significant_loss_is_no_improvement() -> None:
-    generated, scores = two_schemes()
-    renamed = {"cot": scores["standard"], "standard": scores["at-cot"]}
-    cot, _ = scheme_scores(renamed, generated)
-    assert cot.tests["standard"].p < 0.01
-    assert not cot.improves_on("standard")
-
-
-def test_pairs_are_of_the_queries_that_both_have() -> None:
-    generated, scores = two_schemes()
-    fewer = {"standard": {"a": scores["standard"]["a"]}, "at-cot": scores["at-cot"]}
-    _, at_cot = scheme_scores(fewer, generated)
-    assert (at_cot.n, at_cot.tests["standard"].n) == (4, 1)
+    standard, at_cot = scheme_rows(scores, generated)
+    assert (standard["mean"], at_cot["mean"]) == (pytest.approx(53.0), pytest.approx(63.0))
+    assert (at_cot["over_standard_n"], at_cot["over_standard"]) == (4, pytest.approx(10.0))
+    assert at_cot["over_standard_p"] == pytest.approx(paired_t_test(AT_COT, STANDARD).p)
+    assert (standard["marks"], at_cot["marks"], at_cot["over_cot_n"]) == ("", "*", None)
+    # A significant loss is no improvement, and pairs are of the queries that both have.
+    cot, _ = scheme_rows({"cot": scores["standard"], "standard": scores["at-cot"]}, generated)
+    assert cot["over_standard_p"] < 0.01
+    assert cot["marks"] == ""
+    _, at_cot = scheme_rows(
+        {"standard": {"a": scores["standard"]["a"]}, "at-cot": scores["at-cot"]}, generated
+    )
+    assert (at_cot["n"], at_cot["over_standard_n"]) == (4, 1)
 
 
 def test_table_6_takes_the_queries_of_each_level() -> None:
     generated, scores = two_schemes()
-    found = by_level(scores, generated, {"a": 4, "b": 1, "c": 4, "elsewhere": 2})
-    assert list(found) == [1, 4]
-    assert [row.mean for row in found[4]] == [pytest.approx(52.0), pytest.approx(62.0)]
-    assert [(row.n, row.left_out) for row in found[1]] == [(1, 0), (1, 0)]
+    rows = level_table(scores, generated, {"a": 4, "b": 1, "c": 4, "elsewhere": 2}, TokenF1()).rows
+    assert [(row["level"], row["n"], row["left_out"]) for row in rows] == [(1, 1, 0)] * 2 + [(4, 2, 0)] * 2
+    assert [row["mean"] for row in rows[2:]] == [pytest.approx(52.0), pytest.approx(62.0)]
 
 
 def test_progress_is_reported_after_each_query() -> None:
@@ -168,61 +162,50 @@ PREDICTED = {
 }
 
 
-def test_shares_are_of_all_predictions_and_add_up_to_one() -> None:
-    """Four predictions over three queries: semantic 1, specify 3; a type named twice counts once."""
-    semantic, generalize, specify = type_distribution(PREDICTED)
-    assert [(one.n, one.of) for one in (semantic, generalize, specify)] == [(1, 4), (0, 4), (3, 4)]
-    assert [one.share for one in (semantic, generalize, specify)] == [0.25, 0.0, 0.75]
+def test_shares_are_of_all_predictions_and_gains_over_queries_with_both_scores() -> None:
+    """Four predictions over three queries: semantic 1, specify 3; a type named twice counts once.
 
-
-def test_gains_are_over_the_queries_with_the_type_and_both_scores() -> None:
-    """specify: a +4, b -1 (c has no CoT score): mean 1.5; semantic: a alone."""
-    found = type_distribution(PREDICTED, best(a=80, b=70, c=90, d=0), best(a=76, b=71, d=50))
-    assert [(one.gain.n, one.gain.difference) for one in found] == [
+    specify: a +4, b -1 (c has no CoT score): mean 1.5; semantic: a alone.
+    """
+    scores = {"at-cot": best(a=80, b=70, c=90, d=0), "cot": best(a=76, b=71, d=50)}
+    rows = type_table(scores, {"at-cot": PREDICTED}, TokenF1()).rows
+    assert [(row["predicted"], row["share"]) for row in rows] == [(1, 25.0), (0, 0.0), (3, 75.0)]
+    assert [(row["gain_queries"], row["gain"]) for row in rows] == [
         (1, pytest.approx(4.0)),
-        (0, 0.0),
+        (0, None),
         (2, pytest.approx(1.5)),
     ]
+    assert type_table(scores, {"at-cot": {"d": PREDICTED["d"]}}, TokenF1()).rows == []
 
 
-def test_no_predictions_have_no_shares() -> None:
-    assert {one.share for one in type_distribution({"d": PREDICTED["d"]})} == {None}
-
-
-def test_papers_own_tables_give_another_correlation_than_it_prints() -> None:
-    """Table 5 (Qulac) and table 8 (TREC 09-12, respond, turn 1); printed are r = 0.92 and p = 0.08."""
-    found = pearson([77.9, 77.0, 79.2, 80.6], [0.232, 0.230, 0.238, 0.244])
-    assert (found.n, round(found.r or 0, 3), round(found.p or 0, 3)) == (4, 0.994, 0.006)
-
-
-def test_published_r_and_p_are_consistent() -> None:
-    """With n = 4 the t distribution has 2 degrees of freedom, where p = 1 - |r|: 0.92 goes with 0.08."""
-    found = pearson([0, 1, 2, 3], [0, 3, 1, 2])
-    assert (found.r, found.p) == (pytest.approx(0.4), pytest.approx(0.6))
-
-
-def test_two_points_show_nothing_and_a_constant_has_no_correlation() -> None:
-    assert pearson([1, 2], [5, 3]) == Correlation(2, pytest.approx(-1.0), 1.0)
-    assert pearson([1, 1, 1], [1, 2, 3]) == Correlation(3, None, None)
-    assert pearson([1], [1]) == Correlation(1, None, None)
-    assert pearson([1, 2, 3], [2, 4, 6]) == Correlation(3, 1.0, 0.0)
-
-
-def scores(**points: float) -> dict[str, Best]:
-    return {query: Best(one, "g", "a") for query, one in points.items()}
+@pytest.mark.parametrize(
+    ("x", "y", "r", "p"),
+    [
+        # Table 5 (Qulac) and table 8 (TREC 09-12, respond, turn 1); printed are r = 0.92 and p = 0.08.
+        ([77.9, 77.0, 79.2, 80.6], [0.232, 0.230, 0.238, 0.244], 0.994, 0.006),
+        # With n = 4 the t distribution has 2 degrees of freedom, where p = 1 - |r|: 0.92 goes with 0.08.
+        ([0, 1, 2, 3], [0, 3, 1, 2], 0.4, 0.6),
+        ([1, 2], [5, 3], -1.0, 1.0),
+        ([1, 1, 1], [1, 2, 3], None, None),
+        ([1], [1], None, None),
+        ([1, 2, 3], [2, 4, 6], 1.0, 0.0),
+    ],
+)
+def test_pearson_by_hand(x: list[float], y: list[float], r: float | None, p: float | None) -> None:
+    found = pearson(x, y)
+    assert found["n"] == len(x)
+    assert (found["r"], found["p"]) == (pytest.approx(r, abs=5e-4), pytest.approx(p, abs=5e-4))
 
 
 def test_schemes_and_queries_are_aligned_by_hand() -> None:
     """cot retrieves (0.1 + 0.3 + 0.5) / 3 over its intents; over queries it has (60, 0.2) and (80, 0.5)."""
-    generated = {"standard": scores(a=50, b=60), "cot": scores(a=60, b=80), "at-cot": scores(a=90)}
+    scores = {"standard": best(a=50, b=60), "cot": best(a=60, b=80), "at-cot": best(a=90)}
     retrieval = {"standard": {"a": [0.2], "b": [0.2]}, "cot": {"a": [0.1, 0.3], "b": [0.5], "c": []}}
-    found = alignment(generated, retrieval)
-    assert [(one.scheme, one.generation, one.retrieval) for one in found.schemes] == [
-        ("standard", 55.0, pytest.approx(0.2)),
-        ("cot", 70.0, pytest.approx(0.3)),
-    ]
-    assert found.over_schemes == Correlation(2, 1.0, 1.0)
-    assert [one.over_queries.r for one in found.schemes] == [None, pytest.approx(1.0)]
+    standard, cot, over = alignment_table(scores, retrieval, TokenF1()).rows
+    assert (standard["scheme"], standard["generation"], standard["retrieval"]) == ("standard", 55.0, 0.2)
+    assert (cot["scheme"], cot["generation"], cot["retrieval"]) == ("cot", 70.0, pytest.approx(0.3))
+    assert (over["scheme"], over["n"], over["r"], over["p"]) == ("over schemes", 2, 1.0, 1.0)
+    assert (standard["r"], cot["r"]) == (None, pytest.approx(1.0))
 
 
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar", "2-1": "ferry"}
@@ -274,3 +257,274 @@ def test_retrieval_is_that_of_every_intent_after_the_first_response(tmp_path: Pa
     qrels = {"1-1": {"x": 1}, "1-2": {"y": 1}}
     found = retrieve_turns(talks, BLURRED, found_at, qrels, ["MRR@10"])
     assert retrieved_first(found, "MRR@10", BLURRED) == {"cot": {"jaguar": [1.0, 0.0]}}
+
+
+# --- Tables in print -------------------------------------------------------------------------------------
+
+
+class Lengths:
+    """A made scorer: the number of letters of the generated question, in hundredths."""
+
+    name = "BERTScore F1 (made)"
+    is_bertscore = True
+
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Any:
+        import numpy as np
+
+        return np.array([[len(a) / 100] * len(annotated) for a in generated])
+
+
+POINTS = {"standard": (50, 52, 54, 56), "cot": (50, 53, 54, 57), "at-cot": (60, 61, 64, 67)}
+
+
+def made_questions(points: Mapping[str, Sequence[int]] = POINTS) -> GeneratedQuestions:
+    types = {"at-cot": ("semantic", "specify")}
+    return {
+        scheme: {
+            query: Generated(("x" * n,), types.get(scheme, ()))  # type: ignore[arg-type]
+            for query, n in zip(QUERIES, of, strict=True)
+        }
+        for scheme, of in points.items()
+    }
+
+
+def annotations(levels: Mapping[str, int] | None = None) -> Annotations:
+    return Annotations({q: AnnotatedQuery(q, q, ("y",), (levels or {}).get(q)) for q in QUERIES}, {})
+
+
+def named(tables: Sequence[DataTable]) -> dict[str, DataTable]:
+    return {table.name: table for table in tables}
+
+
+def printed(table: DataTable, width: int = 80) -> str:
+    out = io.StringIO()
+    print_table(Console(file=out, width=width, color_system=None), table)
+    return out.getvalue()
+
+
+def test_table_5_has_scores_marks_and_the_published_values() -> None:
+    table = named(generation_tables(made_questions(), annotations(), Lengths(), dataset="qulac"))[
+        "generation"
+    ]
+    at_cot = table.rows[2]
+    assert (at_cot["scheme"], at_cot["mean"], at_cot["marks"]) == ("at-cot", pytest.approx(63.0), "*Δ")
+    assert (at_cot["published"], at_cot["over_standard"]) == (80.6, pytest.approx(10.0))
+    assert at_cot["over_standard_p"] < at_cot["over_standard_p_holm"] < 0.01
+    assert "63.0 *Δ" in printed(table)
+    assert "† at-standard" not in printed(table)
+
+
+def test_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
+    """Holm's correction over one test leaves its p as it is."""
+    asked = {**made_questions(), "cot": dict.fromkeys(QUERIES, Generated(()))}
+    at_cot = named(generation_tables(asked, annotations(), Lengths()))["generation"].rows[2]
+    assert (at_cot["over_cot_n"], at_cot["over_cot_p"], at_cot["over_cot_p_holm"]) == (0, None, None)
+    assert at_cot["over_standard_p_holm"] == at_cot["over_standard_p"]
+
+
+def test_other_data_or_measures_have_no_published_values() -> None:
+    for dataset, scorer in (("sample", Lengths()), ("qulac", TokenF1())):
+        tables = named(generation_tables(made_questions(), annotations(), scorer, dataset=dataset))
+        assert not any("published" in key for row in tables["generation"].rows for key in row)
+        assert not any("published" in key for row in tables["ambiguity_types"].rows for key in row)
+
+
+def test_token_f1_is_named_in_every_table() -> None:
+    tables = generation_tables(made_questions(), annotations({"a": 1}), TokenF1(), {"cot": {"a": [0.5]}})
+    assert len(tables) == 5
+    assert all("token F1, not BERTScore" in table.caption for table in tables)
+
+
+def test_table_6_needs_levels_and_shows_published_clariq_values() -> None:
+    levels = {"a": 1, "b": 4, "c": 4}
+    tables = named(generation_tables(made_questions(), annotations(levels), Lengths(), dataset="clariq"))
+    rows = tables["generation_by_level"].rows
+    assert [(row["level"], row["scheme"], row["n"], row["published"]) for row in rows] == [
+        (1, "standard", 1, 78.7),
+        (1, "cot", 1, 78.6),
+        (1, "at-cot", 1, 80.9),
+        (4, "standard", 2, 78.5),
+        (4, "cot", 2, 78.0),
+        (4, "at-cot", 2, 82.4),
+    ]
+    assert "generation_by_level" not in named(generation_tables(made_questions(), annotations(), Lengths()))
+
+
+def test_table_7_has_shares_in_percent_and_the_gain_over_cot() -> None:
+    table = named(generation_tables(made_questions(), annotations(), Lengths(), dataset="qulac"))[
+        "ambiguity_types"
+    ]
+    semantic, generalize, _ = table.rows
+    assert (semantic["share"], semantic["gain"], semantic["gain_queries"]) == (50.0, pytest.approx(9.5), 4)
+    assert (semantic["published_share"], semantic["published_gain"]) == (44.6, 1.3)
+    assert (generalize["share"], generalize["gain"]) == (0.0, None)
+
+
+def test_section_7_caption_gives_r_of_the_published_tables() -> None:
+    retrieval = {
+        "standard": {"a": [0.1], "b": [0.2]},
+        "cot": {"a": [0.3, 0.1], "b": [0.3]},
+        "at-cot": {"a": [0.4]},
+    }
+    tables = named(generation_tables(made_questions(), annotations(), Lengths(), retrieval, dataset="qulac"))
+    table = tables["generation_and_retrieval"]
+    over = table.rows[-1]
+    assert (over["scheme"], over["n"]) == ("over schemes", 3)
+    assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
+    assert "r = 0.92, p = 0.08" in table.caption
+    means, turns = published()["table_5"]["qulac"], published()["table_8"]
+    found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
+    assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in table.caption
+
+
+def test_every_query_is_in_the_data_with_its_best_pair_and_not_printed() -> None:
+    table = named(generation_tables(made_questions(), annotations(), Lengths()))["generation_by_query"]
+    assert len(table.rows) == 12
+    assert dict(table.rows[0]) == {
+        "scheme": "standard",
+        "query": "a",
+        "score": 50.0,
+        "question": "x" * 50,
+        "like": "y",
+    }
+    assert printed(table) == ""
+
+
+def test_all_tables_fit_eighty_columns() -> None:
+    points = {**POINTS, "at-standard": POINTS["standard"]}
+    retrieval = {scheme: {"a": [0.1], "b": [0.3]} for scheme in points}
+    tables = generation_tables(
+        made_questions(points), annotations(dict.fromkeys(QUERIES, 2)), Lengths(), retrieval, dataset="clariq"
+    )
+    assert all(len(line) <= 80 for table in tables for line in printed(table).splitlines())
+    assert "…" not in "".join(map(printed, tables))
+
+
+# --- Scorers ---------------------------------------------------------------------------------------------
+
+QUESTION = st.lists(st.sampled_from(["map", "of", "the", "moon", "月亮", "a"]), max_size=6).map(" ".join)
+
+
+def test_two_shared_words_of_three_and_five_by_hand() -> None:
+    """{map, of, moon} and {which, map, of, the, sun} share map and of: F1 = 2 * 2 / (3 + 5)."""
+    found = TokenF1().scores(["Map of moon?"], ["which map of the sun", "map of moon"])
+    assert found.tolist() == [[pytest.approx(0.5), 1.0]]
+
+
+def test_word_counts_as_often_as_both_have_it() -> None:
+    """new x 2 and york against new x 1 and york x 1: two shared of 3 + 2."""
+    assert TokenF1().scores(["new new york"], ["new york"]).tolist() == [[pytest.approx(0.8)]]
+
+
+def test_text_without_words_scores_nothing_even_against_itself() -> None:
+    assert TokenF1().scores(["?"], ["?", "map"]).tolist() == [[0.0, 0.0]]
+
+
+@settings(deadline=None)  # the first Chinese word loads a dictionary
+@given(QUESTION, QUESTION)
+def test_it_is_symmetric_within_bounds_and_one_for_the_same(a: str, b: str) -> None:
+    scores = TokenF1().scores([a, b], [a, b])
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert scores[0, 1] == scores[1, 0]
+    assert scores[0, 0] == (1.0 if a else 0.0)
+
+
+HERE = importlib.util.find_spec("bert_score") is not None
+needs_package = pytest.mark.skipif(not HERE, reason="the extra [bertscore] is not installed")
+
+WORDS = [
+    "are",
+    "you",
+    "interested",
+    "in",
+    "dinosaurs",
+    "do",
+    "want",
+    "pictures",
+    "of",
+    "a",
+    "map",
+    "the",
+    "moon",
+]
+TEXTS = ["are you interested in dinosaurs", "do you want pictures of dinosaurs", "a map of the moon"]
+
+
+@pytest.mark.skipif(HERE, reason="the extra [bertscore] is installed")
+def test_missing_extra_error_gives_install_command() -> None:
+    with pytest.raises(UsageError, match=r"pip install 'cts-async\[bertscore\]'"):
+        BertScore("somewhere")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four layers with random weights, of the paper's architecture; its tokenizer names no greatest length."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    vocabulary = {word: n for n, word in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", *WORDS])}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    folder = tmp_path_factory.mktemp("encoders") / "tiny"
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.DebertaConfig(
+        vocab_size=len(vocabulary), relative_attention=True, pos_att_type=["c2p", "p2c"], **sizes
+    )
+    transformers.DebertaModel(config).save_pretrained(folder)
+    return folder
+
+
+def by_hand(encoder: Path, layer: int, a: str, b: str) -> float:
+    """F = 2PR / (P + R), P the mean over a's words of the greatest cosine with a word of b, R the other way."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+    model = transformers.AutoModel.from_pretrained(encoder).eval()
+
+    def embedded(text: str) -> Any:
+        with torch.no_grad():
+            ids = torch.tensor([tokenizer.encode(text)])
+            hidden = model(ids, output_hidden_states=True).hidden_states[layer][0]
+        return hidden / hidden.norm(dim=-1, keepdim=True)
+
+    # [CLS] and [SEP] may be matched, but have no weight of their own.
+    cosines = embedded(a) @ embedded(b).T
+    precision, recall = cosines.max(dim=1)[0][1:-1].mean(), cosines.max(dim=0)[0][1:-1].mean()
+    return float(2 * precision * recall / (precision + recall))
+
+
+@needs_package
+def test_matrix_is_that_of_the_equations(encoder: Path) -> None:
+    scores = BertScore(str(encoder)).scores(TEXTS[:2], TEXTS)
+    expected = [[by_hand(encoder, 3, a, b) for b in TEXTS] for a in TEXTS[:2]]
+    assert scores.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
+    assert [scores[0, 0], scores[1, 1]] == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+@needs_package
+def test_unknown_encoder_uses_layer_three_quarters_up(encoder: Path) -> None:
+    scorer = BertScore(str(encoder))
+    assert scorer.layer == 3
+    assert scorer.name == "BERTScore F1 (tiny, layer 3 of 4, not rescaled)"
+
+
+@needs_package
+def test_blank_text_scores_nothing_and_long_text_is_cut(encoder: Path) -> None:
+    scores = BertScore(str(encoder)).scores(["", TEXTS[0], "moon " * 2000], [TEXTS[0], " "])
+    assert scores[0].tolist() == [0.0, 0.0]
+    assert scores[:, 1].tolist() == [0.0, 0.0, 0.0]
+    assert scores[1, 0] == pytest.approx(1.0, abs=1e-5)
+
+
+@needs_package
+def test_encoder_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be loaded"):
+        BertScore(str(tmp_path))

@@ -11,7 +11,7 @@ from made_clariq import BANK, REWORDED, ROWS, clariq_file
 from typer.testing import CliRunner
 
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.clariq.commands import app
+from cts_async.neighbours.clariq import app
 
 
 def ran(*arguments: str | Path) -> str:

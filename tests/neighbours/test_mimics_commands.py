@@ -54,6 +54,8 @@ def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
     assert (found["data"][0]["queries"], found["data"][0]["panes"]) == (12, 36)
     assert found["top_features"][0]["feature"] == "The Number of Candidate Answers"
     assert [row["ranker"] for row in found["features"]] == ["rankboost"] * 20 + ["ranknet"] * 20
+    assert len(found["tests"]) == 2 * (2 + 1)
+    assert [note[:30] for note in found["notes"]] == ["The paper's tables 3 to 5 are "]
 
 
 def test_one_label_trains_and_another_tests(tmp_path: Path) -> None:
@@ -76,6 +78,7 @@ def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     )
     assert len((tmp_path / "features.csv").read_text().splitlines()) == 1 + 20
     assert "3 folds by" in table
+    assert "Do they differ?" not in table
     assert "The 10 features with the highest weight in Coordinate Ascent" in table
 
 

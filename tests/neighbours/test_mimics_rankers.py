@@ -161,13 +161,6 @@ def test_preferences_pair_items_of_one_query_better_first() -> None:
     assert sorted(zip(better.tolist(), worse.tolist(), strict=True)) == [(2, 3), (4, 3)]
 
 
-def test_lists_have_a_row_for_each_item_and_queries_together() -> None:
-    with pytest.raises(ValueError, match="a row for each item"):
-        RankingLists(np.zeros((2, 1)), np.zeros(2), np.zeros(3, int))
-    with pytest.raises(ValueError, match="must be contiguous"):
-        RankingLists(np.zeros((3, 1)), np.zeros(3), np.array([0, 1, 0]))
-
-
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12))
 def test_every_preference_pair_occurs_once(items: list[tuple[int, int]]) -> None:
     items = sorted(items, key=lambda item: item[0])

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import cts_async
 from cts_async.errors import InputError, Interrupted, UsageError
+from cts_async.neighbours.qulac import app, retrieve
 from cts_async.neighbours.qulac.collection import ALL_COLUMNS
-from cts_async.neighbours.qulac.commands import app, retrieve
 
 OURS = str(Path(cts_async.__file__).parents[1])
 
@@ -284,7 +284,7 @@ def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cts_async.neighbours.qulac.retrieval.evaluate", interrupted)
+    monkeypatch.setattr("cts_async.neighbours.qulac.conversations.evaluate", interrupted)
     with pytest.raises(Interrupted, match=r"eval\.json is not written"):
         run(world)
     assert {path.name for path in world.iterdir()} == {"cache", "docs.jsonl", "qulac.json"}

@@ -1,24 +1,36 @@
-"""What questions gain, computed by hand, and the tables of gains."""
+"""Evaluation dictionaries, what questions gain by hand, and the tables of gains."""
 
 from __future__ import annotations
 
 import io
+import json
+import pickle
 import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cts_async.neighbours.qulac.collection import Figure, figures_table
+from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.qulac.conversations import RecordId
 from cts_async.neighbours.qulac.gains import (
+    Evaluations,
     QuestionGain,
+    about_path,
     gain_notes,
     oracle_table,
     question_gains,
     questions_table,
+    read_evaluations,
+    read_notes,
+    write_about,
+    write_evaluations,
 )
-from cts_async.neighbours.qulac.records import RecordId, counts_table, encode_record_id
 from cts_async.report.tables import DataTable, print_table
 
 
@@ -37,7 +49,7 @@ def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> N
     """Facet 1-1: best 0.9, mean 0.5, worst 0.1, none 0.3; facet 1-2: 0.4, 0.4, 0.4, none 0.5."""
     evaluated = values("1-1", "1 .1", "2 .5", "3 .9", original=0.3) | values("1-2", "1 .4", original=0.5)
     (row,) = question_gains(evaluated).oracle
-    assert (row.history_length, row.facets, row.test) == (0, 2, None)
+    assert (row.history_length, row.facets, row.p) == (0, 2, None)
     assert row.best == pytest.approx(0.65)
     assert row.mean == pytest.approx(0.45)
     assert row.worst == pytest.approx(0.25)
@@ -113,10 +125,9 @@ def test_t_test_pairs_best_and_none_by_facet() -> None:
     evaluated: dict[str, float] = {}
     for i in (1, 2, 3):
         evaluated |= values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)
-    test = question_gains(evaluated, test=True).oracle[0].test
-    assert test is not None
-    assert (test.n, test.t) == (3, pytest.approx(3.4641, abs=1e-4))
-    assert test.p == pytest.approx(0.0742, abs=1e-4)
+    (row,) = question_gains(evaluated, test=True).oracle
+    assert (row.facets_with_none, row.t) == (3, pytest.approx(3.4641, abs=1e-4))
+    assert row.p == pytest.approx(0.0742, abs=1e-4)
 
 
 def test_gains_without_answered_question_are_empty() -> None:
@@ -137,7 +148,7 @@ def test_worst_is_never_above_mean_nor_mean_above_best_in_any_order(
     records: dict[tuple[str, tuple[int, ...], int, bool], float], rng: random.Random
 ) -> None:
     evaluated = {
-        encode_record_id(RecordId(1, int(facet[2:]), history, question, answered)): value
+        str(RecordId(1, int(facet[2:]), history, question, answered)): value
         for (facet, history, question, answered), value in records.items()
     }
     found = question_gains(evaluated)
@@ -161,20 +172,6 @@ def printed(table: DataTable) -> list[list[str]]:
     out = io.StringIO()
     print_table(Console(file=out, width=80, color_system=None), table)
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
-
-
-def test_figure_is_shown_with_published_digits() -> None:
-    table = figures_table([Figure("a", 2_639, 2_639), Figure("b", 8.21, 8.2121, 2), Figure("c", 4, 4.5)])
-    assert printed(table)[-3:] == [
-        ["a", "2,639", "2,639", "ok"],
-        ["b", "8.21", "8.21", "ok"],
-        ["c", "4", "4.5", "differs"],
-    ]
-    assert [row["reproduced"] for row in table.rows] == [True, True, False]
-
-
-def test_conversations_are_counted_by_length_and_together() -> None:
-    assert printed(counts_table({1: 1_000, 2: 5}))[-3:] == [["1", "1,000"], ["2", "5"], ["all", "1,005"]]
 
 
 def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
@@ -234,3 +231,147 @@ def test_facets_left_out_of_gain_give_a_note() -> None:
     assert gain_notes(found)[1].startswith(
         "P1, 0 past: only 1 of 2 facets have a record of the best question without"
     )
+
+
+# --- Evaluation dictionaries -----------------------------------------------------------------------------
+
+Write = Callable[..., Path]
+README: Evaluations = {"NDCG20": {"20-2-11-0": 0.0, "20-2-11-1": 0.36252395084997224}, "P1": {"20-2-11-1": 1}}
+
+
+def refusal(path: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_evaluations(path)
+    assert str(caught.value).startswith(str(path))
+    return caught.value
+
+
+def test_dictionary_is_read_in_file_order(write: Write) -> None:
+    assert read_evaluations(write("eval.json", README)) == README
+
+
+IDS = st.sampled_from(["1-1-0-0", "1-1-2-1", "1-1-10-1", "1-1-2-10-0", "20-1-1-1"])
+TABLES = st.dictionaries(
+    st.sampled_from(["NDCG3", "NDCG20", "P1", "MRR100"]),
+    st.dictionaries(IDS, st.floats(0, 1), min_size=1),
+    min_size=1,
+)
+
+
+@given(TABLES)
+def test_dictionaries_are_read_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory, table: Evaluations
+) -> None:
+    path = tmp_path_factory.mktemp("evaluations") / "eval.json"
+    path.write_text(json.dumps(table))
+    assert read_evaluations(path) == table
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "says"),
+    [
+        ([], None, "must be a valid dictionary, is []"),
+        ({}, None, "holds no records"),
+        ({"ndcg@20": {"1-1-1-1": 1}}, "ndcg@20.[key]", "pattern"),
+        ({"P1": 0.5}, "P1", "must be a valid dictionary, is 0.5"),
+        ({"P1": {}}, None, "holds no records"),
+        ({"P1": {"1-1-1": 1}}, None, "the record id '1-1-1' must be topic-facet-history-question-answerflag"),
+        ({"P1": {"1-1-1-1": "1"}}, "P1.1-1-1-1", "must be a valid number, is '1'"),
+        ({"P1": {"1-1-1-1": True}}, "P1.1-1-1-1", "must be a valid number, is True"),
+        ({"P1": {"1-1-1-1": None}}, "P1.1-1-1-1", "must be a valid number, is None"),
+        ({"P1": {"1-1-1-1": 1.5}}, "P1.1-1-1-1", "must be less than or equal to 1, is 1.5"),
+        ({"P1": {"1-1-1-1": -0.1}}, "P1.1-1-1-1", "must be greater than or equal to 0"),
+        ({"P1": {"1-1-1-1": 1}, "P3": {"1-1-1-1": 1, "x": 1}}, None, "the record id 'x' must be"),
+    ],
+)
+def test_invalid_dictionary_is_located_by_metric_and_record(
+    write: Write, table: Any, field: str | None, says: str
+) -> None:
+    path = write("eval.json", json.dumps(table))
+    error = refusal(path)
+    assert error.field == field
+    assert says in str(error)
+
+
+def test_repeated_record_is_named_with_its_line(write: Write) -> None:
+    error = refusal(write("eval.json", '{"P1": {"1-1-1-1": 0,\n "1-1-1-1": 1}}'))
+    assert (error.field, error.problem) == ("1-1-1-1", "the key is repeated")
+
+
+def test_broken_json_a_wrong_encoding_and_a_huge_file_are_located(write: Write, tmp_path: Path) -> None:
+    assert refusal(write("broken.json", '{"P1":\n{')).line == 2
+    assert "is not UTF-8" in str(refusal(write("latin.json", b'{"P\xe9": {}}')))
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(1 << 40)
+    assert "is larger than 536,870,912 bytes, the most that is read into memory; write one file" in str(
+        refusal(tmp_path / "huge.json")
+    )
+    assert "no such file" in str(refusal(tmp_path / "none.json"))
+
+
+class Bomb:
+    """Unpickling it would write a file."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, protocol: int) -> None:
+    mark, path = tmp_path / "mark", tmp_path / "eval_hist012_dict.pkl"
+    path.write_bytes(pickle.dumps(Bomb(mark), protocol))
+    error = str(refusal(path))
+    assert not mark.exists()
+    for said in ("is a pickle, not JSON", "runs whatever code it holds", "without network", "json.dump"):
+        assert said in error
+    path.with_suffix(".json").write_bytes(pickle.dumps({"P1": {"1-1-1-1": 1.0}}, protocol))
+    assert "is a pickle" in str(refusal(path.with_suffix(".json")))
+
+
+def test_archive_is_refused_too(write: Write) -> None:
+    for name, content in [
+        ("eval_dict.tar.gz", b"\x1f\x8b\x08"),
+        ("e.json", b"\x1f\x8b\x08"),
+        ("e.zip", "{}"),
+    ]:
+        assert "is an archive, not JSON; unpack it first" in str(refusal(write(name, content)))
+
+
+def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "eval.json"
+    table = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}
+    write_evaluations(path, table)
+    assert list(read_evaluations(path)) == ["NDCG3", "NDCG20"]
+    assert read_evaluations(path) == table
+    with pytest.raises(UsageError, match="there are no records"):
+        write_evaluations(tmp_path / "none.json", {"P1": {}})
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_settings_and_notes_are_written_beside_dictionary(tmp_path: Path) -> None:
+    path = tmp_path / "eval.json"
+    write_about(path, {"mu": 1500.0}, ["stand-ins"])
+    assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {"mu": 1500.0, "notes": ["stand-ins"]}
+    assert read_notes(path) == ["stand-ins"]
+
+
+def test_dictionary_from_elsewhere_has_no_notes(tmp_path: Path) -> None:
+    assert read_notes(tmp_path / "eval.json") == []
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"notes": "one"}', '{"notes": [1]}', "{}", '"\xe9"'])
+def test_broken_one_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = about_path(tmp_path / "eval.json")
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(InputError, match=r"eval\.about\.json"):
+        read_notes(tmp_path / "eval.json")
+
+
+def test_one_that_is_too_long_is_not_held_in_memory(tmp_path: Path) -> None:
+    with about_path(tmp_path / "eval.json").open("wb") as sparse:
+        sparse.truncate(1 << 30)
+    with pytest.raises(InputError, match=r"eval\.about\.json"):
+        read_notes(tmp_path / "eval.json")

@@ -56,21 +56,6 @@ def test_the_option_wins_over_the_catalogue(choice: AgentPrompt, names: list[str
     assert agent_prompts(planned(agent="gpt", agent_prompt=choice)) == names
 
 
-@pytest.mark.parametrize(
-    ("choice", "query", "name"),
-    [
-        ("native", "ferry times", "agent.native"),
-        ("native", "渡轮时间", "agent.native"),
-        ("en", "渡轮时间", "agent.en"),
-        ("zh", "ferry times", "agent.zh"),
-        ("query", "渡轮时间", "agent.zh"),
-        ("query", "ferry times", "agent.en"),
-    ],
-)
-def test_a_query_is_searched_with_the_prompt_chosen(choice: AgentPrompt, query: str, name: str) -> None:
-    assert PROMPTS.agent(choice, query).name == name
-
-
 def test_the_native_prompt_has_the_layout_of_webdancer_s_training() -> None:
     """Principles and date in the system message; format, tools and example in front of the question."""
     system, user = PROMPTS.agent("native", "q").render(question="Who?", current_date=TODAY)

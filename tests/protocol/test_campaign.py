@@ -225,21 +225,6 @@ def test_a_failure_tells_its_true_reason_and_is_no_score(
     assert (summary["n_scored"], summary["n_failed"], summary["mean"]) == (0, 2, None)
 
 
-def test_what_failed_is_left_alone_until_asked_for(tmp_path: Path) -> None:
-    provider = FakeProvider(Settings(faults={"wrong_ids": 1.0}))
-    path = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
-    second = again(provider, faults={})
-    told: list[Event] = []
-    campaign(tmp_path, second, limit=2, references=(), events=Events(told.append))
-    assert second.seen == []
-    third = again(second)
-    campaign(tmp_path, third, limit=2, references=(), retry_failed=True, events=Events(told.append))
-    found = [event for event in told if isinstance(event, JobsFound)]
-    assert [(event.jobs, event.failed) for event in found] == [(2, 2), (0, 0)]
-    assert [request.role for request in third.seen] == ["judge", "judge"]
-    assert not any(failed(line) for line in latest_results(path / "results.jsonl").values())
-
-
 # --- Stops ------------------------------------------------------------------------------------------------
 
 

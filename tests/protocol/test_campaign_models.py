@@ -11,7 +11,7 @@ import pytest
 from fake_provider import THOUGHTS, FakeProvider, Settings
 
 from cts_async.config import RunConfig
-from cts_async.engine.events import Event, Events, Notice
+from cts_async.engine.events import Event, Events
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
@@ -83,14 +83,6 @@ def test_what_a_model_thinks_changes_nothing_and_is_kept(
             assert THOUGHTS not in step["response"]["text"]
 
 
-def test_the_agent_s_own_tags_reach_it_untouched(plain: Ran) -> None:
-    turns = [step for step in plain.steps if step["step"].startswith("search/turn/")]
-    assert turns
-    for step in turns:
-        assert step["response"]["text"].startswith("<think>")
-        assert "reasoning" not in step["response"]
-
-
 @pytest.mark.parametrize("toml", [CLAUDE, CHAT])
 def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, toml: str) -> None:
     refused = ran(tmp_path, toml, refuses="judge")
@@ -102,11 +94,3 @@ def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, to
     assert len(refused.provider.seen) == N * (CLARIFIED + ORIG), "nobody asks again"
     judged = [step for step in refused.steps if step["step"].startswith("judge/")]
     assert all(step["usage"]["input"] > 0 for step in judged), "a refusal is charged all the same"
-
-
-def test_a_model_served_for_another_is_told_once_and_counted(tmp_path: Path) -> None:
-    found = ran(tmp_path, served_model="claude-haiku")
-    asked = "claude-sonnet-4-5-20250929"
-    told = [event.text for event in found.said if isinstance(event, Notice)]
-    assert told == [f"{asked} was requested, claude-haiku replies"]
-    assert found.summary["served_models"] == {asked: {"claude-haiku": N * CLARIFIED}}

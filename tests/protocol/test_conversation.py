@@ -16,8 +16,8 @@ from cts_async.engine.events import Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
 from cts_async.protocol.conversation import (
     ModelRespondent,
@@ -64,20 +64,11 @@ def talk_with(
     instance: Instance = FERRY,
     *,
     every_turn: bool = False,
-    **who: Any,
 ) -> Any:
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(
-        **{
-            "answerer": ModelAnswerer(role),
-            "respondent": ModelRespondent(role),
-            "selector": role,
-            "reformulator": role,
-            **who,
-        }
-    )
+    talk = Participants(ModelAnswerer(role), ModelRespondent(role), role)
 
     async def walk(ctx: Context) -> Any:
         return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
@@ -121,12 +112,6 @@ def test_respond_asks_one_question_a_turn_and_every_later_one_sees_what_was_said
     assert (
         f"{said}\nQuestion 2: Which place do you mean by ferry?\nAnswer 2: winter\n" in provider.asked[4][1]
     )
-
-
-def test_every_turn_has_its_query_where_turns_are_evaluated(tmp_path: Path) -> None:
-    turns = talk_with(tmp_path, system("cot", "respond", 2), every_turn=True)
-    assert [turn.query for turn in turns] == ["more about ferry winter", "more about ferry winter winter"]
-    assert steps(tmp_path)[2::3] == ["reformulate/1", "reformulate/2"]
 
 
 def test_select_goes_on_from_the_query_that_was_chosen(tmp_path: Path) -> None:
@@ -244,27 +229,6 @@ def test_only_at_schemes_define_ambiguity_types_in_the_same_words(mode: Mode, la
     assert [len(found[scheme]) for scheme in TALKING] == [0, 3, 0, 3]
     assert found["at-standard"] == found["at-cot"]
     assert found["at-cot"] == definitions(prompt("at-cot", "respond", language).text)
-
-
-@pytest.mark.parametrize("language", get_args(Language))
-def test_at_cot_examples_show_every_ambiguity_type(language: Language) -> None:
-    text = prompt("at-cot", "respond", language).text
-    shown = {
-        name for k, reply in examples(text) for name in form_of("at-cot", "respond", k).parse(reply).types
-    }
-    assert shown == {"semantic", "generalize", "specify"}
-
-
-@pytest.mark.parametrize("mode", OFFERING)
-def test_schemes_have_the_same_examples(mode: Mode) -> None:
-    offered = [
-        [
-            form_of(scheme, mode, k).parse(reply).offered
-            for k, reply in examples(prompt(scheme, mode, "en").text)
-        ]
-        for scheme in TALKING
-    ]
-    assert offered[1:] == offered[:-1]
 
 
 @pytest.mark.parametrize(

@@ -206,14 +206,6 @@ def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
     assert "judge by fake (4 steps)" in made.assumptions[-1]
 
 
-def test_where_a_server_tells_no_usage_tokens_stay_assumed(plan: Plan) -> None:
-    orig, _ = systems(plan)
-    made = forecast(plan, {orig: Observed({("judge", "fake-1"): seen(4, 4, (0, 0), 8.0)})})
-    before, judge = (kinds(m, "orig")["judge"] for m in (forecast(plan), made))
-    assert judge.each == before.each
-    assert judge.latency_s == 2.0
-
-
 def test_a_manifest_keeps_the_first_forecast_until_instances_are_added(plan: Plan, tmp_path: Path) -> None:
     orig, _ = systems(plan)
     made = forecast(plan)
@@ -319,9 +311,3 @@ def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
     assert (run.searches, run.turns) == (1, 4)
     assert run.wall_s == 6.5
     assert run.forecast == {"instances": 3, "calls": 12}
-
-
-def test_what_failed_needs_work_only_if_it_is_tried_again(tmp_path: Path) -> None:
-    a_run(tmp_path)
-    assert observe(tmp_path, ["m"]).done == {"q1", "q2"}
-    assert observe(tmp_path, ["m"], retry_failed=True).done == {"q1"}

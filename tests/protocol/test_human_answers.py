@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audited_runs import copied, made, plant, record_of
+from audited_runs import copied, made, plant
 from hypothesis import given
 from hypothesis import strategies as st
 from made_clariq import clariq_file
 
 from cts_async.config import RunConfig
-from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
-from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast, observe
-from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised, people_of
+from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised
 from cts_async.protocol.plan import Plan, make_plan
 
 PAIRS = (
@@ -37,7 +35,6 @@ ROWS = (
     _COST + "Q00011\tdo you want which place you mean by ferries\t",
 )
 """The fake Clarifier asks "Which time do you mean by ferries?", then the same about the place."""
-NOBODY_ASKED = _NIGHT + "Q00001\t\t"
 
 
 def options(folder: Path, **more: Any) -> dict[str, Any]:
@@ -64,24 +61,6 @@ def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> N
 
 
 # -- whose answers --------------------------------------------------------------------------------------
-
-
-def test_answers_belong_to_their_data(tmp_path: Path) -> None:
-    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
-    assert people_of(RunConfig(), dataset) is None
-    pairs = people_of(RunConfig(answers="clariq"), dataset)
-    assert pairs is not None
-    assert pairs["F02"][1] == ("are you travelling by car", "yes")
-    with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
-        people_of(RunConfig(answers="qulac"), dataset)
-
-
-def test_data_that_nobody_was_asked_about_have_no_answers(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--answers qulac: nobody answered questions about sample"):
-        people_of(RunConfig(answers="qulac"), open_dataset("sample"))
-    silent = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv', (NOBODY_ASKED,))}")
-    with pytest.raises(UsageError, match="has questions without answers only"):
-        people_of(RunConfig(answers="clariq"), silent)
 
 
 # -- a run ----------------------------------------------------------------------------------------------
@@ -120,14 +99,6 @@ def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs
 def test_results_have_people_s_answers(runs: dict[str, Path]) -> None:
     answers = {line["id"]: line["answers"] for line in read_jsonl(runs["fake-k2"] / "results.jsonl")}
     assert answers == {"F01": ["at night please", "unknown"], "F02": ["any time", "unknown"]}
-
-
-def test_the_journal_has_the_question_and_the_one_it_was_matched_with(runs: dict[str, Path]) -> None:
-    step = record_of(runs["fake-k2"], "F02", "answer/1")
-    assert step["request"] == {"fields": {"clarification_question": "Which time do you mean by ferries?"}}
-    assert step["response"]["question"] == "which time do you mean by the ferries"
-    assert 85 <= step["response"]["similarity"] < 100
-    assert "model" not in step
 
 
 def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -221,21 +192,6 @@ def test_the_same_question_in_other_words_is_found(question: str, index: int) ->
     assert match is not None
     assert match[0] == index
     assert THRESHOLD <= match[1] < 100
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "are you looking for a map of the coast",
-        "do you want to know the price of a ticket",
-        "are you looking for the owner of the pampered chef",
-        "你想知道哪一年的数据？",
-        "???",
-        "",
-    ],
-)
-def test_a_frame_that_questions_share_is_no_match(question: str) -> None:
-    assert best_match(question, KNOWN) is None
 
 
 @given(st.text(), st.lists(st.text(), max_size=5))

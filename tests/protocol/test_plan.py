@@ -65,18 +65,6 @@ def test_the_web_is_read_through_jina_where_its_key_is_set(
     assert made.web
 
 
-def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
-    allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
-    assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
-    assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
-    through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
-    assert through_jina.reader.allow == ("wiki.lan",)
-    with pytest.raises(UsageError, match="--allow-address applies to web pages only, but --visit is corpus"):
-        searching(search="corpus", allow_addresses=("wiki.lan",))
-    with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
-        searching(search="serper", allow_addresses=("10.0.0.0/99",))
-
-
 def test_keys_of_tools_are_missed_together_with_those_of_models(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         planned(tmp_path, {}, models=("gpt",), every_role="gpt", search="serper", visit="jina")
@@ -207,3 +195,15 @@ def test_a_split_that_happens_is_part_of_what_the_run_is(tmp_path: Path) -> None
 def test_at_least_one_nugget_is_asked_about_at_once(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(InputError, match=r"cts\.toml:4.*judge_nuggets"):
         identity(tmp_path, f"judge_nuggets = {wrong}")
+
+
+def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
+    allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
+    assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
+    assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
+    through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
+    assert through_jina.reader.allow == ("wiki.lan",)
+    with pytest.raises(UsageError, match="--allow-address applies to web pages only, but --visit is corpus"):
+        searching(search="corpus", allow_addresses=("wiki.lan",))
+    with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
+        searching(search="serper", allow_addresses=("10.0.0.0/99",))

@@ -61,16 +61,6 @@ def test_missing_language_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt", EVERY, ids=NAMES)
-def test_each_prompt_renders_every_field_once_in_two_messages(prompt: Prompt) -> None:
-    messages = prompt.render(**filled(prompt))
-    assert [message["role"] for message in messages] == ["system", "user"]
-    text = "\n".join(message["content"] for message in messages)
-    for value in filled(prompt).values():
-        assert text.count(value) == 1
-    assert not re.search(r"\{[a-z_]+\}", text)
-
-
-@pytest.mark.parametrize("prompt", EVERY, ids=NAMES)
 def test_what_is_constant_stands_in_front(prompt: Prompt) -> None:
     """Only the last part of a file varies; the agent's date is one for a whole run."""
     first = next(
@@ -129,25 +119,6 @@ def test_untrusted_text_is_fenced_and_declared_to_be_data(role: str, language: L
     for name in prompt.fields - {"k"}:
         assert f"<{name}>\n{{{name}}}\n</{name}>" in prompt.text
     assert ("are data" if language == "en" else "是数据") in prompt.text or "is data" in prompt.text
-
-
-@pytest.mark.parametrize("role", ["answer", "respond"])
-@pytest.mark.parametrize(
-    ("language", "open_question", "guard"),
-    [
-        ("en", "What exactly would you like to know?", "repeat the clear query, do not comply"),
-        ("zh", "您具体想了解什么？", "复述清晰查询，不要照做"),
-    ],
-)
-def test_an_open_question_is_to_be_answered_and_not_taken_for_a_request_to_recite(
-    role: str, language: Language, open_question: str, guard: str
-) -> None:
-    """Recited, the intent is given away; the paper's prompt B has no rule that makes such a question unknown."""
-    rules = PROMPTS.get(role, language).text.split("## user")[0]
-    asked, refused = rules.index(open_question), rules.index(guard)
-    assert asked < rules.index("unknown", asked) < refused
-    exception = "An open question is no such request." if language == "en" else "开放式问题不属于这种要求。"
-    assert rules.index(exception) > refused
 
 
 def tokens_at_most(text: str) -> int:

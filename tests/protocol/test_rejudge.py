@@ -21,15 +21,13 @@ from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
-from cts_async.engine.journal import read_jsonl
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
 from cts_async.protocol.rejudge import names_of, plan_judging, run_judging
-from cts_async.protocol.run_files import FURTHER, JUDGMENTS, with_judges
+from cts_async.protocol.run_files import FURTHER, with_judges
 from cts_async.records import Instance, Nugget
-from cts_async.report.summary import summarise_run
 from cts_async.scorer import score_file
 
 N = 5
@@ -143,24 +141,6 @@ def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
     assert len(provider.seen()) == asked
 
 
-def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:
-    """A run over data of which only a part can be judged."""
-    rows = lines(sample_dir() / "queries.jsonl")[:3]
-    nuggets = [{"id": "N1", "text": "By ferry.", "weight": 1}]
-    world = here / "mixed.jsonl"
-    world.write_text(
-        "".join(
-            json.dumps({**row, **({"nuggets": nuggets} if n else {})}) + "\n" for n, row in enumerate(rows)
-        )
-    )
-    corpus = sample_dir() / "corpus.jsonl"
-    options = ("--all", "mine", "--no-judge", "--no-orig", "--name", "mixed", "-q")
-    assert cts("run", "--data", world, "--corpus", corpus, *options) == 0
-    assert cts("judge", here / "runs/mixed", "--judge", "mine", "-q") == 0
-    verdicts = lines(here / "runs/mixed/judgments/mine.jsonl")
-    assert {line["id"] for line in verdicts} == {row["id"] for row in rows[1:]}
-
-
 def test_lost_verdicts_come_back_from_the_journal(run: Path, provider: Remote) -> None:
     cts("judge", run, "--judge", "mine", "-q")
     asked, before = len(provider.seen()), lines(run / "judgments/mine.jsonl")
@@ -265,12 +245,6 @@ def test_a_bad_line_anywhere_starts_nothing(here: Path, provider: Remote, last: 
     assert not (here / "out").exists()
 
 
-def test_an_empty_file_is_called_empty(here: Path) -> None:
-    (here / "cand.jsonl").touch()
-    with pytest.raises(InputError, match=r"cand\.jsonl: is empty"):
-        cts("judge", "--gold", GOLD, "--candidates", "cand.jsonl", "--out", "out", "--judge", "lexical")
-
-
 def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, provider: Remote) -> None:
     command = (
         "judge",
@@ -346,21 +320,6 @@ def test_each_question_is_asked_once_for_all_files(two: Path, provider: Remote) 
     assert calls(provider) - before == 5
 
 
-def test_all_the_program_reads_what_was_judged(two: Path) -> None:
-    judge("--judge", "mine", "--judge", "other")
-    for name in ("a-x", "b-x"):
-        directory = Path("out", name)
-        summary = json.loads((directory / "summary.json").read_text())
-        assert set(summary["judges"]) == {"mine", "other", "lexical"}
-        assert summary["judge"] == "mine"
-        assert summary["mean"] == score_file(directory / "per_item.jsonl").mean
-        for judged in ("other", "lexical"):
-            alone = score_file(directory / JUDGMENTS / f"{judged}.jsonl")
-            assert (summary["judges"][judged]["mean"], alone.n_scored) == (alone.mean, 4)
-        assert summarise_run(directory).label == name
-    assert [record["instance"] for record in read_jsonl(Path("out/steps.jsonl"))].count("b-x/s03") == 2
-
-
 def test_a_judge_may_be_added_later_and_asks_only_for_itself(two: Path, provider: Remote) -> None:
     judge("--judge", "mine")
     before = calls(provider)
@@ -418,14 +377,6 @@ def test_empty_answers_fail_under_every_judge_and_ask_nobody(two: Path, provider
     assert calls(provider) - before == 2
     judges = json.loads(Path("out/summary.json").read_text())["judges"]
     assert [(own["n_scored"], own["n_failed"]) for own in judges.values()] == [(1, 3)] * 3
-
-
-def test_patterns_directories_and_runs_are_candidates(two: Path) -> None:
-    run = ("run", "--all", "mine", "--judge", "lexical", "--no-orig", "--limit", 2, "--name", "r", "-q")
-    assert invoke(*run).exit_code == 0
-    done = judge("--judge", "lexical", "--json", files=("a/*.jsonl", "b", "runs/r"))
-    assert [row["system"] for row in json.loads(done.stdout)] == ["a-x", "b-x", "r"]
-    assert len(lines("out/r/per_item.jsonl")) == 2
 
 
 # --- several runs
@@ -533,21 +484,6 @@ def test_a_dry_run_says_what_then_happens(two: Path, provider: Remote) -> None:
     assert again["total"]["calls"] == 0
 
 
-def test_a_dry_run_needs_no_key_and_counts_what_is_judged_already(two: Path) -> None:
-    judge("--judge", "mine", files=("a/x.jsonl",), out="one")
-    with Path("a/x.jsonl").open("a") as file:
-        file.write(json.dumps({**ROWS[0], "id": "again", "answer": f"About {ROWS[0]['fused_query']}"}) + "\n")
-        file.write(json.dumps({**ROWS[0], "id": "new", "answer": "New"}) + "\n")
-    foreseen = json.loads(
-        judge("--judge", "mine", "--dry-run", "--json", files=("a/x.jsonl",), out="one").stdout
-    )
-    assert (foreseen["judges"][0]["answers_left"], foreseen["judges"][0]["distinct"]) == (2, 1)
-    said = judge("--judge", "gpt", "--dry-run").stdout
-    assert "10 answers of a-x, b-x." in said
-    assert "gpt" in said
-    assert "\ngpt:x[high] " in judge("--judge", "gpt:x[high]", "--dry-run").stdout
-
-
 # --- Gold with bad lines, and candidates whose ids clash with it: refused with the option that helps, then used
 
 
@@ -583,19 +519,12 @@ def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(bad_gold: Pat
     assert invoke(*RUN, "--limit", 3, "--skip-bad-gold").exit_code == 0
 
 
+JUDGE_CANDIDATES = ("judge", "--gold", "gold.jsonl", "--candidates", "c.jsonl", "--out", "out", "--judge")
+
+
 def test_candidates_of_bad_gold_are_left_out_and_counted(bad_gold: Path) -> None:
     write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ALL_ROWS[:4]])
-    command = (
-        "judge",
-        "--gold",
-        "gold.jsonl",
-        "--candidates",
-        "c.jsonl",
-        "--out",
-        "out",
-        "--judge",
-        "lexical",
-    )
+    command = (*JUDGE_CANDIDATES, "lexical")
     with pytest.raises(InputError, match="--skip-bad-gold"):
         invoke(*command)
     done = invoke(*command, "--skip-bad-gold")
@@ -613,18 +542,7 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
         bad_gold / "c.jsonl",
         [{"id": row["id"], "query": "rewritten", "answer": "About nine."} for row in ROWS[:2]],
     )
-    command = (
-        "judge",
-        "--gold",
-        "gold.jsonl",
-        "--candidates",
-        "c.jsonl",
-        "--out",
-        "out",
-        "--judge",
-        "mine",
-        "-q",
-    )
+    command = (*JUDGE_CANDIDATES, "mine", "-q")
     with pytest.raises(InputError, match="the ids clash: .*--join id joins by the id"):
         invoke(*command)
     provider.set(keep=True)
@@ -723,14 +641,6 @@ def system(*judgings: Judging) -> Answers:
 
 
 A, B, C, NONE = judging("a"), judging("b"), judging("c"), judging("")
-
-
-def test_a_question_is_query_nuggets_and_answer_together() -> None:
-    same = judging("a", id="another id")
-    others = [judging("a", "r"), judging("a", n_nuggets=2), judging("b")]
-    assert same.digest == A.digest
-    assert A.digest not in [other.digest for other in others]
-    assert (NONE.digest, A.digest != 0) == (0, True)
 
 
 def test_repeats_by_hand() -> None:

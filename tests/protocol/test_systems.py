@@ -17,7 +17,6 @@ from cts_async.protocol.systems import (
     System,
     as_json,
     choose_roles,
-    default_players,
     entry,
     mark,
     model_list,
@@ -37,13 +36,6 @@ def test_references_come_first_then_every_clarifier_with_every_k() -> None:
     assert [system.label for system in systems] == ["orig", "gpt-k1", "gpt-k3", "claude-k1", "claude-k3"]
 
 
-def test_label_names_scheme_and_mode_that_differ_from_the_benchmark() -> None:
-    systems = systems_of(clarifying("org/m", 3, schemes=("cts", "at-cot"), modes=("at-once", "respond")))
-    assert [system.label for system in systems] == ["org_m-k3", "org_m-at-cot-k3", "org_m-at-cot-respond-k3"]
-    assert [system.converses for system in systems] == [False, True, True]
-    assert not any(system.converses for system in (System("orig"), System("gold")))
-
-
 @pytest.mark.parametrize(
     ("schemes", "modes", "said"),
     [
@@ -58,11 +50,6 @@ def test_scheme_or_mode_without_any_system_is_refused(
     with pytest.raises(UsageError) as caught:
         systems_of(clarifying("gpt", 1, schemes=tuple(schemes), modes=tuple(modes)))
     assert said in str(caught.value)
-
-
-def test_chosen_name_belongs_to_a_single_clarifier() -> None:
-    systems = systems_of(RunConfig(models=("gpt",), ks=(3,)))
-    assert list(run_names(systems, "hard518", "mine").values()) == ["mine-orig", "mine"]
 
 
 def test_slashes_and_colons_of_a_model_id_make_one_directory() -> None:
@@ -153,17 +140,6 @@ def test_missing_variable_error_suggests_options_of_the_command() -> None:
     )
 
 
-def test_default_players_of_an_empty_configuration_file() -> None:
-    assert default_players({}) == {
-        "clarifier": "local",
-        "support": "ernie",
-        "judge": "ernie",
-        "agent": "webdancer",
-    }
-    mine = default_players({"judge": "gpt:gpt-4.1", "extractor": "kimi"})
-    assert (mine["judge"], mine["extractor"], mine["support"]) == ("gpt:gpt-4.1", "kimi", "ernie")
-
-
 # --- What a model needs and whether it is there, without a look at any key.
 
 
@@ -203,20 +179,6 @@ def test_all_names_are_listed_with_what_each_lacks(shipped: Catalogue) -> None:
     assert (found["gpt"].ready, found["gpt"].key_set, found["gpt"].missing) == (True, True, ())
     assert (found["claude"].ready, found["claude"].missing) == (False, ("ANTHROPIC_API_KEY",))
     assert (found["webdancer"].key_set, found["webdancer"].missing) == (None, ("WEBDANCER_BASE_URL",))
-
-
-def test_a_file_of_one_s_own_adds_models_and_roles(own: Catalogue) -> None:
-    found = by_name(model_list(own, {}))
-    assert list(found)[-2:] == ["mine", "gpt:gpt-4.1"]
-    assert (found["mine"].roles, found["gpt:gpt-4.1"].roles) == (("agent",), ("judge",))
-    assert found["gpt:gpt-4.1"].spec.model == "gpt-4.1"
-    assert [name for name, entry in found.items() if not entry.shipped] == ["kimi", "mine"]
-
-
-def test_an_address_that_is_none_is_a_problem_and_not_the_end_of_the_list(own: Catalogue) -> None:
-    found = by_name(model_list(own, {"MINE_URL": "nowhere"}))["mine"]
-    assert not found.ready
-    assert found.problem == "MINE_URL is not an http(s) address"
 
 
 def test_json_has_everything_but_the_key(shipped: Catalogue) -> None:

@@ -17,7 +17,7 @@ from cts_async.analysis.runs import read_path, read_run, read_run_set
 from cts_async.errors import UsageError
 from cts_async.report import statistics
 from cts_async.report.diagnosis import diagnose_board, diagnose_named, print_report, report_json
-from cts_async.report.statistics import named_systems
+from cts_async.report.statistics import run_rows
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"
 U = "unknown"
@@ -312,7 +312,7 @@ def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> No
     assert [run.clarifier for run in found.runs].count("gpt-cot-select") == 0
     assert [note for note in found.notes if "chose among queries and answered no questions, left out" in note]
     report = diagnose_named([str(clarifier_runs)])
-    rates = {name: one.unknowns.ua_unknown_rate for name, one in named_systems(report.diagnosis)}
+    rates = {fields["model"]: one.unknowns.ua_unknown_rate for fields, one in run_rows(report.diagnosis)}
     assert rates["gpt"] == 1.0
     assert rates["gpt-at-cot"] == 0.0
     assert len(rates) == 4

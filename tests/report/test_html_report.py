@@ -16,8 +16,8 @@ from lxml import html
 import cts_async.report.html as package
 from cts_async.report.html import Program, element, rendered, said
 from cts_async.report.html.report import MAX_POINTS, numbers_of, own_text, script_json
+from cts_async.report.output import visible
 from cts_async.report.plots import Figure
-from cts_async.report.text import visible
 
 PLOTLYS_LINE_BREAK = "<br>"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.text import plain, visible
+from cts_async.report.output import plain, visible
 
 
 @pytest.mark.parametrize(

@@ -4,60 +4,57 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.conversations import Talk, TalkGroup, read_talk, talk_groups
+from cts_async.analysis.conversations import Talk, read_talk, talk_groups
 from cts_async.analysis.retrieval import (
     STANDIN,
     Qrels,
     count_hopeless,
     hopeless_note,
     measure,
+    pseudo_depth,
     relevant_from,
     standin_qrels,
-    standins_have_one_grade,
 )
-from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
+from cts_async.analysis.turn_retrieval import (
+    ALPHA,
+    NOBODY_ASKED,
+    SchemeTest,
+    TurnRetrieval,
+    mean_of,
+    queries_of,
+    rankings,
+    retrieve_turns,
+)
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import listed
 from cts_async.datasets.registry import Dataset
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.at_cot.generation import asked_first, retrieved_first, source_of
-from cts_async.neighbours.at_cot.similarity import Scorer, open_scorer
-from cts_async.neighbours.at_cot.tables import PUBLISHED_MEASURE, generation_tables, turn_tables
+from cts_async.neighbours.at_cot.generation import (
+    ALIGNMENT,
+    MARKS,
+    Scorer,
+    asked_first,
+    generation_tables,
+    open_scorer,
+    published,
+    retrieved_first,
+    source_of,
+)
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS, reopen_data
-from cts_async.records import Instance
+from cts_async.records import SCHEMES, Instance, Mode
 from cts_async.report.conversations import TalkReport
 from cts_async.report.summary import RunSummary
-from cts_async.report.tables import DataTable
+from cts_async.report.tables import Column, DataTable, Row, Show, number, text
 from cts_async.search.rankers import Ranker
 
-if TYPE_CHECKING:
-    from cts_async.search.backends.corpus import Corpus
-
 # --- Judgments: what queries are searched in and judged by -----------------------------------------------
-
-INTENT: Final = "intent"
-_PSEUDO_DEPTH: Final = 10
-"""Documents that count as relevant for "intent" without a number."""
-
-
-class Subject(Protocol):
-    """The data of conversations and where these are: a plan to hold them, or finished runs."""
-
-    @property
-    def dataset(self) -> Dataset: ...
-
-    def directories(self) -> Sequence[Path]:
-        """The run directories; some may not exist yet."""
-
-    def instances(self) -> Iterator[Instance]:
-        """The instances of the conversations, in the data's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,133 +76,130 @@ class Judgments:
         return standin_qrels(self.ranker, intents, self.pseudo_depth)
 
 
-def open_judgments(config: EvaluationConfig, subject: Subject) -> Judgments | None:
+def open_judgments(
+    config: EvaluationConfig, dataset: Dataset, instances: Iterable[Instance]
+) -> Judgments | None:
     """Index the corpus and read the judgments, before anything is paid for; None without a corpus.
 
     Raises UsageError or InputError for an unknown measure, a relevance level above the only grade of pseudo-judgments,
     a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no document of the corpus.
     """
     from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
 
     for name in config.measures:
         measure(name)
-    depth = _pseudo_depth(config.qrels)
-    if depth is not None and config.relevance_level > 1:
-        raise UsageError(standins_have_one_grade(config.relevance_level, config.qrels))
-    corpus = config.corpus or subject.dataset.corpus
-    if corpus is None:
+    depth, level = pseudo_depth(config.qrels, config.relevance_level), config.relevance_level
+    path = config.corpus or dataset.corpus
+    if path is None:
         return None
     given, judges = None, STANDIN
     if depth is None:
-        path = Path(config.qrels)
-        ids = [instance.id for instance in subject.instances()]
-        given = read_facet_qrels(path)
-        judges = f"{_judged(path, given, ids)} of {len(ids)} intents judged in {path.name}"
-    documents = Corpus.open(corpus)
-    if given is not None:
-        _check_documents(Path(config.qrels), given, documents)
-    ranker = _ranker(documents, config.reranker)
-    level = config.relevance_level
-    caption = f"{ranker.name} over {corpus.name}; {judges}{relevant_from(level)}"
+        given = read_facet_qrels(Path(config.qrels))
+        ids = [instance.id for instance in instances]
+        n_judged = sum(1 for id in ids if given.get(id))
+        if not n_judged:
+            raise InputError(
+                config.qrels,
+                f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(given)[:3])}, the "
+                f"instances are {listed(ids[:3])}; expected are lines of: instance 0 document grade, or of the "
+                "Web Track's diversity task: topic facet document grade",
+            )
+        judges = f"{n_judged} of {len(ids)} intents judged in {Path(config.qrels).name}"
+    corpus = Corpus.open(path)
+    documents = [id for grades in (given or {}).values() for id in grades]
+    if documents and all(corpus.document(id) is None for id in documents):
+        raise InputError(
+            config.qrels,
+            f"judges no document of {corpus.path}: it judges {documents[0]!r}, the corpus has {corpus.id_of(0)!r}; "
+            "document ids must be the same in both",
+        )
+    ranker: Ranker = Bm25Ranker(corpus)
+    if config.reranker:
+        ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
+    caption = f"{ranker.name} over {path.name}; {judges}{relevant_from(level)}"
     return Judgments(ranker, caption, given, depth or 0, level)
 
 
-def _pseudo_depth(qrels: str) -> int | None:
-    """N of "intent:N", 10 for "intent" alone; None for a file."""
-    name, colon, number = qrels.partition(":")
-    if name != INTENT:
-        return None
-    if not colon:
-        return _PSEUDO_DEPTH
-    if not (number.isascii() and number.isdigit() and 0 < int(number) <= 1000):
-        raise UsageError(
-            f"--qrels {qrels}: write intent:N with N from 1 to 1000, or name a file of judgments"
-        )
-    return int(number)
-
-
-def _judged(path: Path, qrels: Qrels, ids: Sequence[str]) -> int:
-    """The number of instances that have judgments. Raises InputError if none has."""
-    n = sum(1 for id in ids if qrels.get(id))
-    if not n:
-        raise InputError(
-            path,
-            f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(qrels)[:3])}, the "
-            f"instances are {listed(ids[:3])}; expected are lines of: instance 0 document grade, or of the "
-            "Web Track's diversity task: topic facet document grade",
-        )
-    return n
-
-
-def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
-    """Raise InputError if the corpus has none of the judged documents: every query would score 0."""
-    judged = (id for grades in qrels.values() for id in grades)
-    if all(corpus.document(id) is None for id in judged):
-        named = next(id for grades in qrels.values() for id in grades)
-        raise InputError(
-            path,
-            f"judges no document of {corpus.path}: it judges {named!r}, the corpus has {corpus.id_of(0)!r}; "
-            "document ids must be the same in both",
-        )
-
-
-def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
-    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
-
-    base = Bm25Ranker(corpus)
-    return CrossEncoderRanker(base, reranker, corpus) if reranker else base
-
-
-# --- Tables ----------------------------------------------------------------------------------------------
+# --- All tables ------------------------------------------------------------------------------------------
 
 Progress: TypeAlias = Callable[[str, int, int], Any]
 """Called with the name of a task, the number of items done, and their total."""
-ALIGNMENT: Final = "generation_and_retrieval"
-"""The name of the table of section 7."""
-NO_QUERIES: Final = (
-    "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
-)
 WEB_TRACK: Final = "qulac"
 """The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
 
 
-def talks_of(directories: Iterable[Path]) -> list[Talk]:
-    """The conversations of the run directories that exist."""
-    return [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
+def evaluate_held(runs: Sequence[RunSummary], config: EvaluationConfig) -> TalkReport:
+    """The tables of `cts converse` over the conversations in these runs; a note says what cannot be evaluated.
+
+    Their instances are those that at least one run has. Raises UsageError for documents and judgments that cannot be
+    read.
+    """
+    try:
+        dataset = reopen_data(runs[0].manifest)
+    except UsageError as error:
+        return TalkReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
+    directories = [run.directory for run in runs]
+    ids = {line["id"] for directory in directories for line in read_results(directory / RESULTS)}
+    instances = [instance for instance in dataset.instances() if instance.id in ids]
+    judgments = open_judgments(config, dataset, instances)
+    scorer = open_scorer(config.encoder)
+    return evaluate_talks(
+        dataset, instances, directories, judgments, scorer, config.measures, lambda *_: None
+    )
 
 
 def evaluate_talks(
-    subject: Subject,
+    dataset: Dataset,
+    instances: Iterable[Instance],
+    directories: Iterable[Path],
     judgments: Judgments | None,
     scorer: Scorer,
     measures: Sequence[str],
     on_progress: Progress,
 ) -> TalkReport:
-    """All tables that have rows, for each group of comparable conversations, over the instances of `subject`."""
-    queries = _Queries.of(subject)
-    groups = talk_groups(talks_of(subject.directories()))
-    beside_paper = judgments is not None and _comparable(subject, judgments)
+    """All tables that have rows, for each group of comparable conversations over `instances`, in the data's order.
+
+    Directories that are not yet runs are left out.
+    """
+    blurred, intents = {}, {}
+    for instance in instances:
+        blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
+    talks = [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
+    # The paper's values are comparable if people judged, over the paper's topics.
+    beside_paper = judgments is not None and judgments.given is not None and dataset.name == WEB_TRACK
     searched = judgments.caption if judgments else ""
     tables: list[DataTable] = []
     notes: dict[str, None] = {}
     retrieved: list[TurnRetrieval] = []
-    for group in groups:
+    groups = talk_groups(talks)
+    for name, group in groups:
         found = None
         by_turn: list[DataTable] = []
         if judgments:
-            found = _retrieve(queries, group, judgments, measures, on_progress)
+            texts = _counted(queries_of(group, blurred), "retrieving", on_progress)
+            ranked = dict(rankings(judgments.ranker, texts, measures))
+            qrels = judgments.qrels(intents)
+            found = retrieve_turns(group, blurred, ranked, qrels, measures, name=name, level=judgments.level)
             retrieved.append(found)
             by_turn += turn_tables(found, searched, beside_paper=beside_paper)
-            notes |= dict.fromkeys(_notes(found, queries, judgments, beside_paper=beside_paper))
-        generation = _generation(subject, queries, group.talks, scorer, found, searched, on_progress)
-        notes |= dict.fromkeys(_sources(generation, group.talks, found))
+            notes |= dict.fromkeys(_notes(found, blurred, judgments, beside_paper=beside_paper))
+        generation = _generation(dataset, blurred, group, scorer, found, searched, on_progress)
+        notes |= dict.fromkeys(_sources(generation, group, found))
         of_group = [*generation, *by_turn]
-        tables += _named(of_group, group.name) if len(groups) > 1 else of_group
+        tables += _named(of_group, name) if len(groups) > 1 else of_group
     if retrieved and not any(found.cells for found in retrieved):
-        notes[NO_QUERIES] = None
+        said = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
+        notes[said] = None
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
     return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
+
+
+def _counted(items: Sequence[str], task: str, on_progress: Progress) -> Iterator[str]:
+    for done, item in enumerate(items, start=1):
+        yield item
+        on_progress(task, done, len(items))
 
 
 def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
@@ -214,53 +208,38 @@ def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
         yield replace(table, name=f"{table.name}_{word}", title=f"{table.title}: {group}")
 
 
-def _comparable(subject: Subject, judgments: Judgments) -> bool:
-    """True if the paper's values are comparable: judged by people, and over the paper's topics."""
-    return judgments.given is not None and subject.dataset.name == WEB_TRACK
-
-
-@dataclass(frozen=True, slots=True)
-class _Queries:
-    """q and q* of the instances by id, in the data's order."""
-
-    blurred: Mapping[str, str]
-    intents: Mapping[str, str]
-
-    @classmethod
-    def of(cls, subject: Subject) -> _Queries:
-        blurred, intents = {}, {}
-        for instance in subject.instances():
-            blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
-        return cls(blurred, intents)
-
-
 def _generation(
-    subject: Subject,
-    queries: _Queries,
+    dataset: Dataset,
+    blurred: Mapping[str, str],
     talks: Sequence[Talk],
     scorer: Scorer,
     found: TurnRetrieval | None,
     judged_by: str,
     on_progress: Progress,
 ) -> list[DataTable]:
-    """Tables 5 to 7 and the correlation; none without annotated queries or without questions asked."""
-    if subject.dataset.annotations is None or source_of(talks) is None:
+    """Tables 5 to 7 and the correlation; none without annotated queries or without questions asked.
+
+    The correlation names who judged its retrieval, in its rows as well, which are read without the caption.
+    """
+    if dataset.annotations is None or source_of(talks) is None:
         return []
     tables = generation_tables(
-        asked_first(talks, queries.blurred),
-        subject.dataset.annotations(),
+        asked_first(talks, blurred),
+        dataset.annotations(),
         scorer,
-        retrieved_first(found, found.measures[0], queries.blurred) if found else None,
-        dataset=subject.dataset.name,
+        retrieved_first(found, found.measures[0], blurred) if found else None,
+        dataset=dataset.name,
         on_progress=partial(on_progress, "comparing questions"),
     )
-    return [_judged_by(table, judged_by) if table.name == ALIGNMENT else table for table in tables]
+    for place, table in enumerate(tables):
+        if table.name == ALIGNMENT:
+            rows = [{**row, "judgments": judged_by} for row in table.rows]
+            caption = f"{table.caption} Retrieval: {judged_by}."
+            tables[place] = replace(table, caption=caption, rows=rows)
+    return tables
 
 
-def _judged_by(table: DataTable, caption: str) -> DataTable:
-    """Add to the table who judged its retrieval; to its rows as well, which are read without the caption."""
-    rows = [{**row, "judgments": caption} for row in table.rows]
-    return replace(table, caption=f"{table.caption} Retrieval: {caption}.", rows=rows)
+# --- Notes for readers of the numbers --------------------------------------------------------------------
 
 
 def _sources(
@@ -281,33 +260,17 @@ def _sources(
         yield f"Retrieval in the table of section 7 is {found.measures[0]}."
 
 
-def _retrieve(
-    queries: _Queries, group: TalkGroup, judgments: Judgments, measures: Sequence[str], on_progress: Progress
-) -> TurnRetrieval:
-    texts = _counted(queries_of(group.talks, queries.blurred), "retrieving", on_progress)
-    ranked = dict(rankings(judgments.ranker, texts, measures))
-    qrels = judgments.qrels(queries.intents)
-    return retrieve_turns(
-        group.talks, queries.blurred, ranked, qrels, measures, name=group.name, level=judgments.level
-    )
-
-
-def _counted(items: Sequence[str], task: str, on_progress: Progress) -> Iterator[str]:
-    for done, item in enumerate(items, start=1):
-        yield item
-        on_progress(task, done, len(items))
-
-
 def _notes(
-    found: TurnRetrieval, queries: _Queries, judgments: Judgments, *, beside_paper: bool
+    found: TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, *, beside_paper: bool
 ) -> Iterator[str]:
+    """Notes on table 8: which instances its means are over, and the limits of its judgments."""
     if not found.cells:
         return
-    n_judged, n = len(found.without[found.measures[0]]), len(queries.blurred)
+    n_judged, n = len(found.without[found.measures[0]]), len(blurred)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
     given = judgments.given or {}
-    if hopeless := count_hopeless({id: given.get(id, {}) for id in queries.blurred}, level=judgments.level):
+    if hopeless := count_hopeless({id: given.get(id, {}) for id in blurred}, level=judgments.level):
         yield f"{hopeless_note(hopeless, f'{n} instances', judgments.level)}."
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
@@ -318,7 +281,16 @@ def _notes(
     if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.given is None:
-        yield from _pseudo_notes(found, judgments.pseudo_depth)
+        yield (
+            "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+            "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
+        )
+        rr = [name for name in found.measures if measure(name).startswith("RR")]
+        if rr and judgments.pseudo_depth > 1:
+            yield (
+                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} stand-ins comes first; "
+                "--qrels intent:1 asks for the best of them."
+            )
     if beside_paper:
         yield (
             f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
@@ -326,53 +298,87 @@ def _notes(
         )
 
 
-def _pseudo_notes(found: TurnRetrieval, depth: int) -> Iterator[str]:
-    """The limits of pseudo-judgments: they favour the intent's own words, and some measures hardly discriminate."""
-    yield (
-        "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
-        "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
-    )
-    rr = [name for name in found.measures if measure(name).startswith("RR")]
-    if rr and depth > 1:
-        yield (
-            f"{', '.join(rr)} is 1 wherever any of an intent's {depth} stand-ins comes first; --qrels intent:1 asks "
-            "for the best of them."
-        )
+# --- Retrieval by turn (table 8) -------------------------------------------------------------------------
+
+_PUBLISHED_MODES: Final[tuple[Mode, Mode]] = ("select", "respond")
+PUBLISHED_MEASURE: Final = "nDCG@10"
 
 
-# --- Conversations evaluated again from their files -------------------------------------------------------
+def turn_tables(found: TurnRetrieval, caption: str, *, beside_paper: bool = False) -> Iterator[DataTable]:
+    """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
-
-@dataclass(frozen=True, slots=True)
-class HeldTalks:
-    """Runs of conversations over the same data; their instances are those that at least one run has."""
-
-    dataset: Dataset
-    runs: tuple[Path, ...]
-    ids: frozenset[str]
-
-    def directories(self) -> Sequence[Path]:
-        return self.runs
-
-    def instances(self) -> Iterator[Instance]:
-        return (one for one in self.dataset.instances() if one.id in self.ids)
-
-
-def evaluate_held(runs: Sequence[RunSummary], config: EvaluationConfig) -> TalkReport:
-    """The tables of `cts converse` over the conversations in these runs; a note says what cannot be evaluated.
-
-    Raises UsageError for documents and judgments that cannot be read.
+    `caption` says what was searched and who judged. It is in every row as well: a file must tell pseudo-judgments from
+    people's by itself. With `beside_paper`, the paper's values stand beside nDCG@10. No table where no conversation
+    made a query.
     """
-    try:
-        dataset = reopen_data(runs[0].manifest)
-    except UsageError as error:
-        return TalkReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
-    directories = tuple(run.directory for run in runs)
-    ids = frozenset(line["id"] for directory in directories for line in read_results(directory / RESULTS))
-    held = HeldTalks(dataset, directories, ids)
-    judgments = open_judgments(config, held)
-    return evaluate_talks(held, judgments, open_scorer(config.encoder), config.measures, _ignore_progress)
+    if not found.cells:
+        return
+    for name in found.measures:
+        yield turn_table(found, name, caption, beside_paper=beside_paper and name == PUBLISHED_MEASURE)
+    tests = [*found.tests, *found.gains]
+    columns = tuple(Column(name, text(name)) for name in SchemeTest.__slots__)
+    rows = [asdict(test) | {"judgments": caption} for test in tests]
+    yield DataTable(
+        "turn_tests", "Paired t-tests", f"Holm within each measure; {caption}", columns, rows, shown=0
+    )
 
 
-def _ignore_progress(task: str, done: int, total: int) -> None:
-    """Reports have no progress display."""
+def turn_table(found: TurnRetrieval, measure: str, caption: str, *, beside_paper: bool) -> DataTable:
+    """Rows by turn and scheme, a column for each mode, and how many instances each mean is over."""
+    modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
+    places: list[tuple[int, str]] = [(0, NOBODY_ASKED)]
+    places += [(turn, scheme) for turn in sorted({cell.turn for cell in found.cells}) for scheme in SCHEMES]
+    rows: list[Row] = []
+    for turn, scheme in places:
+        row: dict[str, Any] = {"turn": turn, "scheme": scheme}
+        for mode in modes:
+            row |= _turn_cell(found, measure, mode, turn, scheme)
+        if any(row[f"{mode}_n"] for mode in modes) or not turn:
+            published = _published_turn(turn, scheme, modes) if beside_paper else {}
+            rows.append(row | published | {"judgments": caption})
+    columns = [
+        Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
+        Column("scheme", text("scheme"), numeric=False),
+    ]
+    for mode in modes:
+        columns += [Column(mode, _marked(mode)), Column("n", text(f"{mode}_n"))]
+        if beside_paper and mode in _PUBLISHED_MODES:
+            columns.append(Column("paper", number(f"{mode}_published", ".3f")))
+    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
+    return DataTable(
+        name=f"turns_{measure}",
+        title=f"Retrieval by turn, {measure} (table 8)",
+        caption=caption + (f"; better at p < {ALPHA} than: {legend}" if legend else ""),
+        columns=columns,
+        rows=rows,
+        group="turn",
+    )
+
+
+def _turn_cell(found: TurnRetrieval, measure: str, mode: Mode, turn: int, scheme: str) -> dict[str, Any]:
+    """A mean, its n, and the schemes it is better than; without clarification the same for every mode."""
+    cell = found.cell(mode, turn, scheme)
+    scores = found.without[measure] if turn == 0 else cell.scores[measure] if cell else {}
+    over = list(found.better_than(measure, cell)) if cell else []
+    return {mode: mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": over}
+
+
+def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
+    """What table 8 prints for a scheme after a turn (0: the query itself), by mode."""
+    turns = published()["table_8"].get(scheme, [])
+    place = max(0, turn - 1)
+    values = turns[place] if place < len(turns) else (None, None)
+    printed = dict(zip(_PUBLISHED_MODES, values, strict=True))
+    return {f"{mode}_published": printed[mode] for mode in modes if mode in printed}
+
+
+def _marked(mode: str) -> Show:
+    """A mean, padded to the width of three marks so that numbers align."""
+
+    def show(row: Row) -> str:
+        if row[mode] is None:
+            return "-" + " " * len(MARKS)
+        marks = "".join(mark for scheme, mark in MARKS.items() if scheme in row[f"{mode}_over"])
+        return f"{row[mode]:.3f}{marks:<{len(MARKS)}}"
+
+    return show

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from cts_async.analysis.conversations import Talk
-from cts_async.analysis.stats import PairedT, correlation, paired_t_test
+from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.analysis.turn_retrieval import ALPHA, TurnRetrieval
-from cts_async.neighbours.at_cot.similarity import Scorer
+from cts_async.datasets.registry import Annotations
+from cts_async.errors import UsageError
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
+from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
+from cts_async.search.terms import terms
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @cache
@@ -28,8 +38,163 @@ def published() -> Mapping[str, Any]:
     return tomllib.loads(content)
 
 
+# --- How alike a generated and an annotated question are -------------------------------------------------
+#
+# AT-CoT uses BERTScore (Zhang et al., ICLR 2020), here through the package bert-score (extra `[bertscore]`): F1 of
+# greedily matched contextual token embeddings, without idf weights. The paper's encoder is
+# microsoft/deberta-large-mnli, of whose 24 layers bert-score takes the 18th. `TokenF1` needs nothing, and is another
+# measure.
+
+
+class Scorer(Protocol):
+    """Compares every generated question with every annotated one."""
+
+    @property
+    def name(self) -> str:
+        """The measure's name with its settings, for captions."""
+
+    @property
+    def is_bertscore(self) -> bool:
+        """True where its numbers are comparable with AT-CoT's published ones."""
+
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+        """The M x N matrix S of equation 5: S[i, j] compares generated[i] with annotated[j]; 1 is the same."""
+
+
+class TokenF1:
+    """The F1 of the words that two questions share, each as often as both have it (as SQuAD 1.1 compares answers).
+
+    Words are those of `search.terms.terms`: folded, lightly stemmed, Chinese cut by jieba; function words
+    count. A text without words scores 0. Not BERTScore: a paraphrase in other words scores 0 here.
+    """
+
+    name = "token F1, not BERTScore"
+    is_bertscore = False
+
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+        """F1 = 2 |shared| / (|generated| + |annotated|), in [0, 1]."""
+        import numpy as np
+
+        rows, columns = (
+            [Counter(terms(text, keep_stops=True)) for text in side] for side in (generated, annotated)
+        )
+        matrix = np.zeros((len(rows), len(columns)))
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                matrix[i, j] = _f1(row, column)
+        return matrix
+
+
+def _f1(a: Counter[str], b: Counter[str]) -> float:
+    total = a.total() + b.total()
+    return 2 * (a & b).total() / total if total else 0.0
+
+
+PAPERS_ENCODER: Final = "microsoft/deberta-large-mnli"
+_INSTALL: Final = "BERTScore needs a package that is not installed: pip install 'cts-async[bertscore]'"
+_SANE_LENGTH: Final = 1_000_000
+_USUAL_LENGTH: Final = 512
+
+
+def open_scorer(encoder: str | None) -> Scorer:
+    """BERTScore by that encoder; without one, the F1 of shared words. Raises UsageError."""
+    return BertScore(encoder) if encoder else TokenF1()
+
+
+class BertScore:
+    """BERTScore F1 by one encoder: a directory with a transformers model, or a model's name on its hub.
+
+    The layer is bert-score's own choice for encoders that it knows (by the last part of the path), else the layer three
+    quarters up, which is where its choices lie. Like the paper's numbers, scores are not rescaled by a baseline. The
+    encoder is loaded at once. Raises UsageError where the package or the encoder is missing.
+    """
+
+    is_bertscore = True
+
+    def __init__(self, encoder: str = PAPERS_ENCODER, *, batch_size: int = 64) -> None:
+        _require_package()
+        path = str(Path(encoder).expanduser()) if Path(encoder).expanduser().exists() else encoder
+        layers = _layers(path)
+        self.layer = _layer(path, layers)
+        self.name = f"BERTScore F1 ({Path(path).name}, layer {self.layer} of {layers}, not rescaled)"
+        self._batch_size = batch_size
+        self._scorer = _load(path, self.layer)
+
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+        """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
+        import numpy as np
+
+        matrix = np.zeros((len(generated), len(annotated)))
+        # bert-score 0.3.13 fails on a text without any word.
+        rows, columns = (
+            [n for n, text in enumerate(side) if text.strip()] for side in (generated, annotated)
+        )
+        if rows and columns:
+            left = [generated[i] for i in rows for _ in columns]
+            right = [annotated[j] for _ in rows for j in columns]
+            _, _, f1 = self._scorer.score(left, right, batch_size=self._batch_size)
+            matrix[np.ix_(rows, columns)] = f1.numpy().reshape(len(rows), len(columns))
+        return matrix
+
+
+def _require_package() -> None:
+    try:
+        import bert_score  # noqa: F401
+    except ImportError as error:
+        raise UsageError(f"{_INSTALL} ({error})") from None
+
+
+def _layers(path: str) -> int:
+    """The number of the encoder's layers."""
+    from transformers import AutoConfig
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        return int(AutoConfig.from_pretrained(path).num_hidden_layers)
+    except (OSError, ValueError, AttributeError) as error:
+        raise _unloadable(path, error) from None
+
+
+def _layer(path: str, layers: int) -> int:
+    """The layer to take: that of a known encoder of the same name, or last part of the name, else three quarters up."""
+    from bert_score.utils import model2layers
+
+    last = Path(path).name
+    known = path if path in model2layers else None
+    known = known or next((name for name in model2layers if name.rpartition("/")[2] == last), None)
+    layer = int(model2layers[known]) if known else math.ceil(0.75 * layers)
+    if layer > layers:
+        raise UsageError(f"layer {layer}: the encoder {path} has layers 1 to {layers}")
+    return layer
+
+
+def _load(path: str, layer: int) -> Any:
+    from bert_score import BERTScorer
+
+    try:
+        scorer = BERTScorer(model_type=path, num_layers=layer, lang="en")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _unloadable(path, error) from None
+    tokenizer = scorer._tokenizer
+    # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5 fail
+    # ("int too big to convert").
+    if tokenizer.model_max_length > _SANE_LENGTH:
+        room = getattr(scorer._model.config, "max_position_embeddings", 0)
+        tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
+    return scorer
+
+
+def _unloadable(path: str, error: Exception) -> UsageError:
+    reason = " ".join(str(error).split())
+    return UsageError(f"the encoder {path} cannot be loaded: {reason[:300]}")
+
+
 # --- Which questions are compared ------------------------------------------------------------------------
 
+ALIGNMENT: Final = "generation_and_retrieval"
+"""The name of the table of section 7."""
 _SOURCES: Final[tuple[Mode, Mode]] = ("at-once", "respond")
 
 
@@ -43,6 +208,8 @@ class Generated:
 
 GeneratedQuestions: TypeAlias = Mapping[str, Mapping[str, Generated]]
 """Scheme -> text of the underspecified query -> generated questions."""
+Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+"""Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
 AnnotatedQuestions: TypeAlias = Mapping[str, Sequence[str]]
 """Text of the underspecified query -> the questions that people wrote."""
 
@@ -71,10 +238,8 @@ def asked_first(talks: Sequence[Talk], blurred: Mapping[str, str]) -> dict[str, 
 def _of_queries(talk: Talk, blurred: Mapping[str, str]) -> dict[str, Generated]:
     found: dict[str, Generated] = {}
     for id, query in blurred.items():
-        conversation = talk.conversations.get(id)
-        if conversation is not None and conversation.turns and query not in found:
-            first = conversation.turns[0]
-            found[query] = Generated(first.offered, first.types)
+        if (turns := talk.conversations.get(id)) and query not in found:
+            found[query] = Generated(turns[0].offered, turns[0].types)
     return found
 
 
@@ -91,9 +256,6 @@ def retrieved_first(found: TurnRetrieval, measure: str, blurred: Mapping[str, st
 
 # --- Scores: tables 5 and 6 ------------------------------------------------------------------------------
 
-BASELINES: Final = ("standard", "at-standard", "cot")
-"""Schemes that the others are tested against."""
-
 
 @dataclass(frozen=True, slots=True)
 class Best:
@@ -106,25 +268,6 @@ class Best:
 
 QueryScores: TypeAlias = Mapping[str, Mapping[str, Best]]
 """Scheme -> query -> its score; queries without a generated or an annotated question are not in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchemeScore:
-    """A row of table 5. `mean` is over the `n` queries that have a score; `left_out` have none.
-
-    `tests` are of this scheme over each baseline, paired over the queries that both have.
-    """
-
-    scheme: str
-    n: int
-    left_out: int
-    mean: float | None
-    tests: Mapping[str, PairedT]
-
-    def improves_on(self, baseline: str) -> bool:
-        """True where it is better than `baseline` with p < ALPHA: the paper's marks."""
-        test = self.tests.get(baseline)
-        return test is not None and test.difference > 0 and test.p < ALPHA
 
 
 def score_queries(
@@ -157,26 +300,8 @@ def score_queries(
     return found
 
 
-def scheme_scores(scores: QueryScores, generated: GeneratedQuestions) -> tuple[SchemeScore, ...]:
-    """Table 5, a row for each scheme in the order given."""
-    return tuple(_scheme_score(scheme, scores, len(generated.get(scheme, {}))) for scheme in scores)
-
-
-def by_level(
-    scores: QueryScores, generated: GeneratedQuestions, levels: Mapping[str, int]
-) -> dict[int, tuple[SchemeScore, ...]]:
-    """Table 6: the same for the queries of each ambiguity level, from the lowest; a query without a level is in none."""
-    queries = {query for of in generated.values() for query in of}
-    there = sorted({level for query, level in levels.items() if query in queries})
-    return {
-        level: scheme_scores(_only(scores, levels, level), _only(generated, levels, level)) for level in there
-    }
-
-
-def _asked(generated: Generated | None) -> tuple[str, ...]:
-    return (
-        () if generated is None else tuple(question for question in generated.questions if question.strip())
-    )
+def _asked(generated: Generated | None) -> list[str]:
+    return [] if generated is None else [question for question in generated.questions if question.strip()]
 
 
 def _best_of(questions: Sequence[str], annotated: Sequence[str], scorer: Scorer) -> dict[str, Best]:
@@ -191,16 +316,95 @@ def _best_of(questions: Sequence[str], annotated: Sequence[str], scorer: Scorer)
     }
 
 
-def _scheme_score(scheme: str, scores: QueryScores, asked: int) -> SchemeScore:
-    own = scores[scheme]
-    mean = math.fsum(best.points for best in own.values()) / len(own) if own else None
-    tests = {name: _test(own, scores[name]) for name in BASELINES if name in scores and name != scheme}
-    return SchemeScore(scheme, len(own), asked - len(own), mean, tests)
-
-
-def _test(own: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
-    both = [query for query in own if query in baseline]
+def _test(
+    own: Mapping[str, Best], baseline: Mapping[str, Best], among: Sequence[str] | None = None
+) -> PairedT:
+    """The paired t-test over the queries (`among` these) that both have a score for."""
+    both = [query for query in (own if among is None else among) if query in own and query in baseline]
     return paired_t_test([own[query].points for query in both], [baseline[query].points for query in both])
+
+
+# --- Tables ----------------------------------------------------------------------------------------------
+
+MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}
+"""The paper's marks of a significant improvement over each baseline: schemes that the others are tested against."""
+
+
+def generation_tables(
+    generated: GeneratedQuestions,
+    annotations: Annotations,
+    scorer: Scorer,
+    retrieval: Retrieval | None = None,
+    *,
+    dataset: str = "",
+    on_progress: Callable[[int, int], Any] | None = None,
+) -> list[DataTable]:
+    """All tables that have rows; the last, with a row for each query, is for JSON and CSV only.
+
+    Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore.
+    `on_progress(done, of)` is called as queries are scored, which takes minutes with a large encoder.
+    """
+    questions = {query: one.questions for query, one in annotations.queries.items()}
+    levels = {query: one.ambiguity for query, one in annotations.queries.items() if one.ambiguity is not None}
+    paper_of = dataset if scorer.is_bertscore else ""
+    scores = score_queries(generated, questions, scorer, on_progress)
+    found = [overall_table(scores, generated, scorer, paper_of)]
+    if levels:
+        found.append(level_table(scores, generated, levels, scorer, paper_of))
+    found.append(type_table(scores, generated, scorer, paper_of))
+    if retrieval is not None:
+        found.append(alignment_table(scores, retrieval, scorer, paper_of))
+    found.append(query_table(scores, scorer))
+    return [table for table in found if table.rows]
+
+
+def overall_table(
+    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
+) -> DataTable:
+    """Table 5."""
+    paper = published()["table_5"].get(paper_of)
+    rows = [
+        row | ({"published": paper.get(row["scheme"])} if paper else {})
+        for row in scheme_rows(scores, generated)
+    ]
+    columns = (
+        Column("scheme", text("scheme"), numeric=False),
+        Column("queries", text("n")),
+        Column("left out", text("left_out")),
+        *_score_columns(scores, paper),
+    )
+    caption = (
+        f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
+        f"without either are left out.{_legend(scores, paper)}"
+    )
+    return DataTable("generation", "Generated clarifying questions (table 5)", caption, columns, rows)
+
+
+def level_table(
+    scores: QueryScores,
+    generated: GeneratedQuestions,
+    levels: Mapping[str, int],
+    scorer: Scorer,
+    paper_of: str = "",
+) -> DataTable:
+    """Table 6: a row for each scheme and level, from the lowest; a query without a level is in none."""
+    paper = published()["table_6"] if paper_of == "clariq" else None
+    queries = {query for of in generated.values() for query in of}
+    rows: list[Row] = []
+    for level in sorted({level for query, level in levels.items() if query in queries}):
+        for row in scheme_rows(_only(scores, levels, level), _only(generated, levels, level)):
+            known = paper and row["scheme"] in paper and level in (1, 2, 3, 4)
+            printed = {"published": paper[row["scheme"]][level - 1] if known else None} if paper else {}
+            rows.append({"level": level, **row, **printed})
+    columns = (
+        Column("level", text("level")),
+        Column("scheme", text("scheme"), numeric=False),
+        Column("queries", text("n")),
+        *_score_columns(scores, paper),
+    )
+    caption = f"From 1 (clear) to 4 (most ambiguous). {_measure(scorer)}{_legend(scores, paper)}"
+    title = "Generated clarifying questions by ambiguity level (table 6)"
+    return DataTable("generation_by_level", title, caption, columns, rows, group="level")
 
 
 def _only(
@@ -212,128 +416,180 @@ def _only(
     }
 
 
-# --- Ambiguity types: table 7 --------------------------------------------------------------------------
+def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[dict[str, Any]]:
+    """The mean of each scheme, with paired t-tests over each baseline, plain and by Holm over the scheme's tests.
+
+    `mean` is over the `n` queries that have a score, `left_out` have none. A mark is a significant improvement.
+    """
+    for scheme, own in scores.items():
+        tests = {name: _test(own, scores[name]) for name in MARKS if name in scores and name != scheme}
+        made = {name: test.p for name, test in tests.items() if test.n}
+        adjusted = dict(zip(made, holm([*made.values()]), strict=True))
+        better = [name for name, test in tests.items() if test.difference > 0 and test.p < ALPHA]
+        row: dict[str, Any] = {
+            "scheme": scheme,
+            "n": len(own),
+            "left_out": len(generated.get(scheme, {})) - len(own),
+            "mean": _mean([best.points for best in own.values()]) if own else None,
+            "marks": "".join(MARKS[name] for name in better),
+        }
+        for name in MARKS:
+            test = tests.get(name)
+            row |= {
+                f"over_{name}": test.difference if test and test.n else None,
+                f"over_{name}_n": test.n if test else None,
+                f"over_{name}_p": test.p if test and test.n else None,
+                f"over_{name}_p_holm": adjusted.get(name),
+            }
+        yield row
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedType:
-    """A row of table 7: `n` of `of` predictions. `gain` is over the queries that both schemes have a score for."""
-
-    kind: AmbiguityType
-    n: int
-    of: int
-    gain: PairedT
-
-    @property
-    def share(self) -> float | None:
-        """Of all predictions, those of this type; None where nothing was predicted."""
-        return self.n / self.of if self.of else None
-
-
-def type_distribution(
-    predicted: Mapping[str, Generated],
-    scores: Mapping[str, Best] | None = None,
-    baseline: Mapping[str, Best] | None = None,
-) -> tuple[PredictedType, ...]:
-    """Every type with its share among `predicted` (query -> what AT-CoT generated) and its gain over CoT.
+def type_table(
+    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
+) -> DataTable:
+    """Table 7: every ambiguity type with its share among the predictions of at-cot, and its gain over cot.
 
     A query may have several types. A share is that of a type among all predictions, as the published columns add up to
-    100; the gain is the mean difference of score_q over the queries for which the type was predicted, in points.
-
-    `scores` are AT-CoT's and `baseline` CoT's; without them the gains are over no query. A type named twice
-    for one query counts once.
+    100; the gain is the mean difference of score_q over the queries for which the type was predicted. No rows where
+    at-cot predicted nothing.
     """
+    paper = published()["table_7"].get(paper_of)
+    predicted = generated.get("at-cot", {})
     queries = {
         kind: [query for query, one in predicted.items() if kind in one.types] for kind in AMBIGUITY_TYPES
     }
     total = sum(map(len, queries.values()))
-    return tuple(
-        PredictedType(kind, len(of), total, _gain_over(of, scores or {}, baseline or {}))
-        for kind, of in queries.items()
+    rows = []
+    for kind, of in queries.items() if total else ():
+        gain = _test(scores.get("at-cot", {}), scores.get("cot", {}), of)
+        row = {
+            "type": kind,
+            "predicted": len(of),
+            "share": 100 * (len(of) / total),
+            "gain": gain.difference if gain.n else None,
+            "gain_queries": gain.n,
+            "gain_p": gain.p if gain.n else None,
+        }
+        if paper:
+            row |= {"published_share": paper[kind][0], "published_gain": paper[kind][1]}
+        rows.append(row)
+    columns = (
+        Column("type", text("type"), numeric=False),
+        Column("predicted", text("predicted")),
+        Column("share %", number("share", ".1f")),
+        Column("over cot", number("gain", "+.1f")),
+        Column("n", text("gain_queries")),
+        *((Column("published", _published_type),) if paper else ()),
     )
+    caption = (
+        "Share among all predictions of at-cot (a query may have several); over cot: mean difference of the scores "
+        f"of at-cot and cot over the n queries with that type. {_measure(scorer)}"
+    )
+    return DataTable("ambiguity_types", "Predicted ambiguity types (table 7)", caption, columns, rows)
 
 
-def _gain_over(queries: list[str], scores: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
-    both = [query for query in queries if query in scores and query in baseline]
-    return paired_t_test([scores[query].points for query in both], [baseline[query].points for query in both])
+def alignment_table(
+    scores: QueryScores, retrieval: Retrieval, scorer: Scorer, paper_of: str = ""
+) -> DataTable:
+    """Section 7: both means of each scheme that has both, and in the last row the correlation over schemes.
 
-
-# --- Generation beside retrieval: section 7 --------------------------------------------------------------
-
-Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
-"""Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
-
-
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """Pearson's r over `n` pairs, two-sided p; both None where r is not defined (n < 2, or one side never varies)."""
-
-    n: int
-    r: float | None
-    p: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SchemePoint:
-    """A scheme's two means, each over all its values, and the correlation over the queries that have both."""
-
-    scheme: str
-    generation: float
-    retrieval: float
-    over_queries: Correlation
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """Do schemes that clarify better also retrieve better? Those with both scores, and the correlation over them."""
-
-    schemes: tuple[SchemePoint, ...]
-    over_schemes: Correlation
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation:
-    """r with its two-sided p-value from Student's t = r sqrt((n - 2) / (1 - r^2)), n - 2 degrees of freedom.
-
-    n = 2 is always r = 1 or -1, with p = 1. Raises ValueError for unequal lengths.
+    A scheme's retrieval is the mean over all intents. The paper correlates the means of its four schemes over Qulac and
+    prints r = 0.92, p = 0.08. Its own tables do not give that: the Qulac column of table 5 against turn 1, respond, of
+    table 8 has r = 0.994, p = 0.006. Four points show little either way, so the correlation over queries, scheme by
+    scheme, is given as an addition.
     """
+    rows: list[dict[str, Any]] = []
+    for scheme, own in scores.items():
+        found = retrieval.get(scheme, {})
+        if own and any(found.values()):
+            both = [query for query in own if found.get(query)]
+            over_queries = pearson(
+                [own[query].points for query in both], [_mean(found[query]) for query in both]
+            )
+            means = {
+                "generation": _mean([best.points for best in own.values()]),
+                "retrieval": _mean([value for values in found.values() for value in values]),
+            }
+            rows.append({"scheme": scheme, **means, **over_queries})
+    if rows:
+        over = pearson([row["generation"] for row in rows], [row["retrieval"] for row in rows])
+        rows.append({"scheme": "over schemes", "generation": None, "retrieval": None, **over})
+    columns = (
+        Column("scheme", text("scheme"), numeric=False),
+        Column("generation", number("generation", ".2f")),
+        Column("retrieval", number("retrieval", ".3f")),
+        Column("n", text("n")),
+        Column("r", number("r", "+.3f")),
+        Column("p", p_value("p")),
+    )
+    caption = (
+        "Pearson's r of the generation score and retrieval after the first turn of respond: over a scheme's n queries, "
+        f"and in the last row over the means of n schemes. {_measure(scorer)}"
+    )
+    if paper_of == "qulac":
+        r, p = published()["section_7"]["r"], published()["section_7"]["p"]
+        caption += f" The paper, by TREC's judgments: r = {r}, p = {p}; "
+        caption += "its own tables 5 and 8 give r = 0.994, p = 0.006."
+    return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
+
+
+def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
+    """n, Pearson's r and its two-sided p from t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom.
+
+    r and p are None where r is not defined (n < 2, or one side never varies). n = 2 is always r = 1 or -1, with p = 1.
+    """
+    from scipy.special import stdtr
+
     r, n = correlation(x, y), len(x)
-    if r is None:
-        return Correlation(n, None, None)
-    if n == 2:
-        return Correlation(n, r, 1.0)
-    return Correlation(n, r, 0.0 if abs(r) == 1.0 else _two_sided(r, n - 2))
+    if r is None or n == 2:
+        return {"n": n, "r": r, "p": None if r is None else 1.0}
+    if abs(r) == 1.0:
+        return {"n": n, "r": r, "p": 0.0}
+    t = abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))
+    return {"n": n, "r": r, "p": float(2.0 * stdtr(n - 2, -t))}
 
 
-def alignment(scores: QueryScores, retrieval: Retrieval) -> Alignment:
-    """Generation beside retrieval for the schemes that have both. A scheme's retrieval is the mean over all intents.
-
-    The paper correlates the means of its four schemes over Qulac and prints r = 0.92, p = 0.08. Its own tables do not
-    give that: the Qulac column of table 5 against turn 1, respond, of table 8 has r = 0.994, p = 0.006. Four points show
-    little either way, so the correlation over queries, scheme by scheme, is given as an addition.
-    """
-    points = tuple(
-        _point(scheme, {query: best.points for query, best in own.items()}, retrieval[scheme])
+def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
+    """Every query's score with the two questions that it is the similarity of."""
+    rows = [
+        {
+            "scheme": scheme,
+            "query": query,
+            "score": best.points,
+            "question": best.question,
+            "like": best.annotated,
+        }
         for scheme, own in scores.items()
-        if own and any(retrieval.get(scheme, {}).values())
+        for query, best in own.items()
+    ]
+    title = "Generated clarifying questions, query by query"
+    return DataTable("generation_by_query", title, _measure(scorer), (), rows, shown=0)
+
+
+def _score_columns(scores: QueryScores, paper: object) -> tuple[Column, ...]:
+    """The score, its marks, what is published, and the tests' p-values."""
+    return (
+        Column("score", number("mean", ".1f")),
+        Column("", text("marks"), numeric=False),
+        *((Column("published", number("published", ".1f")),) if paper else ()),
+        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
     )
-    over = pearson([point.generation for point in points], [point.retrieval for point in points])
-    return Alignment(points, over)
 
 
-def _point(
-    scheme: str, generation: Mapping[str, float], retrieval: Mapping[str, Sequence[float]]
-) -> SchemePoint:
-    both = [query for query in generation if retrieval.get(query)]
-    over = pearson([generation[query] for query in both], [_mean(retrieval[query]) for query in both])
-    found = [value for values in retrieval.values() for value in values]
-    return SchemePoint(scheme, _mean(list(generation.values())), _mean(found), over)
+def _published_type(row: Row) -> str:
+    return f"{row['published_share']:.1f} ({row['published_gain']:+.1f})"
+
+
+def _measure(scorer: Scorer) -> str:
+    return f"Score: {scorer.name}, x 100."
+
+
+def _legend(scores: QueryScores, paper: object) -> str:
+    """The meaning of the marks, and of the published values."""
+    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
+    better = f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
+    return better + (f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else "")
 
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
-
-
-def _two_sided(r: float, degrees: int) -> float:
-    from scipy.special import stdtr
-
-    return float(2.0 * stdtr(degrees, -abs(r) * math.sqrt(degrees / ((1 - r) * (1 + r)))))

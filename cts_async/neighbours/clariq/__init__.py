@@ -1,8 +1,22 @@
-"""ClariQ (Aliannejadi, Kiseleva, Chuklin, Dalton and Burtsev, EMNLP 2021): when and what to ask, in three tasks."""
+"""ClariQ (Aliannejadi, Kiseleva, Chuklin, Dalton and Burtsev, EMNLP 2021): when and what to ask, in three tasks.
 
-from typing import Final
+What the program sees of it: a kind of dataset, and the commands `cts data clariq`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from cts_async.datasets.registry import RUN_COMMANDS, Kind, imported_on_call
+from cts_async.errors import InputError
+from cts_async.neighbours.inputs import AsJson, check_out
+
+if TYPE_CHECKING:
+    from cts_async.neighbours.clariq.collection import Clariq
 
 KIND: Final = Kind(
     name="clariq",
@@ -20,3 +34,147 @@ KIND: Final = Kind(
     suffix=".tsv",
     position=3,
 )
+
+app: Final = typer.Typer(rich_markup_mode=None)
+
+Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Lines `topic Q0 question rank score tag` between spaces.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Also write every topic's values, as the official tool does (JSON).")
+]
+
+
+@app.command("figures", short_help="What its files hold, beside what is published.")
+def show_figures(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
+    as_json: AsJson = False,
+) -> None:
+    """Count topics, facets, questions and answers, beside what is published.
+
+    Example: cts data clariq figures ClariQ/data
+    """
+    from cts_async.neighbours.clariq.collection import clariq_files, figures_table, read_collection
+    from cts_async.report.output import show_tables
+
+    paths = clariq_files(path)
+    parts = {one.stem: read_collection([one]) for one in paths}
+    found = read_collection(paths)
+    show_tables([figures_table(parts, found)], notes=found.notes, as_json=as_json)
+
+
+@app.command("questions", short_help="Recall of the questions that people wrote.")
+def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False) -> None:
+    """Recall@5, 10, 20 and 30 of a run's questions, among those that people wrote for each topic.
+
+    Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
+    """
+    from cts_async.neighbours.clariq.tasks import question_relevance, questions_table, read_run
+    from cts_async.report.output import show_tables
+
+    data = _labelled(tsv)
+    lines, notes = read_run(run)
+    topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
+    _check_joined(run, [line.topic for line in lines], topics, tsv)
+    recall, unranked = question_relevance(topics, lines)
+    _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
+    show_tables([questions_table(recall, unranked)], notes=[*data.notes, *notes], as_json=as_json)
+
+
+@app.command("documents", short_help="What the question on top is worth to retrieval.")
+def show_documents(
+    tsv: Tsv,
+    run: Run,
+    evaluation: Annotated[Path, typer.Option(help="The evaluation dictionary (JSON).")],
+    conversations: Annotated[
+        bool,
+        typer.Option("--conversations", help="The run is one of conversations; TSV is the question bank."),
+    ] = False,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """What the question on top of a run is worth to retrieval, once it is answered.
+
+    The evaluation is that of the release as JSON; its pickles are refused, with a way to convert them. A run of
+    conversations has contexts in place of topics and the texts of questions: it takes question_bank.tsv as its TSV.
+
+    Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
+    """
+    from cts_async.neighbours.clariq.collection import read_question_bank
+    from cts_async.neighbours.clariq.tasks import (
+        document_relevance,
+        documents_table,
+        read_clariq_evaluation,
+        read_run,
+        selected,
+    )
+    from cts_async.report.output import show_tables
+
+    judged = read_clariq_evaluation(evaluation)
+    lines, notes = read_run(run)
+    topic_of: Mapping[str, str] | None = None
+    if conversations:
+        ids = {text: id for id, text in read_question_bank(tsv).items()}
+        lines = [line._replace(question=ids.get(line.question, "")) for line in lines]
+    else:
+        data = _labelled(tsv)
+        notes = [*data.notes, *notes]
+        topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
+        _check_joined(run, [line.topic for line in lines], frozenset(topic_of.values()), tsv)
+    found = document_relevance(judged, selected(lines), topic_of)
+    if found is None:
+        raise InputError(
+            evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
+        )
+    _write(out, found.values, (tsv, run, evaluation))
+    show_tables([documents_table(found)], notes=notes, as_json=as_json)
+
+
+@app.command("need", short_help="F1 of predicted clarification needs.")
+def show_need(
+    tsv: Tsv,
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
+    as_json: AsJson = False,
+) -> None:
+    """Weighted precision, recall and F1 of predicted clarification needs: lines `topic label`.
+
+    Example: cts data clariq need ClariQ/data/dev.tsv my_labels
+    """
+    from cts_async.neighbours.clariq.tasks import need_table, read_predictions
+    from cts_async.report.output import show_tables
+
+    data = _labelled(tsv)
+    truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
+    predicted = read_predictions(predictions)
+    _check_joined(predictions, list(predicted), truth, tsv)
+    show_tables([need_table(truth, predicted)], notes=data.notes, as_json=as_json)
+
+
+def _labelled(tsv: Path) -> Clariq:
+    """The topics and facets of a file; InputError if it has no labels."""
+    from cts_async.neighbours.clariq.collection import FILES, read_collection
+
+    found = read_collection([tsv])
+    if not found.facets:
+        raise InputError(tsv, f"has topics without labels; {', '.join(FILES)} have some", field="facet_id")
+    return found
+
+
+def _check_joined(path: Path, found: Sequence[str], topics: Collection[str], tsv: Path) -> None:
+    """Raise InputError if no topic is known: zeros for all topics would look like a measurement."""
+    if not any(topic in topics for topic in found):
+        ids = f"its first is {found[0][:40]!r}, the ids there are like {min(topics)!r}"
+        raise InputError(path, f"none of its topics is in {tsv}: {ids}; is it of another part of the data?")
+
+
+def _write(out: Path | None, value: Any, inputs: Sequence[Path]) -> None:
+    """Write JSON, but not over an input file."""
+    import orjson
+
+    from cts_async.safe_files import atomic_writer
+
+    if out is not None:
+        check_out(out, inputs, force=True)
+        with atomic_writer(out) as file:
+            file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))

@@ -12,17 +12,21 @@ bring it; `cts data clariq figures` does.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field, TypeAdapter
 
 from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.datasets.inspect import Contents, contents_of
-from cts_async.datasets.io import MAX_LINE_BYTES, Row, listed, read_tsv, short
+from cts_async.datasets.io import short
 from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.inputs import Text, checked, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, number, text
@@ -33,123 +37,84 @@ NO_QUESTION: Final = "Q00001"
 """The id of the question that is none."""
 NEEDS: Final = (1, 2, 3, 4)
 """How much a request needs to be clarified: from 1, self-contained, to 4, absolutely ambiguous."""
-REQUESTS: Final = ("initial_request", "initial request", "query")
-"""What the request's column is called: in the files with labels, in test.tsv, and in both before October 2020."""
-LABELS: Final = ("clarification_need", "facet_id", "facet_desc", "question_id", "question", "answer")
-"""The columns of a file that is more than a list of topics."""
+Need: TypeAlias = Annotated[int, Field(ge=1, le=4)]
 
 
 @dataclass(frozen=True, slots=True)
-class ClariqRow:
-    """A row. In a file without labels `need` is None and what follows it is "".
+class _TopicRow:
+    """A row of a file without labels."""
 
-    `question` and `answer` are "" where nobody asked (`NO_QUESTION`); an answer may be "" elsewhere, too.
+    topic_id: Text
+    initial_request: Text
+
+
+@dataclass(frozen=True, slots=True)
+class ClariqRow(_TopicRow):
+    """A row. `question` and `answer` are "" where nobody asked (`NO_QUESTION`); an answer may be "" elsewhere, too."""
+
+    clarification_need: Need
+    facet_id: Text
+    facet_desc: Text
+    question_id: Text
+    question: str
+    answer: str
+
+
+_TOPIC_ROW: Final = TypeAdapter(_TopicRow)
+_ROW: Final = TypeAdapter(ClariqRow)
+_LABELS: Final = tuple(name for name in ClariqRow.__slots__)
+_COLUMNS: Final = {
+    "topic_id": ("topic_id",),
+    # In the files with labels, in test.tsv, and in both before October 2020.
+    "initial_request": ("initial_request", "initial request", "query"),
+    **{name: (name,) for name in _LABELS},
+}
+
+
+def read_clariq(path: Path) -> Iterator[tuple[int, _TopicRow]]:
+    """Stream line and row in file order, backslashes before quotes undone in descriptions.
+
+    InputError names file, line and field: a missing column, an empty cell, and a clarification need that is no whole
+    number from 1 to 4.
     """
-
-    path: Path
-    line: int
-    topic_id: str
-    request: str
-    topic_desc: str
-    need: int | None = None
-    facet_id: str = ""
-    facet_desc: str = ""
-    question_id: str = ""
-    question: str = ""
-    answer: str = ""
-
-
-def read_clariq(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[ClariqRow]:
-    """Stream the rows in file order, backslashes before quotes undone in descriptions.
-
-    InputError names file, line and field: a missing column, an empty cell in a required column, and a
-    clarification need that is no whole number from 1 to 4.
-    """
-    for line, row in read_tsv(path, quoting=True, max_line_bytes=max_line_bytes):
-        cells = _Cells(path, line, row)
-        request = next((name for name in REQUESTS if name in row), REQUESTS[0])
-        topic = (cells.text("topic_id"), cells.text(request), unescape(row.get("topic_desc", "").strip()))
-        yield _labelled(cells, topic) if _has_labels(row) else ClariqRow(path, line, *topic)
+    for line, cells in read_columns(path, _COLUMNS, quoting=True, optional=_LABELS):
+        if len(cells) == 2:
+            yield line, checked(_TOPIC_ROW, cells, path, line=line)
+            continue
+        row = checked(_ROW, cells, path, line=line)
+        if row.question_id == NO_QUESTION:
+            row = replace(row, question="", answer="")
+        elif not row.question:
+            problem = f"is empty, although {row.question_id} is not {NO_QUESTION} (no question)"
+            raise InputError(path, problem, line=line, field="question")
+        yield line, replace(row, facet_desc=unescape(row.facet_desc))
 
 
-def read_question_bank(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, str]:
+def read_question_bank(path: Path) -> dict[str, str]:
     """The questions of `question_bank.tsv` by id, in file order; that of `NO_QUESTION` is "".
 
-    InputError for a missing column, an id without a question, a question without an id, and a repeated id.
+    InputError for a missing column, an id without a question, a repeated id, and a file without questions.
     """
     bank: dict[str, str] = {}
-    for line, row in read_tsv(path, quoting=True, max_line_bytes=max_line_bytes):
-        cells = _Cells(path, line, row)
-        id = cells.text("question_id")
+    columns = {"question_id": ("question_id",), "question": ("question",)}
+    for line, cells in read_columns(path, columns, quoting=True):
+        id = cells["question_id"]
         if id in bank:
             raise InputError(path, f"{short(id)} occurs twice", line=line, field="question_id")
-        bank[id] = cells.cell("question") if id == NO_QUESTION else cells.text("question")
+        if id != NO_QUESTION and not (id and cells["question"]):
+            raise InputError(path, "is empty", line=line, field="question" if id else "question_id")
+        bank[id] = cells["question"]
     if not bank:
         raise InputError(path, "holds no questions", field="question_id")
     return bank
-
-
-def _has_labels(row: Row) -> bool:
-    return any(name in row for name in LABELS)
-
-
-def _labelled(cells: _Cells, topic: tuple[str, str, str]) -> ClariqRow:
-    question_id = cells.text("question_id")
-    # Read in any case, so that a missing column is found on the first row.
-    question, answer = cells.cell("question"), cells.cell("answer")
-    if question_id == NO_QUESTION:
-        question = answer = ""
-    elif not question:
-        raise cells.wrong("question", f"is empty, although {question_id} is not {NO_QUESTION} (no question)")
-    return ClariqRow(
-        cells.path,
-        cells.line,
-        *topic,
-        need=cells.need(),
-        facet_id=cells.text("facet_id"),
-        facet_desc=unescape(cells.text("facet_desc")),
-        question_id=question_id,
-        question=question,
-        answer=answer,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    path: Path
-    line: int
-    row: Row
-
-    def cell(self, name: str) -> str:
-        """The stripped cell; InputError if there is no such column."""
-        if name not in self.row:
-            raise self.wrong(name, f"the column is missing; the columns are {listed(self.row)}")
-        return str(self.row[name]).strip()
-
-    def text(self, name: str) -> str:
-        """A cell that must not be empty."""
-        if not (cell := self.cell(name)):
-            raise self.wrong(name, "is empty")
-        return cell
-
-    def need(self) -> int:
-        cell = self.cell("clarification_need")
-        found = next((need for need in NEEDS if cell in (str(need), f"{need}.0")), None)
-        if found is None:
-            raise self.wrong("clarification_need", f"must be a whole number from 1 to 4, is {short(cell)}")
-        return found
-
-    def wrong(self, name: str, problem: str) -> InputError:
-        return InputError(self.path, problem, line=self.line, field=name)
 
 
 # --- The collection --------------------------------------------------------------------------------------
 
 FILES: Final = ("train.tsv", "dev.tsv", "test_with_labels.tsv")
 """The release's files that have facets."""
-COLUMNS: Final = ("topic_id", "initial_request", "facet_id", "facet_desc")
-_CHOICE: Final = re.compile(r"(.+),need=(.*)", re.DOTALL)
-_RANGE: Final = re.compile(r"([1-4])(?:-([1-4]))?")
+JOINED: Final = ("topic_id", "initial_request", "facet_id", "facet_desc")
+"""The columns that instances, and their gold, are identified by."""
 
 
 @dataclass(slots=True)
@@ -184,41 +149,37 @@ class Clariq:
     facets: dict[str, Facet] = field(default_factory=dict)
     n_rows: int = 0
     """Of facet, question and answer: the release calls them single-turn conversations."""
-    rewordings: dict[str, ClariqRow] = field(default_factory=dict)
-    """By topic id the first row whose request differs from the topic's; the release has one such topic, 260."""
+    rewordings: dict[str, str] = field(default_factory=dict)
+    """By topic id where its request first differs from the topic's; the release has one such topic, 260."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on topics with a second request text, if there are any."""
-        if not self.rewordings:
-            return ()
-        id, row = next(iter(self.rewordings.items()))
-        more = f" ({len(self.rewordings)} topics have several)" if len(self.rewordings) > 1 else ""
-        return (
-            f"{row.path}:{row.line}: topic {short(id)} has a second request text; the first is used{more}",
+        """A note on each topic with a second request text."""
+        return tuple(
+            f"{place}: topic {short(id)} has a second request text; the first is used"
+            for id, place in self.rewordings.items()
         )
 
-    def add(self, row: ClariqRow) -> None:
+    def add(self, path: Path, line: int, row: _TopicRow) -> None:
         """Add a row; the topic keeps its first request text. InputError where it contradicts an earlier row."""
-        topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.request, row.need, row.path))
-        if topic.path != row.path:
+        need = row.clarification_need if isinstance(row, ClariqRow) else None
+        topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.initial_request, need, path))
+        if topic.path != path:
             problem = f"topic {short(row.topic_id)} already occurs in {topic.path}"
-            raise InputError(row.path, problem, line=row.line, field="topic_id")
-        if topic.need != row.need:
+            raise InputError(path, problem, line=line, field="topic_id")
+        if topic.need != need:
             problem = f"topic {short(row.topic_id)} occurs earlier with another clarification_need"
-            raise InputError(row.path, problem, line=row.line, field="clarification_need")
-        if topic.request != row.request:
-            self.rewordings.setdefault(row.topic_id, row)
-        if row.facet_id:
-            topic.questions[row.question_id] = row.question
-            self._add_pair(row)
-
-    def _add_pair(self, row: ClariqRow) -> None:
+            raise InputError(path, problem, line=line, field="clarification_need")
+        if topic.request != row.initial_request:
+            self.rewordings.setdefault(row.topic_id, f"{path}:{line}")
+        if not isinstance(row, ClariqRow):
+            return
+        topic.questions[row.question_id] = row.question
         self.n_rows += 1
         facet = self.facets.setdefault(row.facet_id, Facet(row.facet_id, row.topic_id, row.facet_desc))
         if (facet.topic_id, facet.description) != (row.topic_id, row.facet_desc):
             problem = f"facet {short(row.facet_id)} occurs earlier with another topic or facet_desc"
-            raise InputError(row.path, problem, line=row.line, field="facet_id")
+            raise InputError(path, problem, line=line, field="facet_id")
         if row.question_id != NO_QUESTION:
             facet.pairs.append((row.question, row.answer))
 
@@ -227,14 +188,10 @@ def read_collection(paths: Sequence[Path]) -> Clariq:
     """Read files with or without labels. InputError for what contradicts itself, and for a file without rows."""
     found = Clariq()
     for path in paths:
-        row = None
-        bare: set[str] = set()
-        for row in read_clariq(path):
-            if not row.facet_id and row.topic_id in bare:
-                raise InputError(path, f"{short(row.topic_id)} occurs twice", line=row.line, field="topic_id")
-            bare.add(row.topic_id)
-            found.add(row)
-        if row is None:
+        before = len(found.topics)
+        for line, row in read_clariq(path):
+            found.add(path, line, row)
+        if len(found.topics) == before:
             raise InputError(path, "holds no topics", field="topic_id")
     return found
 
@@ -249,6 +206,12 @@ def clariq_files(path: Path) -> tuple[Path, ...]:
     raise InputError(path, f"holds none of {', '.join(FILES)}")
 
 
+# --- Instances: the request is ambiguous, its facet is the intent ----------------------------------------
+
+_CHOICE: Final = re.compile(r"(.+),need=(.*)", re.DOTALL)
+_RANGE: Final = re.compile(r"([1-4])(?:-([1-4]))?")
+
+
 def open_clariq(
     target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
 ) -> Dataset:
@@ -260,13 +223,8 @@ def open_clariq(
     index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
     name = "clariq" if needs == NEEDS else f"clariq-need{'-'.join(map(str, sorted({needs[0], needs[-1]})))}"
     found = read_collection(paths)
-    made = make_dataset(
-        name,
-        paths[0],
-        index,
-        partial(_instances, found, paths[0], index, needs),
-        annotations=partial(_annotations, found),
-    )
+    instances, annotations = partial(_instances, found, paths[0], index, needs), partial(_annotations, found)
+    made = make_dataset(name, paths[0], index, instances, annotations=annotations)
     return replace(made, more_paths=paths[1:], notes=(*found.notes, *made.notes))
 
 
@@ -293,7 +251,7 @@ def _instances(
         chosen = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
         raise InputError(path, f"has no facets{chosen}; {', '.join(FILES)} have them", field="facet_id")
     if gold is not None:
-        gold.require_join(path, COLUMNS, ((facet.id, facet.description) for facet in facets))
+        gold.require_join(path, JOINED, ((facet.id, facet.description) for facet in facets))
     for facet in facets:
         nuggets = gold.lookup(facet.id, facet.description) if gold is not None else None
         request = found.topics[facet.topic_id].request
@@ -341,47 +299,39 @@ PUBLISHED: Final = {
 """The release's README, "ClariQ Train"."""
 
 
-def _n_topics(found: Clariq, need: int) -> int:
-    return sum(topic.need == need for topic in found.topics.values())
-
-
-def _n_facets(found: Clariq, need: int) -> int:
-    return sum(found.topics[facet.topic_id].need == need for facet in found.facets.values())
-
-
-_FIGURES: Final[Mapping[str, Callable[[Clariq], int]]] = {
-    "topics": lambda found: len(found.topics),
-    **{f"topics of need {need}": partial(_n_topics, need=need) for need in NEEDS},
-    "facets": lambda found: len(found.facets),
-    "facets of need 3 or 4": lambda found: _n_facets(found, 3) + _n_facets(found, 4),
-    "facets of need 1": lambda found: _n_facets(found, 1),
-    "questions": lambda found: len(
-        {id for topic in found.topics.values() for id in topic.questions} - {NO_QUESTION}
-    ),
-    "conversations": lambda found: found.n_rows,
-    "pairs": lambda found: sum(len(facet.pairs) for facet in found.facets.values()),
-}
+def _figures(found: Clariq) -> dict[str, int]:
+    topics = Counter(topic.need for topic in found.topics.values())
+    facets = Counter(found.topics[facet.topic_id].need for facet in found.facets.values())
+    questions = {id for topic in found.topics.values() for id in topic.questions}
+    return {
+        "topics": len(found.topics),
+        **{f"topics of need {need}": topics[need] for need in NEEDS},
+        "facets": len(found.facets),
+        "facets of need 3 or 4": facets[3] + facets[4],
+        "facets of need 1": facets[1],
+        "questions": len(questions - {NO_QUESTION}),
+        "conversations": found.n_rows,
+        "pairs": sum(len(facet.pairs) for facet in found.facets.values()),
+    }
 
 
 def figures_table(parts: Mapping[str, Clariq], everything: Clariq) -> DataTable:
     """Counts by file, and over all of them, beside what is published."""
-    columns = {**parts, "all": everything} if len(parts) > 1 else parts
+    counts = {part: _figures(found) for part, found in parts.items()}
+    if len(parts) > 1:
+        counts["all"] = _figures(everything)
     rows = [
         {
             "figure": name,
-            **{part: count(found) for part, found in columns.items()},
+            **{part: of_part[name] for part, of_part in counts.items()},
             "published": PUBLISHED.get(name),
         }
-        for name, count in _FIGURES.items()
+        for name in _figures(everything)
     ]
-    return DataTable(
-        "figures",
-        "ClariQ",
-        "A conversation is a row: a facet, a question and its answer. Pairs are those with a question.",
-        (
-            Column("figure", text("figure"), numeric=False),
-            *(Column(part, number(part, ",d")) for part in columns),
-            Column("published (README)", text("published"), numeric=False),
-        ),
-        rows,
+    columns = (
+        Column("figure", text("figure"), numeric=False),
+        *(Column(part, number(part, ",d")) for part in counts),
+        Column("published (README)", text("published"), numeric=False),
     )
+    caption = "A conversation is a row: a facet, a question and its answer. Pairs are those with a question."
+    return DataTable("figures", "ClariQ", caption, columns, rows)

@@ -1,8 +1,19 @@
-"""MIMICS-Duo (Tavakoli, Trippas, Zamani, Scholer and Sanderson, SIGIR 2022): clarification panes with labels."""
+"""MIMICS-Duo (Tavakoli, Trippas, Zamani, Scholer and Sanderson, SIGIR 2022): clarification panes with labels.
 
-from typing import Final
+What the program sees of it: a kind of dataset, and the commands `cts data mimics-duo`: panes, the paper's tables,
+rankings by scores and learning to rank.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
 
 from cts_async.datasets.registry import Kind, imported_on_call
+from cts_async.errors import UsageError
+from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
 
 KIND: Final = Kind(
     name="mimics-duo",
@@ -24,3 +35,150 @@ KIND: Final = Kind(
     ),
     position=4,
 )
+
+app: Final = typer.Typer(rich_markup_mode=None)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory with the four .tsv files.")]
+HERE: Final = Path("MIMICS-Duo")
+"""Where `git clone https://github.com/Leila-Ta/MIMICS-Duo` puts them."""
+Draws = Annotated[int, typer.Option(min=2, max=100_000, help="How often ties are broken at random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the draws: the same one gives the same numbers.")]
+
+
+@app.command("tables", short_help="Tables 6 to 11 beside the published values.")
+def show_tables_beside_paper(
+    folder: Folder = HERE,
+    table: Annotated[
+        list[str] | None, typer.Option(metavar="N", help="Only this table: 6 to 11, or 5.2 [default: all].")
+    ] = None,
+    draws: Draws = 1000,
+    csv: Csv = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Tables 6 to 11 and section 5.2, computed and set beside the published values.
+
+    Each cell is marked: = reproduced, ~ within the spread of ties broken at random (z says how far), ≠ differs, and the
+    notes say why.
+
+    Example: cts data mimics-duo tables ../shared/data/mimics-duo
+
+    Example: cts data mimics-duo tables MIMICS-Duo --table 10 --json
+    """
+    from rich.console import Console
+
+    from cts_async.neighbours.mimics_duo.panes import read_panes
+    from cts_async.neighbours.mimics_duo.statistics import TABLES, MimicsTables, mimics_table
+    from cts_async.report.output import print_json
+
+    names = [name for name in TABLES if not table or name in table]
+    if wrong := [name for name in table or () if name not in TABLES]:
+        raise UsageError(f"--table {wrong[0]}: must be one of {', '.join(TABLES)}")
+    panes = list(read_panes(folder))
+    cells = {name: mimics_table(name, panes, draws, seed) for name in names}
+    found = MimicsTables(cells, len(panes), draws, seed)
+    if csv is not None:
+        found.write(csv)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        found.print(Console())
+
+
+@app.command("panes", short_help="The four files joined, as JSON Lines.")
+def write_panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> None:
+    """The panes as JSON Lines: the four files joined, one object a pane.
+
+    `pane` is its number among its query's, from 1.
+
+    Example: cts data mimics-duo panes MIMICS-Duo > panes.jsonl
+    """
+    from cts_async.neighbours.mimics_duo.panes import FILES, as_records, read_panes
+    from cts_async.report.output import STDOUT, write_jsonl
+
+    if out != STDOUT:
+        check_out(Path(out), [folder / name for name in FILES], force=force)
+    n = write_jsonl(out, as_records(read_panes(folder)))
+    if out != STDOUT:
+        typer.echo(f"{out}: {n:,} panes", err=True)
+
+
+@app.command("rerank", short_help="P@1 and MRR of panes ranked by your scores.")
+def show_reranking(
+    scores: Annotated[Path, typer.Option(metavar="FILE", help="The scores: .jsonl, .csv or .tsv.")],
+    folder: Folder = HERE,
+    ideal: Annotated[
+        str, typer.Option(metavar="LABEL", help="What an ideal ranking is by: engagement, quality or rating.")
+    ] = "engagement",
+    draws: Draws = 1000,
+    csv: Csv = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Rank each query's panes by your scores: P@1 and MRR, beside the random ranker and the worst case.
+
+    The scores are JSON Lines, CSV or TSV with `query`, `pane` (its number among the query's, from 1; see `panes`) and
+    `score`, higher is better; every pane needs one. Equal scores are broken at random, and what that spreads is shown.
+
+    Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.jsonl
+
+    Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.tsv --ideal quality --json
+    """
+    from cts_async.neighbours.mimics_duo.panes import read_pane_scores, read_panes
+    from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS, reranked_table
+    from cts_async.report.output import show_tables
+
+    label = next((name for name in PANE_LABELS if name == ideal), None)
+    if label is None:
+        raise UsageError(f"--ideal {ideal}: must be one of {', '.join(PANE_LABELS)}")
+    ranked = list(read_panes(folder))
+    table = reranked_table(ranked, read_pane_scores(scores, ranked), label, draws=draws, seed=seed)
+    show_tables([table], as_json=as_json, csv=csv)
+
+
+@app.command("ltr", short_help="Learning to rank panes, cross-validated.")
+def show_ltr(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="MIMICS-Duo's directory, or a TSV of panes.")],
+    label: Annotated[str, typer.Option(help="Train on this: engagement, quality or rating.")] = "engagement",
+    test_label: Annotated[
+        str | None, typer.Option(help="Test on this label [default: the one trained on].")
+    ] = None,
+    ranker: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Only this ranker, e.g. mart; may be given again [default: all seven]."
+        ),
+    ] = None,
+    features_of: Annotated[
+        str | None, typer.Option(help="Show this ranker's top features [default: rankboost, as table 5].")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Into how many parts the queries are cut.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of everything random here.")] = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+) -> None:
+    """Learn to rank clarification panes: cross-validated P@1 and MRR, tests of every pair, top features.
+
+    DATA is a directory with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
+    option_5 and a label's column), such as MIMICS-ClickExplore.tsv. A label is engagement, quality or rating; with
+    --test-label rankers are trained on one and tested on another.
+
+    Example: cts data mimics-duo ltr MIMICS-Duo/
+
+    Example: cts data mimics-duo ltr MIMICS-Duo/ --label engagement --test-label quality --features-of mart --json
+    """
+    from cts_async.neighbours.mimics_duo.ltr import ranking_report
+    from cts_async.neighbours.mimics_duo.rankers import chosen
+    from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
+    from cts_async.report.output import show_tables
+
+    rankers = chosen(ranker or ())
+    shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
+    if shown not in rankers:
+        raise UsageError(f"--features-of {shown}: must be one of the rankers used: {', '.join(rankers)}")
+    labels = (label, label if test_label is None else test_label)
+    for given in labels:
+        if given not in PANE_LABELS:
+            raise UsageError(f"unknown label {given!r}: choose from {', '.join(PANE_LABELS)}")
+    tables, notes = ranking_report(data, labels, rankers, shown, folds=folds, seed=seed)
+    show_tables(tables, notes=notes, as_json=as_json, csv=csv)

@@ -6,88 +6,209 @@ values, and the ranking. A label to train on and another to test on give the des
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from rapidfuzz import fuzz
 
 from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.mimics_duo.features import (
-    FEATURES,
-    IN_PAPER,
-    PaneText,
-    PaneWords,
-    collections,
-    features,
-    words_of,
-)
-from cts_async.neighbours.mimics_duo.panes import LabelledRow, read_pane_table, read_panes
+from cts_async.neighbours.mimics_duo.panes import PaneText, read_pane_table, read_panes
 from cts_async.neighbours.mimics_duo.rankers import RANKERS, PaneRanker, RankingLists, decided
 from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
 from cts_async.neighbours.mimics_duo.ties import Array, expected_by_query, ideal_items, starts
 from cts_async.report.tables import Column, DataTable, Row, Show, number, p_value, text
+from cts_async.search.terms import terms
+
+# --- Features (section 3.1, table 2) ---------------------------------------------------------------------
+#
+# The paper has 110: three similarities of six inputs (query, related search, video title and description, document
+# title, snippet) to six fields of a pane, the number of options, and whether the question is one. MIMICS-Duo ships only
+# the query of those inputs, which leaves 3 x 6 + 2 = 20; the other 90 need Bing's result pages. Names are those of
+# table 5.
+
+MOST_OPTIONS: Final = 5
+K1: Final = 1.2
+B: Final = 0.75
+IN_PAPER: Final = 110
+
+_PAIRS: Final = (
+    "Clarification Pane, Query",
+    *(f"Query, Clarification Question + Option{i}" for i in range(1, MOST_OPTIONS + 1)),
+)
+FEATURES: Final = (
+    *(f"BM25 ({pair})" for pair in _PAIRS),
+    *(f"CosineSimilarity_TF-IDF ({pair})" for pair in _PAIRS),
+    *(f"Overall Matching Terms ({pair})" for pair in _PAIRS),
+    "The Number of Candidate Answers",
+    "The clarification is a Statement or a Question",
+)
+"""The columns of `features`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaneWords:
+    """The words of a pane: `fields` are the whole pane and the question with each option, None for a missing one."""
+
+    query: list[str]
+    fields: tuple[list[str] | None, ...]
+    options: int
+    is_question: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What n texts say of words: in how many texts each occurs, and how long a text is on average."""
+
+    n: int
+    frequency: Counter[str]
+    mean_length: float
+
+    @classmethod
+    def of(cls, texts: Iterable[Sequence[str]]) -> Collection:
+        """Statistics of texts given as words; of no text at all every word is as rare as every other."""
+        texts = list(texts)
+        frequency = Counter(word for words in texts for word in set(words))
+        return cls(len(texts), frequency, sum(map(len, texts)) / len(texts) if texts else 0.0)
+
+
+def words_of(pane: PaneText) -> PaneWords:
+    """Cut a pane into words, lightly stemmed. Stop words stay: their frequency makes them count little."""
+    question = terms(pane.question, keep_stops=True)
+    options = [terms(option, keep_stops=True) for option in pane.options]
+    there = [bool(option.strip()) for option in pane.options]
+    with_each = [
+        [*question, *words] if is_there else None for words, is_there in zip(options, there, strict=True)
+    ]
+    with_each += [None] * (MOST_OPTIONS - len(with_each))
+    whole = [*question, *(word for words in options for word in words)]
+    is_question = pane.question.rstrip().endswith(("?", "？"))
+    return PaneWords(terms(pane.query, keep_stops=True), (whole, *with_each), sum(there), is_question)
+
+
+def collections(panes: Sequence[PaneWords]) -> list[Collection]:
+    """The statistics of each field over `panes`, in the order of `PaneWords.fields`."""
+    fields = ([pane.fields[place] for pane in panes] for place in range(len(_PAIRS)))
+    return [Collection.of(words for words in field if words is not None) for field in fields]
+
+
+def features(panes: Sequence[PaneWords], statistics: Sequence[Collection]) -> Array:
+    """A row for each pane, shape (panes, len(FEATURES)); similarities to a missing option are 0."""
+    rows = np.zeros((len(panes), len(FEATURES)))
+    fields = len(_PAIRS)
+    for row, pane in zip(rows, panes, strict=True):
+        for place, (words, known) in enumerate(zip(pane.fields, statistics, strict=True)):
+            if words is not None:
+                row[place] = bm25(pane.query, words, known)
+                row[fields + place] = tf_idf_cosine(pane.query, words, known)
+                row[2 * fields + place] = matching_terms(pane.query, words)
+        row[-2:] = pane.options, pane.is_question
+    return rows
+
+
+def bm25(query: Sequence[str], words: Sequence[str], known: Collection) -> float:
+    """Robertson's BM25 of a text for the query's distinct words: k1 1.2, b 0.75, idf ln(1 + (n - df + .5)/(df + .5))."""
+    times = Counter(words)
+    length = len(words) / known.mean_length if known.mean_length else 1.0
+    score = 0.0
+    for word in dict.fromkeys(query):
+        if (tf := times[word]) > 0:
+            df = known.frequency[word]
+            idf = math.log1p((known.n - df + 0.5) / (df + 0.5))
+            score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length))
+    return score
+
+
+def tf_idf_cosine(query: Sequence[str], words: Sequence[str], known: Collection) -> float:
+    """The cosine of two tf * idf vectors, idf = 1 + ln((1 + n) / (1 + df)); 0 if either has no word."""
+    left, right = (
+        {
+            word: tf * (1 + math.log((1 + known.n) / (1 + known.frequency[word])))
+            for word, tf in Counter(text).items()
+        }
+        for text in (query, words)
+    )
+    size = math.sqrt(sum(w * w for w in left.values()) * sum(w * w for w in right.values()))
+    return sum(weight * right.get(word, 0.0) for word, weight in left.items()) / size if size else 0.0
+
+
+def matching_terms(query: Sequence[str], words: Sequence[str]) -> float:
+    """How alike two texts are, 0 to 1, with the words of each in alphabetical order.
+
+    The paper's code takes the token sort ratio: twice the longest common subsequence, in characters, over both
+    lengths.
+    """
+    return fuzz.ratio(" ".join(sorted(query)), " ".join(sorted(words))) / 100
+
 
 # --- The data --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPanes:
-    """Panes in any order, each with the label to train on and the one to test on; higher is better."""
+    """Panes with a label to train on and one to test on (higher is better), those of a query together.
 
-    panes: Sequence[PaneText]
-    train: Sequence[float]
-    test: Sequence[float]
+    `query` numbers the `names` of the queries, which are in order of first appearance.
+    """
 
-    def __post_init__(self) -> None:
-        if not len(self.panes) == len(self.train) == len(self.test):
-            raise ValueError("every pane needs a label to train on and one to test on")
+    names: tuple[str, ...]
+    query: Array
+    words: Sequence[PaneWords]
+    train: Array
+    test: Array
+    unlabelled: int = 0
+    """Rows of the data that were left out for want of a label."""
+    repeated: int = 0
+    """Rows that were left out since their pane occurs more than once."""
 
 
-def read_labelled(data: Path, labels: tuple[str, str]) -> tuple[LabelledPanes, int]:
-    """The panes that have both labels (to train, to test), and how many rows were read.
+def read_labelled(data: Path, labels: tuple[str, str], seed: int) -> LabelledPanes:
+    """Read the panes that have both labels (to train, to test), each once, with the labels of one of its rows at random.
 
     `data` is the folder of MIMICS-Duo, or a TSV in the format of MIMICS. Raises InputError.
     """
+    rows: dict[PaneText, list[tuple[float, float]]] = {}
     n_read = 0
-    panes, train, test = [], [], []
-    for row in read_pane_table(data, labels) if data.is_file() else _rows_of_duo(data, labels):
+    for pane, (train, test) in read_pane_table(data, labels) if data.is_file() else _duo(data, labels):
         n_read += 1
-        to_train, to_test = row.labels
-        if to_train is not None and to_test is not None:
-            panes.append(PaneText(row.query, row.question, row.options))
-            train.append(to_train)
-            test.append(to_test)
-    if not panes:
+        if train is not None and test is not None:
+            rows.setdefault(pane, []).append((train, test))
+    if not rows:
         raise InputError(data, f"has no pane with a label for {' and '.join(dict.fromkeys(labels))}")
-    return LabelledPanes(panes, train, test), n_read
+    rng = np.random.default_rng(seed)
+    once = {pane: of[int(rng.integers(len(of)))] if len(of) > 1 else of[0] for pane, of in rows.items()}
+    labelled = sum(map(len, rows.values()))
+    return labelled_panes(once, n_read - labelled, labelled - len(rows))
 
 
-def _rows_of_duo(folder: Path, labels: tuple[str, str]) -> Iterator[LabelledRow]:
+def _duo(folder: Path, labels: tuple[str, str]) -> Iterator[tuple[PaneText, list[float]]]:
     fields = [field for one in labels for label, field in PANE_LABELS.items() if label == one]
     for pane in read_panes(folder):
-        values = tuple(float(getattr(pane, field)) for field in fields)
-        yield LabelledRow(pane.query, pane.question, pane.options, values)
+        values = [float(getattr(pane, field)) for field in fields]
+        yield PaneText(pane.query, pane.question, pane.options), values
 
 
-def one_of_each(data: LabelledPanes, seed: int) -> LabelledPanes:
-    """Each pane once, at its first place, with the labels of one of its rows at random."""
-    places: dict[PaneText, list[int]] = {}
-    for place, pane in enumerate(data.panes):
-        places.setdefault(pane, []).append(place)
-    rng = np.random.default_rng(seed)
-    chosen = [rows[int(rng.integers(len(rows)))] if len(rows) > 1 else rows[0] for rows in places.values()]
-    return LabelledPanes(
-        list(places), [data.train[place] for place in chosen], [data.test[place] for place in chosen]
-    )
+def labelled_panes(
+    labels: Mapping[PaneText, tuple[float, float]], unlabelled: int = 0, repeated: int = 0
+) -> LabelledPanes:
+    """Order panes with their labels by query."""
+    numbers: dict[str, int] = {}
+    query = np.array([numbers.setdefault(pane.query, len(numbers)) for pane in labels], int)
+    order = np.argsort(query, kind="stable")
+    panes = list(labels)
+    both = np.array(list(labels.values()), float)[order]
+    words = [words_of(panes[i]) for i in order]
+    return LabelledPanes(tuple(numbers), query[order], words, both[:, 0], both[:, 1], unlabelled, repeated)
 
 
 # --- Cross-validation ------------------------------------------------------------------------------------
 
-FOLDS: Final = 5
 RANDOM: Final = "random"
 WORST: Final = "worst"
 """References for the rankers: all panes in random order, and the ideal ones last."""
@@ -97,65 +218,59 @@ WORST: Final = "worst"
 class CrossValidated:
     """What each ranker, and `RANDOM` and `WORST`, reached on each query while it was in the fold left out.
 
-    `precision` and `reciprocal` are P@1 and 1 / rank by ranker, over `queries`. `weights` are the features' weights
-    by ranker, of each fold scaled to 1 in the sum of their sizes, and averaged over the folds.
+    `reached` has "P@1" and "MRR" by ranker, over `queries`. `weights` are the features' weights by ranker, of each
+    fold scaled to 1 in the sum of their sizes, and averaged over the folds.
     """
 
     queries: tuple[str, ...]
     panes: int
     """How many panes these queries have."""
-    tied: int
-    """Queries that are not tested: all their panes have the same label, or they have only one."""
-    precision: Mapping[str, Array]
-    reciprocal: Mapping[str, Array]
+    reached: Mapping[str, Mapping[str, Array]]
     weights: Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True)
-class _Panes:
-    """Panes ordered by query, as words, with both labels; `query` numbers the `names`."""
-
-    names: tuple[str, ...]
-    query: Array
-    words: Sequence[PaneWords]
-    train: Array
-    test: Array
-
-
 def cross_validate(
-    data: LabelledPanes, rankers: Mapping[str, PaneRanker], *, folds: int = FOLDS, seed: int = 0
+    data: LabelledPanes, rankers: Mapping[str, PaneRanker], *, folds: int = 5, seed: int = 0
 ) -> CrossValidated:
-    """Train and test each ranker `folds` times; UsageError where the data do not allow it."""
-    panes = _ordered(data)
-    if not 2 <= folds <= len(panes.names):
-        raise UsageError(f"folds must be from 2 to the number of queries, {len(panes.names)}; not {folds}")
-    fold = folds_of(len(panes.names), folds, seed)[panes.query]
-    scores = {name: np.zeros(len(panes.query)) for name in rankers}
+    """Train and test each ranker `folds` times; UsageError where the data do not allow it.
+
+    Queries whose panes all have the same label, or that have only one, are not tested.
+    """
+    if not 2 <= folds <= len(data.names):
+        raise UsageError(f"folds must be from 2 to the number of queries, {len(data.names)}; not {folds}")
+    fold = folds_of(len(data.names), folds, seed)[data.query]
+    scores = {name: np.zeros(len(data.query)) for name in rankers}
     weights = {name: np.zeros(len(FEATURES)) for name in rankers}
     for part in range(folds):
         held_out = fold == part
-        rows = _normalised(panes.words, held_out)
-        lists = _training(panes, rows, held_out)
+        rows = _normalised(data.words, held_out)
+        # Queries that prefer no pane to another teach nothing (section 3.1.1).
+        learn = decided(data.train, data.query) & ~held_out
+        if not learn.any():
+            problem = "nothing to learn from: no query of the training folds has panes with different labels"
+            raise UsageError(problem)
+        lists = RankingLists(rows[learn], data.train[learn], data.query[learn])
         for name, ranker in rankers.items():
             learned = ranker.fit(lists, seed + part)
             scores[name][held_out] = learned.scores(rows[held_out])
             weights[name] += learned.weights / (np.abs(learned.weights).sum() or 1.0) / folds
-    return _tested(panes, scores, weights)
+    tested = decided(data.test, data.query)
+    if not tested.any():
+        raise UsageError("nothing to test on: no query has panes with different labels")
+    query = data.query[tested]
+    is_ideal = ideal_items(data.test[tested], query)
+    rankings = {name: found[tested] for name, found in scores.items()}
+    rankings |= {RANDOM: np.zeros(len(query)), WORST: -is_ideal.astype(float)}
+    reached: dict[str, dict[str, Array]] = {"P@1": {}, "MRR": {}}
+    for name, found in rankings.items():
+        reached["P@1"][name], reached["MRR"][name] = expected_by_query(found, is_ideal, query)
+    names = tuple(data.names[number] for number in query[starts(query)])
+    return CrossValidated(names, len(query), reached, weights)
 
 
 def folds_of(queries: int, folds: int, seed: int) -> Array:
     """The fold of each query, (queries,) int: at random, and as even as can be."""
     return np.random.default_rng(seed).permutation(np.arange(queries) % folds)
-
-
-def _ordered(data: LabelledPanes) -> _Panes:
-    """The panes with those of a query together, queries in order of first appearance."""
-    numbers: dict[str, int] = {}
-    query = np.array([numbers.setdefault(pane.query, len(numbers)) for pane in data.panes], int)
-    order = np.argsort(query, kind="stable")
-    words = [words_of(data.panes[i]) for i in order]
-    train, test = (np.asarray(labels, float)[order] for labels in (data.train, data.test))
-    return _Panes(tuple(numbers), query[order], words, train, test)
 
 
 def _normalised(words: Sequence[PaneWords], held_out: Array) -> Array:
@@ -167,151 +282,90 @@ def _normalised(words: Sequence[PaneWords], held_out: Array) -> Array:
     return normal
 
 
-def _training(panes: _Panes, rows: Array, held_out: Array) -> RankingLists:
-    """The training panes of queries that prefer some pane to another; the rest teach nothing (section 3.1.1)."""
-    learn = decided(panes.train, panes.query) & ~held_out
-    if not learn.any():
-        raise UsageError(
-            "nothing to learn from: no query of the training folds has panes with different labels"
-        )
-    return RankingLists(rows[learn], panes.train[learn], panes.query[learn])
-
-
-def _tested(panes: _Panes, scores: Mapping[str, Array], weights: Mapping[str, Array]) -> CrossValidated:
-    tested = decided(panes.test, panes.query)
-    if not tested.any():
-        raise UsageError("nothing to test on: no query has panes with different labels")
-    query = panes.query[tested]
-    is_ideal = ideal_items(panes.test[tested], query)
-    rankings = {name: found[tested] for name, found in scores.items()}
-    rankings |= {RANDOM: np.zeros(len(query)), WORST: -is_ideal.astype(float)}
-    reached = {name: expected_by_query(found, is_ideal, query) for name, found in rankings.items()}
-    names = tuple(panes.names[number] for number in query[starts(query)])
-    return CrossValidated(
-        names,
-        len(query),
-        len(panes.names) - len(names),
-        {name: precision for name, (precision, _) in reached.items()},
-        {name: reciprocal for name, (_, reciprocal) in reached.items()},
-        weights,
-    )
-
-
 # --- Tests and tables ------------------------------------------------------------------------------------
-
-
-def t_tests(measure: str, values: Mapping[str, Array], pairs: Sequence[tuple[str, str]]) -> list[Row]:
-    """Paired t-tests of left minus right, one family for Holm's correction; `values` are over the same queries."""
-    tests = [paired_t_test(values[left].tolist(), values[right].tolist()) for left, right in pairs]
-    adjusted = holm([test.p for test in tests])
-    return [
-        {"measure": measure, "left": left, "right": right, **asdict(test), "p_holm": p}
-        for (left, right), test, p in zip(pairs, tests, adjusted, strict=True)
-    ]
-
 
 TOP: Final = 10
 ALPHA: Final = 0.05
-UNCOMPARED: Final = (
+_UNCOMPARED: Final = (
     f"The paper's tables 3 to 5 are of MIMICS-ClickExplore and MIMICS-Manual with {IN_PAPER} features, "
     f"{IN_PAPER - len(FEATURES)} of them from Bing's result pages, which no data here have: no published value "
     "belongs beside these."
 )
 _BASELINES: Final = {RANDOM: "Random ranker", WORST: "Worst possible case"}
-_MEASURES: Final = {"p_at_1": "P@1", "mrr": "MRR"}
-"""By their keys in the rows of a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaneRanking:
-    """The result with its settings: `train` and `test` are the labels' names.
+def ranking_report(
+    data: Path,
+    labels: tuple[str, str],
+    rankers: Mapping[str, PaneRanker],
+    features_of: str,
+    *,
+    folds: int,
+    seed: int,
+) -> tuple[list[DataTable], list[str]]:
+    """Read panes with labels (to train, to test), cross-validate the rankers, and return tables and notes.
 
-    `unlabelled` rows of the data were left out for want of a label, `repeated` ones since their pane occurs earlier.
+    The rankers, the matrix of their differences and the features that weigh most in `features_of` are printed; the
+    settings, all tests and all weights are in JSON and CSV only. Raises InputError and UsageError.
     """
-
-    found: CrossValidated
-    train: str
-    test: str
-    folds: int
-    seed: int
-    unlabelled: int
-    repeated: int
-
-    @property
-    def rankers(self) -> tuple[str, ...]:
-        return tuple(self.found.weights)
-
-    def tests(self, pairs: Sequence[tuple[str, str]]) -> list[Row]:
-        """Paired t-tests over the queries; each measure is a family for Holm's correction."""
-        measured = {"P@1": self.found.precision, "MRR": self.found.reciprocal}
-        return [row for measure, values in measured.items() for row in t_tests(measure, values, pairs)]
-
-
-def learn_ranking(
-    data: Path, labels: tuple[str, str], rankers: Mapping[str, PaneRanker], *, folds: int, seed: int
-) -> PaneRanking:
-    """Read panes with labels (to train, to test) and cross-validate the rankers. Raises InputError and UsageError."""
-    panes, n_read = read_labelled(data, labels)
-    once = one_of_each(panes, seed)
-    found = cross_validate(once, rankers, folds=folds, seed=seed)
-    unlabelled, repeated = n_read - len(panes.panes), len(panes.panes) - len(once.panes)
-    return PaneRanking(found, *labels, folds, seed, unlabelled, repeated)
-
-
-def ranking_tables(ranking: PaneRanking, features_of: str) -> list[DataTable]:
-    """The rankers, the matrix of their differences and the features that weigh most in `features_of` are printed.
-
-    The settings, all tests and all weights are in JSON and CSV only.
-    """
-    weights = [row for name in ranking.rankers for row in _weighed(ranking, name)]
-    against_random = ranking.tests([(name, RANDOM) for name in ranking.rankers])
-    pairwise = ranking.tests(list(combinations(ranking.rankers, 2)))
-    return [
-        DataTable("data", "", "", (), [_settings(ranking)], shown=0),
-        _rankers(ranking, against_random),
-        _differences(ranking, pairwise),
-        DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
-        _top_features(ranking, features_of),
-        DataTable("features", "", "", (), weights, shown=0),
-    ]
-
-
-def notes(ranking: PaneRanking) -> Iterator[str]:
-    """Notes on the tables."""
-    if ranking.unlabelled:
-        yield f"Left out for want of a label: {ranking.unlabelled:,} panes."
-    if ranking.repeated:
-        yield f"Panes that stand more than once count once, by one row at random: {ranking.repeated:,} rows left out."
-    yield UNCOMPARED
-
-
-def _settings(ranking: PaneRanking) -> Row:
-    found = ranking.found
-    return {
-        "label": ranking.train,
-        "test_label": ranking.test,
-        "folds": ranking.folds,
-        "seed": ranking.seed,
+    panes = read_labelled(data, labels, seed)
+    found = cross_validate(panes, rankers, folds=folds, seed=seed)
+    settings: Row = {
+        "label": labels[0],
+        "test_label": labels[1],
+        "folds": folds,
+        "seed": seed,
         "queries": len(found.queries),
         "panes": found.panes,
-        "tied_queries": found.tied,
-        "unlabelled_panes": ranking.unlabelled,
-        "repeated_panes": ranking.repeated,
+        "tied_queries": len(panes.names) - len(found.queries),
+        "unlabelled_panes": panes.unlabelled,
+        "repeated_panes": panes.repeated,
     }
+    against_random = t_tests(found, [(name, RANDOM) for name in rankers])
+    pairwise = t_tests(found, list(combinations(rankers, 2)))
+    weights = [row for name in rankers for row in _weighed(found, name)]
+    tables = [
+        DataTable("data", "", "", (), [settings], shown=0),
+        _rankers_table(found, settings, against_random),
+        _differences_table(list(rankers), pairwise),
+        DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
+        _features_table(found, features_of),
+        DataTable("features", "", "", (), weights, shown=0),
+    ]
+    notes = [_UNCOMPARED]
+    if panes.repeated:
+        n = f"{panes.repeated:,} rows left out"
+        notes.insert(0, f"Panes that stand more than once count once, by one row at random: {n}.")
+    if panes.unlabelled:
+        notes.insert(0, f"Left out for want of a label: {panes.unlabelled:,} panes.")
+    return tables, notes
 
 
-def _rankers(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
-    found = ranking.found
+def t_tests(found: CrossValidated, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    """Paired t-tests of left minus right over the queries; each measure is a family for Holm's correction."""
+    rows: list[Row] = []
+    for measure, values in found.reached.items():
+        tests = [paired_t_test(values[left].tolist(), values[right].tolist()) for left, right in pairs]
+        adjusted = holm([test.p for test in tests])
+        rows += [
+            {"measure": measure, "left": left, "right": right, **asdict(test), "p_holm": p}
+            for (left, right), test, p in zip(pairs, tests, adjusted, strict=True)
+        ]
+    return rows
+
+
+def _rankers_table(found: CrossValidated, settings: Row, tests: Sequence[Row]) -> DataTable:
     p_holm = {(test["measure"], test["left"]): test["p_holm"] for test in tests}
     rows = [
         {
             "ranker": name,
             "title": _title(name),
-            "p_at_1": float(found.precision[name].mean()),
-            "mrr": float(found.reciprocal[name].mean()),
-            **{f"p_{key}_vs_random": p_holm.get((measure, name)) for key, measure in _MEASURES.items()},
+            "p_at_1": float(found.reached["P@1"][name].mean()),
+            "mrr": float(found.reached["MRR"][name].mean()),
+            "p_p_at_1_vs_random": p_holm.get(("P@1", name)),
+            "p_mrr_vs_random": p_holm.get(("MRR", name)),
         }
-        for name in (*ranking.rankers, *_BASELINES)
+        for name in (*found.weights, *_BASELINES)
     ]
     columns = (
         Column("ranker", text("title"), numeric=False),
@@ -320,19 +374,18 @@ def _rankers(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
         Column("p of P@1", _p("p_p_at_1_vs_random")),
         Column("p of MRR", _p("p_mrr_vs_random")),
     )
-    tested = "" if ranking.test == ranking.train else f", tested on {ranking.test}"
     caption = (
-        f"{len(found.queries):,} queries with {found.panes:,} panes; {found.tied:,} more have panes that are all "
-        f"tied. {ranking.folds} folds by query, seed {ranking.seed}. MRR is of the first pane with the highest "
-        "label; tied scores give the mean over all orders. p: paired t-test against the random ranker, Holm's "
-        "correction over the rankers."
+        f"{settings['queries']:,} queries with {settings['panes']:,} panes; in {settings['tied_queries']:,} more all "
+        f"panes are tied. {settings['folds']} folds by query, seed {settings['seed']}. MRR is of the first pane with "
+        "the highest label; tied scores give the mean over all orders. p: paired t-test against the random ranker, "
+        "Holm's correction over the rankers."
     )
-    return DataTable("rankers", f"Rankers trained on {ranking.train}{tested}", caption, columns, rows)
+    title = f"Rankers trained on {settings['label']}, tested on {settings['test_label']}"
+    return DataTable("rankers", title, caption, columns, rows)
 
 
-def _differences(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
+def _differences_table(names: Sequence[str], tests: Sequence[Row]) -> DataTable:
     """Rankers against rankers: P@1 above the diagonal, MRR below it."""
-    names = ranking.rankers
     cells: dict[tuple[str, str], float] = {}
     for test in tests:
         left, right = test["left"], test["right"]
@@ -343,31 +396,26 @@ def _differences(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
     ]
     columns = [Column("ranker", text("ranker"), numeric=False)]
     columns += [Column(str(place), _p(name)) for place, name in enumerate(names, 1)]
+    below = sum(test["p_holm"] < ALPHA for test in tests)
     caption = (
         "p of a paired t-test over the queries, Holm's correction over the pairs: P@1 above the diagonal, MRR below. "
-        + " ".join(_significant(measure, tests) for measure in _MEASURES.values())
+        f"{below} of {len(tests)} at p < {ALPHA}."
     )
     return DataTable("differences", "Do they differ?", caption, columns, rows if len(names) > 1 else [])
 
 
-def _significant(measure: str, tests: Sequence[Row]) -> str:
-    family = [test for test in tests if test["measure"] == measure]
-    corrected, alone = (sum(test[key] < ALPHA for test in family) for key in ("p_holm", "p"))
-    return f"{measure}: {corrected} of {len(family)} at p < {ALPHA}, {alone} uncorrected."
-
-
-def _top_features(ranking: PaneRanking, name: str) -> DataTable:
+def _features_table(found: CrossValidated, name: str) -> DataTable:
     columns = (Column("feature", text("feature"), numeric=False), Column("weight", number("weight", ".3f")))
     caption = (
         f"Of {len(FEATURES)}. Share of all weights, mean over the folds; below 0 more of it ranks lower. "
         "Trees cannot tell the direction."
     )
     title = f"The {TOP} features with the highest weight in {_title(name)}"
-    return DataTable("top_features", title, caption, columns, _weighed(ranking, name)[:TOP])
+    return DataTable("top_features", title, caption, columns, _weighed(found, name)[:TOP])
 
 
-def _weighed(ranking: PaneRanking, name: str) -> list[Row]:
-    weights = dict(zip(FEATURES, ranking.found.weights[name].tolist(), strict=True))
+def _weighed(found: CrossValidated, name: str) -> list[Row]:
+    weights = dict(zip(FEATURES, found.weights[name].tolist(), strict=True))
     return [
         {"ranker": name, "feature": feature, "weight": weights[feature]}
         for feature in sorted(FEATURES, key=lambda feature: -abs(weights[feature]))

@@ -1,4 +1,5 @@
-"""The statistics of MIMICS-Duo (SIGIR 2022): tables 6 to 11 and section 5.2, each value compared with the printed one.
+"""The statistics of MIMICS-Duo (SIGIR 2022): tables 6 to 11 and section 5.2, each value compared with the printed one,
+and the ranking of panes by given scores.
 
 A value without chance in it is reproduced where it rounds to what is printed. One that depends on how ties fell is
 judged by z: how many standard deviations the printed value lies from the exact expectation, the rounding of print
@@ -9,27 +10,33 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import combinations, groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from rich.console import Console
+from rich.text import Text
 
 from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.neighbours.mimics_duo.ties import (
     DRAWS,
     Array,
+    Ideal,
     Measured,
     TiedLists,
     rerank,
     tied_lists,
     unscored,
 )
+from cts_async.report.tables import Column, DataTable, Row, number, print_table, text, write_csv
 
 Key: TypeAlias = tuple[str, str]
 """A cell's row and column."""
@@ -298,7 +305,7 @@ _OF_SD: Final = 1 / math.sqrt(2 * (DRAWS - 1))
 """A standard deviation over the n draws of the paper is itself uncertain, by about sd / sqrt(2 (n - 1))."""
 
 
-def option_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> Figures:
     """Section 5.2: options ranked by their quality labels against their clicks, and two correlations.
 
     Over all panes, ties in both lists broken at random, one option of a pane ideal: a pane that nobody clicked has all
@@ -318,7 +325,7 @@ def option_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0
     return figures
 
 
-def pane_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+def pane_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> Figures:
     """Table 7: panes ranked by offline labels, at random and as badly as can be, against engagement.
 
     Over all queries ties at the top are broken at random. P@1 counts each pane with the query's highest engagement:
@@ -364,7 +371,7 @@ def _with_spread(figures: Mapping[Key, Measured]) -> dict[Key, Measured]:
     return found
 
 
-def aspect_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> Figures:
     """Table 11: P@1 and MRR of each aspect and the random ranker, for each label as the ideal ranking.
 
     Ties in both lists are broken at random, so one pane of a query is ideal. What is printed are single draws, those
@@ -386,33 +393,161 @@ def aspect_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0
 
 _COMPUTE: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
     "6": lambda panes, draws, seed: pane_statistics(panes),
-    "7": lambda panes, draws, seed: pane_reranking(panes, draws=draws, seed=seed),
+    "7": pane_reranking,
     "8": lambda panes, draws, seed: quality_distributions(panes),
     "9": lambda panes, draws, seed: aspect_distributions(panes),
     "10": lambda panes, draws, seed: label_correlations(panes),
-    "11": lambda panes, draws, seed: aspect_reranking(panes, draws=draws, seed=seed),
-    "5.2": lambda panes, draws, seed: option_reranking(panes, draws=draws, seed=seed),
+    "11": aspect_reranking,
+    "5.2": option_reranking,
 }
 TABLES: Final = tuple(_COMPUTE)
 """The tables by their numbers, and the section whose figures stand in its text."""
+RELEASED_PANES: Final = 1034
+_MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 
 
-def mimics_table(name: str, panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> list[Cell]:
+def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> list[Cell]:
     """The cells of one of `TABLES`, each with what is printed in its place."""
     figures, paper = _COMPUTE[name](panes, draws, seed), published()[name]
-    means = _means_of_draws(figures) if name == "7" else ()
+    # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single draws.
+    means = (RANDOM, *_RANDOM_BY) if name == "7" else ()
     return [
         Cell(
             *key,
             figure,
             paper.printed.get(key),
-            _RANDOM_REPEATS if key in means else 1,
+            _RANDOM_REPEATS if key[0] in means and not key[1].startswith(SD) else 1,
             key in paper.other_readings,
         )
         for key, figure in figures.items()
     ]
 
 
-def _means_of_draws(figures: Figures) -> Collection[Key]:
-    """The cells of table 7 that are printed as a mean over draws; its standard deviations are of single draws."""
-    return {key for key in figures if key[0] in (RANDOM, *_RANDOM_BY) and not key[1].startswith(SD)}
+@dataclass(frozen=True, slots=True)
+class MimicsTables:
+    """The tables that are wanted, by number, with the draws and the seed that broke their ties."""
+
+    cells: Mapping[str, Sequence[Cell]]
+    panes: int
+    draws: int
+    seed: int
+
+    def notes(self, name: str) -> Sequence[str]:
+        """What differs from print in a table and why; nothing for panes that are not the released ones."""
+        return published()[name].notes if self.panes == RELEASED_PANES else ()
+
+    @property
+    def warning(self) -> str | None:
+        """A warning where these are not the panes of the paper."""
+        if self.panes == RELEASED_PANES:
+            return None
+        return f"Panes here: {self.panes:,}. What is printed is of {RELEASED_PANES:,} others, and no measure of these."
+
+    @property
+    def verdicts(self) -> dict[Verdict, int]:
+        """Published cells by verdict, each counted once (`Cell.again`)."""
+        counts = Counter(cell.verdict for found in self.cells.values() for cell in found if not cell.again)
+        return {verdict: counts[verdict] for verdict in VERDICTS}
+
+    def as_json(self) -> dict[str, Any]:
+        """All numbers unrounded: a list of cells and the notes for each table."""
+        tables = {
+            name: {
+                "title": published()[name].title,
+                "cells": [cell.as_row() for cell in found],
+                "notes": list(self.notes(name)),
+            }
+            for name, found in self.cells.items()
+        }
+        settings = {"panes": self.panes, "draws": self.draws, "seed": self.seed}
+        return {**settings, "tables": tables, "verdicts": self.verdicts, "warning": self.warning}
+
+    def write(self, folder: Path) -> None:
+        """Write every table's cells as table_N.csv, unrounded; the folder is created if it is missing."""
+        for name, found in self.cells.items():
+            rows = [cell.as_row() for cell in found]
+            write_csv(folder, DataTable(f"table_{name}", "", "", (), rows))
+
+    def print(self, console: Console) -> None:
+        """Print every table with its notes, then how many cells reproduce."""
+        for name, found in self.cells.items():
+            print_table(console, as_table(name, found))
+            for note in self.notes(name):
+                console.print(Text(f"Note: {note}\n", style="yellow"))
+        console.print(Text(f"Published cells, each counted once: {sum(self.verdicts.values())}."))
+        for verdict, count in self.verdicts.items():
+            console.print(Text(f"{_MARKS[verdict]} {count:3} {VERDICTS[verdict]}"))
+        drawn = f"Ties: {self.draws:,} draws, seed {self.seed}; exact: over all orders of tied items, nothing drawn."
+        console.print(Text(drawn, style="dim"))
+        if self.warning:
+            console.print(Text(self.warning, style="yellow"))
+
+
+def as_table(name: str, found: Sequence[Cell]) -> DataTable:
+    """A line for each cell: what is printed, what is found here, and how far chance explains the difference."""
+    rows = [
+        {**cell.as_row(), "cell": cell, "first": cell.row if before is None or cell.row != before.row else ""}
+        for before, cell in zip([None, *found], found, strict=False)
+    ]
+    columns = (
+        Column("", text("first"), numeric=False),
+        Column("measure", text("column"), numeric=False),
+        Column("paper", lambda row: row["cell"].printed or "-"),
+        *(
+            Column(head, partial(_digits, key))
+            for head, key in (("here", "value"), ("sd", "sd"), ("exact", "exact"))
+        ),
+        Column("z", number("z", "+.1f")),
+        Column("", lambda row: _MARKS[row["verdict"]]),
+    )
+    paper = published()[name]
+    return DataTable(f"table_{name}", paper.title, paper.caption, columns, rows, group="row")
+
+
+def _digits(key: str, row: Row) -> str:
+    """A number with as many digits as the paper has for its cell, "-" where there is none."""
+    printed, value = row["cell"].printed, row[key]
+    digits = 3 if printed is None else len(printed.partition(".")[2])
+    # A spread of 0.0 would say nothing of a cell that is printed with one digit.
+    return "-" if value is None else f"{value:.{digits if digits != 1 else 2}f}"
+
+
+# --- A ranking by given scores ---------------------------------------------------------------------------
+
+_READINGS: Final[tuple[tuple[str, Ideal], ...]] = (("all", "any"), ("all", "one"), ("untied", "any"))
+
+
+def reranked_table(
+    panes: Sequence[Pane], scores: Sequence[float], ideal: PaneLabel, *, draws: int, seed: int
+) -> DataTable:
+    """`scores`, the random ranker and the worst case: over all queries in both readings, and over the untied."""
+    labels, sizes = column(panes, PANE_LABELS[ideal]), query_sizes(panes)
+    lists = tied_lists(scores, labels, sizes)
+    rankings = {"scores": lists, "random": unscored(lists), "worst": tied_lists(-labels, labels, sizes)}
+    rows = []
+    for name, ranking in rankings.items():
+        for queries, counts in _READINGS:
+            these = ranking.of(lists.alone) if queries == "untied" else ranking
+            found = rerank(these, counts, draws=draws, seed=seed)
+            row: dict[str, Any] = {"ideal": ideal, "ranking": name, "queries": queries, "counts": counts}
+            row |= {"n_queries": found.queries if found else 0, "n_panes": found.items if found else 0}
+            for measure in ("p_at_1", "mrr"):
+                measured = getattr(found, measure, None)
+                row |= {f"{measure}_{part}": getattr(measured, part, None) for part in Measured.__slots__}
+            rows.append(row)
+    columns = (
+        Column("ranking", text("ranking"), numeric=False),
+        Column("queries", lambda row: f"{row['queries']} {row['n_queries']}", numeric=False),
+        Column("ideal", text("counts"), numeric=False),
+        *(
+            Column(heading, number(f"{measure}_{part}", ".3f"))
+            for measure, name in (("p_at_1", "P@1"), ("mrr", "MRR"))
+            for part, heading in (("mean", name), ("sd", "±"), ("exact", "exact"))
+        ),
+    )
+    caption = (
+        f"Ideal: {ideal}. all: every query. untied: one pane alone has the highest label and one alone the highest "
+        "score. any: each pane with the highest label counts; one: one of them, drawn at random. ± is the spread over "
+        f"{draws:,} draws of the ties, exact the expectation over all of them."
+    )
+    return DataTable("reranking", "Panes ranked by score", caption, columns, rows, group="ranking")

@@ -10,7 +10,7 @@ is the sum of their variances over the square of their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -20,7 +20,6 @@ import numpy as np
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Ideal: TypeAlias = Literal["any", "one"]
 """What counts where several items of a query share its highest label: each of them, or one drawn at random."""
-Measure: TypeAlias = Literal["P@1", "MRR"]
 
 DRAWS: Final = 1000
 """As often as the paper repeats its random ranker (table 7)."""
@@ -67,23 +66,14 @@ class TiedLists:
 
 
 def tied_lists(scores: Sequence[float] | Array, labels: Sequence[float] | Array, sizes: Array) -> TiedLists:
-    """Lists of `sizes` items each (at least one), their scores and labels one after another; higher is better.
-
-    Raises ValueError for unequal lengths, an empty list, or a score or label that is not a number.
-    """
-    flat_scores, flat_labels = np.asarray(scores, float), np.asarray(labels, float)
-    if not len(flat_scores) == len(flat_labels) == sizes.sum() or (sizes < 1).any():
-        raise ValueError("scores and labels must be of all items, and every list must have one")
-    if np.isnan(flat_scores).any() or np.isnan(flat_labels).any():
-        raise ValueError("scores and labels must be numbers")
+    """Lists of `sizes` items each (at least one), their scores and labels one after another; higher is better."""
     length = int(sizes.max(initial=1))
     present = np.arange(length) < sizes[:, None]
     levels = np.full(present.shape, -1)
-    levels[present] = np.unique(flat_scores, return_inverse=True)[1]
+    levels[present] = np.unique(np.asarray(scores, float), return_inverse=True)[1]
     padded = np.full(present.shape, -np.inf)
-    padded[present] = flat_labels
-    highest = padded.max(axis=1, keepdims=True)
-    return TiedLists(levels, present & (padded == highest))
+    padded[present] = np.asarray(labels, float)
+    return TiedLists(levels, present & (padded == padded.max(axis=1, keepdims=True)))
 
 
 def unscored(lists: TiedLists) -> TiedLists:
@@ -113,45 +103,23 @@ class Reranked:
     p_at_1: Measured
     mrr: Measured
 
-    def measure(self, name: Measure) -> Measured:
-        return self.p_at_1 if name == "P@1" else self.mrr
-
 
 def rerank(lists: TiedLists, ideal: Ideal = "any", *, draws: int = DRAWS, seed: int = 0) -> Reranked | None:
     """P@1: the first item is ideal. MRR: the mean of 1 / rank of the ideal item, of the first of them with "any".
 
-    None where there is no query.
+    None where there is no query. At least two draws; the same arguments give the same numbers to the last digit.
     """
     if not lists.queries:
         return None
-    seen, exact = drawn(lists, ideal, draws=draws, seed=seed), expected(lists, ideal)
-    return Reranked(
-        lists.queries,
-        lists.items,
-        Measured(*_mean_sd(seen.p_at_1), exact.p_at_1, exact.p_at_1_sd),
-        Measured(*_mean_sd(seen.mrr), exact.mrr, exact.mrr_sd),
+    measured = (
+        Measured(float(seen.mean()), float(seen.std(ddof=1)), *exact)
+        for seen, exact in zip(drawn(lists, ideal, draws, seed), expected(lists, ideal), strict=True)
     )
+    return Reranked(lists.queries, lists.items, *measured)
 
 
-def _mean_sd(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """P@1 and MRR of each draw, both of the shape (draws,)."""
-
-    p_at_1: Array
-    mrr: Array
-
-
-def drawn(lists: TiedLists, ideal: Ideal, *, draws: int = DRAWS, seed: int = 0) -> Drawn:
-    """Break all ties `draws` times at random; the same arguments give the same numbers to the last digit.
-
-    Raises ValueError for no list or no draw.
-    """
-    if not lists.queries or draws < 1:
-        raise ValueError("there must be a list and a draw")
+def drawn(lists: TiedLists, ideal: Ideal, draws: int, seed: int) -> tuple[Array, Array]:
+    """P@1 and MRR of each draw, both of the shape (draws,): all ties are broken at random."""
     rng = np.random.default_rng(seed)
     step = max(1, _NUMBERS_AT_ONCE // lists.levels.size)
     p_at_1, mrr = np.empty(draws), np.empty(draws)
@@ -159,7 +127,7 @@ def drawn(lists: TiedLists, ideal: Ideal, *, draws: int = DRAWS, seed: int = 0) 
         ranks = _ranks(lists, ideal, min(step, draws - done), rng)
         block = slice(done, done + len(ranks))
         p_at_1[block], mrr[block] = (ranks == 1).mean(axis=1), (1 / ranks).mean(axis=1)
-    return Drawn(p_at_1, mrr)
+    return p_at_1, mrr
 
 
 def _ranks(lists: TiedLists, ideal: Ideal, draws: int, rng: np.random.Generator) -> Array:
@@ -185,32 +153,19 @@ def _choice(ideal: Array, draws: int, rng: np.random.Generator) -> Array:
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """P@1 and MRR: the expectation, and the standard deviation of a single draw of all ties. NaN for no query."""
+def expected(lists: TiedLists, ideal: Ideal) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Expectation and standard deviation of a single draw, of P@1 and of MRR; at least one query.
 
-    p_at_1: float
-    p_at_1_sd: float
-    mrr: float
-    mrr_sd: float
-
-
-def expected(lists: TiedLists, ideal: Ideal) -> Expected:
-    """Over random orders of equal scores, and with `ideal` "one" over the random choice of the ideal item."""
+    Over random orders of equal scores, and with `ideal` "one" over the random choice of the ideal item.
+    """
     moments = [_query_moments(*row, ideal) for row in zip(lists.levels, lists.ideal, strict=True)]
-    if not moments:
-        return Expected(math.nan, math.nan, math.nan, math.nan)
     first, reciprocal, square = (np.array(column) for column in zip(*moments, strict=True))
     variances = square - reciprocal**2
     # Queries without a tie have no variance; what floating point leaves of it is cut off.
     variances = np.where(variances > _ROUNDING, variances, 0.0)
     n = len(moments)
-    return Expected(
-        p_at_1=float(first.mean()),
-        p_at_1_sd=math.sqrt((first - first**2).sum()) / n,
-        mrr=float(reciprocal.mean()),
-        mrr_sd=math.sqrt(variances.sum()) / n,
-    )
+    p_at_1 = (float(first.mean()), math.sqrt((first - first**2).sum()) / n)
+    return p_at_1, (float(reciprocal.mean()), math.sqrt(variances.sum()) / n)
 
 
 def _query_moments(levels: Array, ideal: Array, which: Ideal) -> tuple[float, float, float]:
@@ -226,19 +181,13 @@ def _query_moments(levels: Array, ideal: Array, which: Ideal) -> tuple[float, fl
 
 @lru_cache(maxsize=4096)
 def _moments(above: int, tied: int, wanted: int) -> tuple[float, float, float]:
-    chances = list(rank_chances(above, tied, wanted))
+    cases = math.comb(tied, wanted)
+    chances = [(above + j, math.comb(tied - j, wanted - 1) / cases) for j in range(1, tied - wanted + 2)]
     return (
         sum(chance for rank, chance in chances if rank == 1),
         math.fsum(chance / rank for rank, chance in chances),
         math.fsum(chance / rank**2 for rank, chance in chances),
     )
-
-
-def rank_chances(above: int, tied: int, wanted: int) -> Iterator[tuple[int, float]]:
-    """The ranks, from 1, at which the first of `wanted` ideal items can come, each with its chance."""
-    cases = math.comb(tied, wanted)
-    for j in range(1, tied - wanted + 2):
-        yield above + j, math.comb(tied - j, wanted - 1) / cases
 
 
 # --- Query by query, for many rankings at once -----------------------------------------------------------

@@ -1,8 +1,23 @@
-"""Qulac (Aliannejadi, Zamani, Crestani and Croft, SIGIR 2019): questions and answers about TREC's Web Track topics."""
+"""Qulac (Aliannejadi, Zamani, Crestani and Croft, SIGIR 2019): questions and answers about TREC's Web Track topics.
 
-from typing import Final
+What the program sees of it: a kind of dataset, and the commands `cts data qulac`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
 
 from cts_async.datasets.registry import RUN_COMMANDS, Kind, imported_on_call
+from cts_async.errors import InputError, Interrupted, UsageError
+from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
+
+if TYPE_CHECKING:
+    from cts_async.neighbours.qulac.collection import Qulac, Topic
 
 KIND: Final = Kind(
     name="qulac",
@@ -19,3 +34,235 @@ KIND: Final = Kind(
     suffix=".json",
     position=2,
 )
+
+app: Final = typer.Typer(rich_markup_mode=None)
+
+QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
+_FLAGS: Final = {"both": (False, True), "with": (True,), "without": (False,)}
+
+
+@app.command("figures", short_help="The published figures, counted again.")
+def show_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
+    """Count what Qulac's README publishes about the collection, beside the published figures.
+
+    Example: cts data qulac figures qulac.json
+    """
+    from cts_async.neighbours.qulac.collection import figures_table, read_qulac
+    from cts_async.report.output import show_tables
+
+    found = read_qulac(path)
+    show_tables([figures_table(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
+
+
+@app.command("conversations", short_help="Artificial conversations of 1-3 turns.")
+def write_conversations(
+    path: QulacPath,
+    turns: Annotated[str, typer.Option(metavar="LENGTHS", help="How many turns: some of 1,2,3.")] = "1,2,3",
+    topic: Annotated[
+        list[int] | None, typer.Option(metavar="ID", help="Only these topics, by number [default: all].")
+    ] = None,
+    out: Out = "-",
+    force: Force = False,
+    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
+) -> None:
+    """Make the artificial conversations of one to three turns, as JSON Lines.
+
+    Each has a current question and a history of none, one or two other questions of the same facet, in the order
+    of their numbers: {"id", "history_id", "history_list": [{"question", "answer"}], "query", "question", "answer"}.
+    The published file gives 922,114 of them. They are streamed: memory does not grow with their number.
+
+    Example: cts data qulac conversations qulac.json --turns 1,2 --topic 18 --out conversations.jsonl
+
+    Example: cts data qulac conversations qulac.json --count
+    """
+    from cts_async.neighbours.qulac import conversations as made
+    from cts_async.neighbours.qulac.collection import read_qulac
+    from cts_async.report.output import STDOUT, show_tables, write_jsonl
+
+    lengths = read_lengths(turns)
+    found = read_qulac(path)
+    topics = _chosen(found.topics, topic or [])
+    if count:
+        show_tables([made.counts_table(topics, lengths)], notes=_oddities(found), as_json=as_json)
+        return
+    if out != STDOUT:
+        check_out(Path(out), [path], force=force)
+    n = write_jsonl(out, (one.as_record() for one in made.conversations(topics, lengths)))
+    if out != STDOUT:
+        typer.echo(f"{n:,} conversations in {out}", err=True)
+
+
+@app.command("gains", short_help="What each question gains over none.")
+def show_gains(
+    evaluations: Annotated[Path, typer.Argument(metavar="EVAL.json", help="An evaluation dictionary.")],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: all there are]."),
+    ] = None,
+    test: Annotated[bool, typer.Option("--test", help="Paired t-tests of best against none.")] = False,
+    csv: Csv = None,
+    as_json: AsJson = False,
+) -> None:
+    """What each question gains over no question, and what the best and the worst one would.
+
+    EVAL is an evaluation dictionary in JSON, {metric: {record id: value}}. Record ids are
+    topic-facet-history-question-answerflag; the original query alone is TOPIC-FACET-0-0. Where that is missing,
+    gains are over the same question without its answer. Best, mean and worst are taken among the questions of
+    a facet after a history, then averaged over histories and facets.
+
+    Example: cts data qulac gains evaluations.json --metric NDCG20 --test
+    """
+    from cts_async.datasets.io import listed
+    from cts_async.neighbours.qulac import gains as made
+    from cts_async.report.output import show_tables
+
+    table = made.read_evaluations(evaluations)
+    for name in metric or ():
+        if name not in table:
+            raise UsageError(f"--metric {name}: {evaluations} has only {listed(table)}")
+    wanted = list(dict.fromkeys(metric or ())) or sorted(table, key=made.metric_order)
+    found = {name: made.question_gains(table[name], test=test) for name in wanted}
+    for name, one in found.items():
+        if not one.oracle:
+            problem = "holds no question with its answer (no record id ends in -1)"
+            raise InputError(evaluations, problem, field=name)
+    tables = [made.oracle_table(found), *(made.questions_table(name, one) for name, one in found.items())]
+    notes = [*made.read_notes(evaluations), *made.gain_notes(found)]
+    show_tables(tables, notes=notes, as_json=as_json, csv=csv)
+
+
+@app.command("retrieve", short_help="Retrieval after every conversation, evaluated.")
+def retrieve(
+    path: QulacPath,
+    corpus: Annotated[Path, typer.Option(help="Documents: JSON Lines of id, url, title, text.")],
+    qrels: Annotated[str, typer.Option(metavar="QRELS", help="A file of judgments, or intent:N.")],
+    out: Annotated[Path, typer.Option(metavar="EVAL", help="Where the evaluation dictionary goes.")],
+    turns: Annotated[str, typer.Option(metavar="LENGTHS", help="How many turns: some of 1,2,3.")] = "1",
+    answers: Annotated[
+        str, typer.Option(metavar="FLAGS", help="The last answer: with, without or both.")
+    ] = "both",
+    topics: Annotated[int | None, typer.Option(min=1, help="Only the first N topics, by number.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N facets with judgments.")] = None,
+    mu: Annotated[float, typer.Option(min=0, help="Smoothing, in words.")] = 1500.0,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="Weight of the query.")] = 0.5,
+    answer_weight: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Weight of the answers; the questions have the rest [default: by their words]."
+        ),
+    ] = None,
+    relevance_level: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=4,
+            metavar="N",
+            help="The least grade that is relevant to P, RR, AP and R (TREC Deep Learning: 2); nDCG has gains.",
+        ),
+    ] = 1,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: the eleven of Qulac]."),
+    ] = None,
+    force: Force = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Retrieve with query, questions and answers after every conversation, and evaluate.
+
+    Query likelihood with Dirichlet smoothing: the query has the weight --alpha, what was asked and answered the rest.
+    Every conversation is a record with its last answer (flag 1) and one without (flag 0); TOPIC-FACET-0-0 is the query
+    alone. EVAL is an evaluation dictionary, {metric: {record id: value}}, that cts data qulac gains reads.
+
+    QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
+    topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
+    best for relevant: stand-ins, and no relevance judgments.
+
+    Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    from cts_async.analysis.retrieval import STANDIN
+    from cts_async.neighbours.qulac import conversations as made
+    from cts_async.neighbours.qulac.collection import read_qulac
+    from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_about, write_evaluations
+    from cts_async.report.output import show_tables
+    from cts_async.safe_files import check_writable
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
+
+    if answers not in _FLAGS:
+        raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
+    check_out(out, [path, corpus, Path(qrels)], force=force)
+    for name in metric or ():
+        if name not in made.METRICS:
+            raise UsageError(f"--metric {name}: must be one of {', '.join(made.METRICS)}")
+    metrics = list(dict.fromkeys(metric or made.METRICS))
+    lengths, weights = read_lengths(turns), Weights(alpha, answer_weight)
+    out = out.expanduser()
+    check_writable(out)
+    chosen = sorted(read_qulac(path).topics, key=lambda topic: topic.id)[:topics]
+    evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
+    console = Console(stderr=True)
+    try:
+        index = TermIndex.build(Corpus.open(corpus).documents())
+        ranker = QueryLikelihoodRanker(index, mu=mu, weights=weights)
+        judged, notes = made.judgments(qrels, ranker, index.ids, chosen, relevance_level)
+        facets = list(made.walk_facets(chosen, judged))[:limit]
+        hidden = quiet or not console.is_terminal
+        for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
+            spoken = made.facet_records(topic, facet, lengths, _FLAGS[answers])
+            found = made.evaluate_conversations(
+                ranker, judged[facet.id], spoken, metrics, level=relevance_level
+            )
+            for name, values in found.items():
+                evaluations[name] |= values
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {out} is not written, and the same command starts over") from None
+    write_evaluations(out, evaluations)
+    typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
+    settings = {
+        "qulac": str(path),
+        "corpus": str(corpus),
+        "documents": len(index.ids),
+        "qrels": qrels,
+        "relevance_level": relevance_level,
+        "mu": mu,
+        "alpha": alpha,
+        "answer_weight": answer_weight,
+        "turns": lengths,
+    }
+    write_about(out, settings, notes)
+    table = oracle_table({name: question_gains(values) for name, values in evaluations.items()})
+    if any(STANDIN in note for note in notes):
+        table = replace(table, caption=f"{STANDIN}\n{table.caption}")
+    show_tables([table], notes=notes, as_json=as_json)
+
+
+def _oddities(found: Qulac) -> list[str]:
+    """Notes on the oddities of the file."""
+    notes = [
+        f"{id} stands on the rows {', '.join(rows)} with different answers: each is a pair, "
+        "conversations have the first"
+        for id, rows in found.repeated.items()
+    ]
+    return notes + [f"facet {id}: its type is misspelt, taken as informational" for id in found.slips]
+
+
+def read_lengths(turns: str) -> list[int]:
+    """Return "1,3" as numbers, rising. Raises UsageError for others than 1, 2 and 3."""
+    given = {one.strip() for one in turns.split(",")}
+    if unknown := sorted(given - {"1", "2", "3"}):
+        raise UsageError(f"--turns {turns}: {unknown[0]!r} is not one of 1, 2, 3")
+    return sorted(map(int, given))
+
+
+def _chosen(topics: Sequence[Topic], wanted: Sequence[int]) -> list[Topic]:
+    known = {topic.id for topic in topics}
+    if unknown := [id for id in wanted if id not in known]:
+        raise UsageError(
+            f"--topic {unknown[0]}: no such topic; there are {len(known)} from {min(known)} to {max(known)}"
+        )
+    return [topic for topic in topics if not wanted or topic.id in wanted]

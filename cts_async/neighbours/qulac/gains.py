@@ -1,9 +1,9 @@
 """What asking each clarifying question is worth to retrieval, and what an oracle would gain (Qulac, SIGIR 2019).
 
-Retrieval was evaluated after every question of a conversation, with its answer and without. Of a facet and a history
-of earlier questions, the best, the mean and the worst question are those by the value with the answer: what could
-be gained at most, what asking at random gives, what could go wrong. A facet counts once: with several histories of
-one length it has the mean over them.
+Retrieval was evaluated after every question of a conversation, with its answer and without: an evaluation dictionary
+{metric: {record id: value}}. Of a facet and a history of earlier questions, the best, the mean and the worst question
+are those by the value with the answer: what could be gained at most, what asking at random gives, what could go wrong.
+A facet counts once: with several histories of one length it has the mean over them.
 
 "No question" is the original query alone, whatever the length of the history. Where evaluations lack it for some
 facet, gains are against the same question without its answer instead, for all facets: what the answer is worth.
@@ -11,16 +11,101 @@ facet, gains are against the same question without its answer instead, for all f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
-from cts_async.analysis.stats import PairedT, holm, paired_t_test
-from cts_async.neighbours.qulac.records import NO_QUESTION, Evaluations, decode_record_id
+import orjson
+from pydantic import BaseModel, StringConstraints, TypeAdapter
+
+from cts_async.analysis.stats import holm, paired_t_test
+from cts_async.datasets.inspect import Contents
+from cts_async.datasets.io import short
+from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.inputs import Share, read_evaluation, read_json
+from cts_async.neighbours.qulac.conversations import NO_QUESTION, RecordId, decode_record_id
 from cts_async.report.tables import Column, DataTable, number, p_value, text
+from cts_async.safe_files import atomic_writer
 
-History: TypeAlias = tuple[int, ...]
+# --- Evaluation dictionaries -----------------------------------------------------------------------------
+
+Evaluations: TypeAlias = dict[str, dict[str, float]]
+"""Metric -> record id -> value in [0, 1]."""
+_METRIC: Final = re.compile(r"([A-Za-z]+)([1-9][0-9]*)?")
+_EVALUATIONS: Final = TypeAdapter(
+    dict[Annotated[str, StringConstraints(pattern=f"^{_METRIC.pattern}$")], dict[str, Share]]
+)
+
+
+def read_evaluations(path: Path) -> Evaluations:
+    """Read a dictionary, metrics and records in file order.
+
+    InputError for a pickle, broken JSON, a repeated key, a name that is no metric (a word and a cutoff, such as
+    NDCG20), an id that does not decode, a value that is no number from 0 to 1, and no record.
+    """
+    found = read_evaluation(path, _EVALUATIONS)
+    if not all(found.values()) or not found:
+        raise InputError(path, "holds no records: {metric: {record id: value}} is expected")
+    for id in {id: None for values in found.values() for id in values}:
+        try:
+            decode_record_id(id)
+        except ValueError as error:
+            raise InputError(path, f"the record id {short(id)} {error}") from None
+    return found
+
+
+def write_evaluations(path: Path, evaluations: Evaluations) -> None:
+    """Write metrics in order of name and cutoff, records as they come; the file appears whole or not at all."""
+    if not any(evaluations.values()):
+        raise UsageError(f"{path}: not written: there are no records")
+    ordered = {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)}
+    _write_json(path, ordered)
+
+
+def metric_order(name: str) -> tuple[str, int]:
+    """Key for sorting metrics: NDCG3 comes before NDCG20."""
+    match = _METRIC.fullmatch(name)
+    return (match[1], int(match[2] or 0)) if match else (name, 0)
+
+
+def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
+    """Contents of an evaluation dictionary. Raises InputError, also for a pickle."""
+    found = read_evaluations(Path(path))
+    return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
+
+
+# EVAL.about.json says how a dictionary was made, for which its own format has no room.
+
+
+class _About(BaseModel):
+    notes: list[str]
+
+
+def about_path(evaluations: Path) -> Path:
+    """Return `eval.about.json` for `eval.json`."""
+    return evaluations.with_name(f"{evaluations.stem}.about.json")
+
+
+def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
+    """Write settings and notes to the file beside the dictionary. UsageError if it cannot be written."""
+    _write_json(about_path(evaluations), {**settings, "notes": notes})
+
+
+def read_notes(evaluations: Path) -> list[str]:
+    """Return the notes on a dictionary; none without such a file. InputError for a broken one."""
+    path = about_path(evaluations)
+    return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes if path.exists() else []
+
+
+def _write_json(path: Path, value: Any) -> None:
+    with atomic_writer(path) as file:
+        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+# --- Gains -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +131,8 @@ class Oracle:
     """Means over `facets` of the best, mean and worst question at one length of history, and of none.
 
     `gain` is best minus `none`; `none` is the original query alone, or, where that is not known, the best question
-    without its answer. Only the `facets_with_none` that have that record count towards `none`, `gain` and `test`, the
-    paired t-test of best against `none`; None where none has.
+    without its answer. Only the `facets_with_none` that have that record count towards `none`, `gain`, and `t` and `p`
+    of the paired t-test of best against `none`; None where none has, or no test is wanted.
     """
 
     history_length: int
@@ -58,7 +143,8 @@ class Oracle:
     mean: float
     best: float
     gain: float | None
-    test: PairedT | None
+    t: float | None
+    p: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +164,6 @@ class Gains:
         return not self.without_original
 
 
-def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> Gains:
-    """The gains of one metric's values by record id; empty if no question has a value with its answer.
-
-    ValueError for an id that does not decode.
-    """
-    values = _Values(evaluations)
-    missing = tuple(
-        facet for facet in dict.fromkeys(facet for facet, _ in values.states) if facet not in values.original
-    )
-    original = {} if missing else values.original
-    lengths = sorted({length for _, length in values.states})
-    oracle = tuple(_oracle(values, original, length, test) for length in lengths)
-    return Gains(oracle, tuple(_questions(values, original)), missing)
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A question's value with its answer, and without (None: not evaluated)."""
@@ -102,123 +173,99 @@ class _Asked:
     unanswered: float | None
 
 
-class _Values:
-    """The values by facet and length of history: for each history its questions."""
-
-    def __init__(self, evaluations: Mapping[str, float]) -> None:
-        self.original: dict[str, float] = {}
-        answered: dict[tuple[str, History, int], float] = {}
-        unanswered: dict[tuple[str, History, int], float] = {}
-        for id, value in evaluations.items():
-            record = decode_record_id(id)
-            if record.question == NO_QUESTION:
-                self.original[record.facet_id] = value
-            else:
-                target = answered if record.answered else unanswered
-                target[record.facet_id, record.history, record.question] = value
-        self.states: dict[tuple[str, int], dict[History, list[_Asked]]] = {}
-        for (facet, history, question), value in answered.items():
-            asked = _Asked(question, value, unanswered.get((facet, history, question)))
-            self.states.setdefault((facet, len(history)), {}).setdefault(history, []).append(asked)
+_Histories: TypeAlias = Mapping[tuple[int, ...], list[_Asked]]
 
 
-def _oracle(values: _Values, original: Mapping[str, float], length: int, test: bool) -> Oracle:
-    facets = {facet: asked for (facet, n), asked in values.states.items() if n == length}
-    best = {
-        facet: fmean(_best(asked).answered for asked in every.values()) for facet, every in facets.items()
+def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> Gains:
+    """The gains of one metric's values by record id; empty if no question has a value with its answer.
+
+    ValueError for an id that does not decode.
+    """
+    records = {decode_record_id(id): value for id, value in evaluations.items()}
+    states: dict[tuple[str, int], dict[tuple[int, ...], list[_Asked]]] = {}
+    for record, value in records.items():
+        if record.answered:
+            unanswered = records.get(_without_answer(record))
+            histories = states.setdefault((record.facet_id, len(record.history)), {})
+            histories.setdefault(record.history, []).append(_Asked(record.question, value, unanswered))
+    original = {record.facet_id: value for record, value in records.items() if record.question == NO_QUESTION}
+    missing = tuple(facet for facet in dict.fromkeys(facet for facet, _ in states) if facet not in original)
+    if missing:
+        original = {}
+    oracle = []
+    for length in sorted({length for _, length in states}):
+        facets = {facet: histories for (facet, n), histories in states.items() if n == length}
+        oracle.append(_oracle(facets, original, length, test))
+    questions = (
+        gain
+        for (facet, length), histories in states.items()
+        for gain in _question_gains(facet, length, histories, original.get(facet))
+    )
+    return Gains(tuple(oracle), tuple(questions), missing)
+
+
+def _without_answer(record: RecordId) -> RecordId:
+    return RecordId(record.topic, record.facet, record.history, record.question, False)
+
+
+def _oracle(
+    facets: Mapping[str, _Histories], original: Mapping[str, float], length: int, test: bool
+) -> Oracle:
+    best, mean, worst = {}, [], []
+    for facet, histories in facets.items():
+        values = [[one.answered for one in asked] for asked in histories.values()]
+        best[facet] = fmean(map(max, values))
+        mean.append(fmean(map(fmean, values)))
+        worst.append(fmean(map(min, values)))
+    none: dict[str, float | None] = {
+        facet: original.get(facet) if original else _best_unanswered(facets[facet]) for facet in facets
     }
-    none = {facet: original.get(facet) if original else _unanswered(facets[facet]) for facet in facets}
-    pairs = [(best[facet], value) for facet, value in none.items() if value is not None]
-    bests, nones = [a for a, _ in pairs], [b for _, b in pairs]
+    pairs = [(value, alone) for facet, value in best.items() if (alone := none.get(facet)) is not None]
+    tested = paired_t_test([a for a, _ in pairs], [b for _, b in pairs]) if test and pairs else None
     return Oracle(
         length,
         len(facets),
         len(pairs),
-        none=_mean(nones),
-        worst=fmean(fmean(min(_answered(asked)) for asked in every.values()) for every in facets.values()),
-        mean=fmean(fmean(fmean(_answered(asked)) for asked in every.values()) for every in facets.values()),
+        none=_mean(alone for _, alone in pairs),
+        worst=fmean(worst),
+        mean=fmean(mean),
         best=fmean(best.values()),
-        gain=_mean([a - b for a, b in pairs]),
-        test=paired_t_test(bests, nones) if test and pairs else None,
+        gain=_mean(value - alone for value, alone in pairs),
+        t=tested.t if tested else None,
+        p=tested.p if tested else None,
     )
 
 
-def _best(asked: Sequence[_Asked]) -> _Asked:
-    """Of equally good questions the one asked first by number, so that the result does not depend on order."""
-    return min(asked, key=lambda one: (-one.answered, one.question))
+def _best_unanswered(histories: _Histories) -> float | None:
+    """The mean value of the best questions without their answers; None if one has no such value.
+
+    Of equally good questions that with the lowest number is taken, so that the result does not depend on order.
+    """
+    best = [min(asked, key=lambda one: (-one.answered, one.question)) for asked in histories.values()]
+    known = [one.unanswered for one in best if one.unanswered is not None]
+    return fmean(known) if len(known) == len(best) else None
 
 
-def _answered(asked: Sequence[_Asked]) -> list[float]:
-    return [one.answered for one in asked]
+def _question_gains(
+    facet: str, length: int, histories: _Histories, original: float | None
+) -> Iterator[QuestionGain]:
+    by_question: dict[int, list[_Asked]] = {}
+    for one in (one for asked in histories.values() for one in asked):
+        by_question.setdefault(one.question, []).append(one)
+    for question, every in by_question.items():
+        answered = fmean(one.answered for one in every)
+        both = [(one.answered, one.unanswered) for one in every if one.unanswered is not None]
+        unanswered = _mean(value for _, value in both)
+        if original is None:
+            gain, without = _mean(value - alone for value, alone in both), None
+        else:
+            gain, without = answered - original, None if unanswered is None else unanswered - original
+        yield QuestionGain(facet, question, length, len(every), answered, unanswered, gain, without)
 
 
-def _unanswered(histories: Mapping[History, Sequence[_Asked]]) -> float | None:
-    """The mean value of the best questions without their answers; None if one has no such value."""
-    found = [_best(asked).unanswered for asked in histories.values()]
-    known = [value for value in found if value is not None]
-    return fmean(known) if len(known) == len(found) else None
-
-
-def _questions(values: _Values, original: Mapping[str, float]) -> Iterator[QuestionGain]:
-    for (facet, length), histories in values.states.items():
-        by_question: dict[int, list[_Asked]] = {}
-        for asked in histories.values():
-            for one in asked:
-                by_question.setdefault(one.question, []).append(one)
-        for question, every in by_question.items():
-            yield _gain(facet, length, question, every, original.get(facet))
-
-
-def _gain(
-    facet: str, length: int, question: int, every: Sequence[_Asked], original: float | None
-) -> QuestionGain:
-    answered = fmean(_answered(every))
-    both = [(one.answered, one.unanswered) for one in every if one.unanswered is not None]
-    unanswered = _mean([value for _, value in both])
-    if original is None:
-        gain, without = _mean([value - alone for value, alone in both]), None
-    else:
-        gain, without = answered - original, None if unanswered is None else unanswered - original
-    return QuestionGain(facet, question, length, len(every), answered, unanswered, gain, without)
-
-
-def _mean(values: Sequence[float]) -> float | None:
+def _mean(values: Iterable[float]) -> float | None:
+    values = list(values)
     return fmean(values) if values else None
-
-
-class FacetMeans:
-    """Best, mean, worst and no question, averaged over facets one by one; holds a few numbers a facet."""
-
-    def __init__(self) -> None:
-        self._facets: dict[str, dict[int, list[Oracle]]] = {}
-
-    def add(self, facet: Evaluations) -> None:
-        """Add one facet's evaluations; metrics without an answered record are left out."""
-        for metric, values in facet.items():
-            for oracle in question_gains(values).oracle:
-                self._facets.setdefault(metric, {}).setdefault(oracle.history_length, []).append(oracle)
-
-    def gains(self) -> dict[str, Gains]:
-        """By metric the gains of all facets together, without single questions and tests."""
-        return {
-            metric: Gains(tuple(_mean_oracle(lengths[length]) for length in sorted(lengths)), ())
-            for metric, lengths in self._facets.items()
-        }
-
-
-def _mean_oracle(facets: list[Oracle]) -> Oracle:
-    known = [(one.none, one.gain) for one in facets if one.none is not None and one.gain is not None]
-    return Oracle(
-        facets[0].history_length,
-        len(facets),
-        len(known),
-        none=fmean(none for none, _ in known) if known else None,
-        worst=fmean(one.worst for one in facets),
-        mean=fmean(one.mean for one in facets),
-        best=fmean(one.best for one in facets),
-        gain=fmean(gain for _, gain in known) if known else None,
-        test=None,
-    )
 
 
 # --- Tables ----------------------------------------------------------------------------------------------
@@ -227,7 +274,7 @@ QUESTIONS_SHOWN: Final = 12
 """Questions that are printed, from the best to the worst; JSON and CSV have them all."""
 
 _TESTED: Final = (
-    "t, p: paired t-test of best against none over facets; the best is chosen by these very values, so that chance "
+    "; t, p: paired t-test of best against none over facets; the best is chosen by these very values, so that chance "
     "alone lifts it above none"
 )
 _AGAINST: Final = {True: "the original query alone", False: "the best question without its answer"}
@@ -238,16 +285,16 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
 
     Where tests were made, their p-values are corrected together by Holm's method.
     """
-    found = [(metric, row) for metric, one in gains.items() for row in one.oracle]
-    corrected = iter(holm([row.test.p for _, row in found if row.test]))
-    rows = [
-        {"metric": metric, "against": _AGAINST[gains[metric].against_original]}
-        | _oracle_row(row, next(corrected) if row.test else None)
-        for metric, row in found
+    rows: list[dict[str, Any]] = [
+        {"metric": metric, "against": _AGAINST[one.against_original], **asdict(oracle)}
+        for metric, one in gains.items()
+        for oracle in one.oracle
     ]
+    tested = [row for row in rows if row["p"] is not None]
+    corrected = iter(holm([row["p"] for row in tested]))
+    for row in rows:
+        row["p_holm"] = None if row["p"] is None else next(corrected)
     none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
-    tested = any(row.test for _, row in found)
-    tests = f"; {_TESTED}" if tested else ""
     columns = (
         Column("metric", text("metric"), numeric=False),
         Column("past", number("history_length", "d")),
@@ -256,36 +303,29 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
         Column("gain", number("gain", "+.4f")),
         *((Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))) if tested else ()),
     )
-    caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}{tests}"
+    caption = "mean over facets; past: questions asked before; gain: best - none; none: "
+    caption += none + (_TESTED if tested else "")
     return DataTable("oracle", "What the best question would gain", caption, columns, rows, group="metric")
 
 
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
     """Notes on gains that are not over the original query alone, or not over all facets."""
-    instead = [
-        f"{metric}: {_facets_have(len(one.without_original))} no record of the original query alone "
-        f"({one.without_original[0]}-{NO_QUESTION}-0), so gains are over the same question without its answer"
-        for metric, one in gains.items()
-        if one.without_original
-    ]
-    partly = [
-        f"{metric}, {row.history_length} past: only {row.facets_with_none} of {row.facets} facets have a record of "
-        "the best question without its answer; none and gain are over these, the other columns over all"
-        for metric, one in gains.items()
-        for row in one.oracle
-        if 0 < row.facets_with_none < row.facets
-    ]
-    return instead + partly
-
-
-def _facets_have(n: int) -> str:
-    return "1 facet has" if n == 1 else f"{n:,} facets have"
-
-
-def _oracle_row(row: Oracle, p_holm: float | None) -> dict[str, Any]:
-    values = asdict(row)
-    test = values.pop("test")
-    return {**values, "t": test and test["t"], "p": test and test["p"], "p_holm": p_holm}
+    notes = []
+    for metric, one in gains.items():
+        if one.without_original:
+            n = len(one.without_original)
+            notes.append(
+                f"{metric}: {'1 facet has' if n == 1 else f'{n:,} facets have'} no record of the original query alone "
+                f"({one.without_original[0]}-0-0), so gains are over the same question without its answer"
+            )
+    for metric, one in gains.items():
+        notes += [
+            f"{metric}, {row.history_length} past: only {row.facets_with_none} of {row.facets} facets have a record of "
+            "the best question without its answer; none and gain are over these, the other columns over all"
+            for row in one.oracle
+            if 0 < row.facets_with_none < row.facets
+        ]
+    return notes
 
 
 def questions_table(metric: str, gains: Gains) -> DataTable:

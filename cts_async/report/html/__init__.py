@@ -14,7 +14,7 @@ from html import escape
 from typing import Final, TypeAlias
 
 from cts_async.records import language_of
-from cts_async.report.text import visible
+from cts_async.report.output import visible
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,10 +93,10 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     points: dict[int, list[Point]] = {budget.k: [] for budget in budgets}
     for budget in budgets:
         for kind, one in budget.gains.items():
-            value = with_interval(one.points, one.low, one.high, "+.2f", short=one.too_short)
+            value = with_interval(one.mean, one.low, one.high, "+.2f", short=one.too_short)
             text = f"{kind}, k = {budget.k}\n{value}\nn = {one.n:,} questions"
             ends = None if one.low is None or one.high is None else (one.low, one.high)
-            points[budget.k].append(Point(QUESTION_TYPES.index(kind), one.points, text, ends))
+            points[budget.k].append(Point(QUESTION_TYPES.index(kind), one.mean, text, ends))
     if not any(points.values()):
         return LeftOut(name, title, NO_GAIN)
     caption = (

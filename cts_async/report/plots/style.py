@@ -16,7 +16,7 @@ from textwrap import wrap
 from typing import Any, Final, Literal, TypeAlias
 from unicodedata import east_asian_width
 
-from cts_async.report.text import plain
+from cts_async.report.output import plain
 
 Theme: TypeAlias = Literal["light", "dark", "print"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark", "print")

@@ -8,20 +8,17 @@ A name that begins with an underscore is no statistic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, cast
 
 from cts_async.analysis.diagnose import Diagnosis, SystemDiagnosis
-from cts_async.report.tables import Column, DataTable, text
-
-NamedSystems: TypeAlias = Sequence[tuple[str, SystemDiagnosis]]
-"""The diagnosed runs, each with its name for people."""
+from cts_async.report.tables import Column, DataTable, number, text
 
 RUN_COLUMNS: Final = (Column("k", text("k")), Column("model", text("model"), numeric=False))
-"""The first columns of a table with a row for each run; their values are `run_fields`."""
+"""The first columns of a table with a row for each run; their values are those of `run_rows`."""
 
 
 class Statistic(Protocol):
@@ -45,15 +42,21 @@ def _statistics() -> tuple[Statistic, ...]:
     return tuple(sorted(modules, key=lambda module: module.ORDER))
 
 
-def run_fields(name: str, one: SystemDiagnosis) -> dict[str, Any]:
-    """The fields that identify a run's row."""
-    return {"system": one.system.label, "model": name, "k": one.system.k}
+def run_rows(diagnosis: Diagnosis) -> list[tuple[dict[str, Any], SystemDiagnosis]]:
+    """The diagnosed runs, each with the fields that identify its row.
 
-
-def named_systems(diagnosis: Diagnosis) -> NamedSystems:
-    """Name each run after its Clarifier, or by its own label where two share Clarifier and k."""
+    A run is named after its Clarifier, or by its own label where two share Clarifier and k.
+    """
     runs_of = Counter((one.system.clarifier, one.system.k) for one in diagnosis.systems)
-    return [
-        (one.system.label if runs_of[one.system.clarifier, one.system.k] > 1 else one.system.clarifier, one)
-        for one in diagnosis.systems
-    ]
+    found = []
+    for one in diagnosis.systems:
+        label, clarifier, k = one.system.label, one.system.clarifier, one.system.k
+        found.append(
+            ({"system": label, "model": label if runs_of[clarifier, k] > 1 else clarifier, "k": k}, one)
+        )
+    return found
+
+
+def rates(*keys: str) -> tuple[Column, ...]:
+    """Columns of rates with three decimals as in the paper, headed by their keys."""
+    return tuple(Column(key, number(key, ".3f")) for key in keys)

@@ -1,16 +1,16 @@
-"""Predicted answerability, and whether to ask at all (paper, section 7.3)."""
+"""What answers gain, predicted answerability, and whether to ask at all (paper, section 7.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.diagnose import Diagnosis
-from cts_async.report.statistics import RUN_COLUMNS, NamedSystems, named_systems, run_fields
+from cts_async.analysis.diagnose import Diagnosis, Frontier
+from cts_async.report.statistics import RUN_COLUMNS, run_rows
 from cts_async.report.tables import (
     Column,
     DataTable,
-    Row,
     estimate,
     interval_fields,
     number,
@@ -18,17 +18,48 @@ from cts_async.report.tables import (
     with_short_note,
 )
 
-ORDER: Final = 40
+ORDER: Final = 30
 
 _POINTS_SHOWN: Final = 11
 
+Frontiers: TypeAlias = Sequence[tuple[dict[str, Any], Frontier]]
+"""With the fields that identify the run."""
+
 
 def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
-    """Calibration of the predictions, then what asking less would score."""
-    runs = named_systems(diagnosis)
+    """Gains by known answers, calibration of the predictions, then what asking less would score."""
+    runs = [(fields, one.frontier) for fields, one in run_rows(diagnosis) if one.frontier]
+    yield _known_counts(diagnosis)
     yield _calibration(diagnosis)
     yield _ask_or_not(runs)
     yield _frontier_points(runs)
+
+
+def _known_counts(diagnosis: Diagnosis) -> DataTable:
+    """Score and gain by the number of known answers (table 7's classes), of the runs with scores."""
+    rows = [
+        {
+            **fields,
+            "known_cnt": of.known_cnt,
+            "n": of.n,
+            **interval_fields("score", of.score),
+            **interval_fields("gain", of.gain),
+            "gain_n": of.gain.n if of.gain else 0,
+        }
+        for fields, one in run_rows(diagnosis)
+        if any(of.score for of in one.known_counts)
+        for of in one.known_counts
+    ]
+    columns = (
+        *RUN_COLUMNS,
+        Column("known_cnt", text("known_cnt")),
+        Column("n", text("n")),
+        Column("score", estimate("score", ".2f")),
+        Column("gain", estimate("gain", "+.2f")),
+    )
+    title = "Score and gain by the number of known answers"
+    caption = "restore_score_100 and its difference to orig, with bootstrap 95 % intervals."
+    return DataTable("known_count", title, with_short_note(caption, rows), columns, rows, group="system")
 
 
 def _calibration(diagnosis: Diagnosis) -> DataTable:
@@ -66,23 +97,22 @@ def _brier(diagnosis: Diagnosis) -> str:
     )
 
 
-def _ask_or_not(runs: NamedSystems) -> DataTable:
+def _ask_or_not(runs: Frontiers) -> DataTable:
     rows = [
         {
-            **run_fields(name, one),
-            "n": one.frontier.n,
-            "never": one.frontier.never.mean_score,
-            "always": one.frontier.always.mean_score,
-            "best_threshold": one.frontier.best.threshold,
-            "best_share": one.frontier.best.share_asked,
-            "best_mean": one.frontier.best.mean_score,
-            "validated_share": one.frontier.validated.share_asked,
-            "validated_mean": one.frontier.validated.mean_score,
-            **interval_fields("over_always", one.frontier.over_always),
-            "area": one.frontier.area,
+            **fields,
+            "n": found.n,
+            "never": found.never.mean_score,
+            "always": found.always.mean_score,
+            "best_threshold": found.best.threshold,
+            "best_share": found.best.share_asked,
+            "best_mean": found.best.mean_score,
+            "validated_share": found.validated.share_asked,
+            "validated_mean": found.validated.mean_score,
+            **interval_fields("over_always", found.over_always),
+            "area": found.area,
         }
-        for name, one in runs
-        if one.frontier
+        for fields, found in runs
     ]
     columns = (
         *RUN_COLUMNS,
@@ -102,25 +132,14 @@ def _ask_or_not(runs: NamedSystems) -> DataTable:
     return DataTable("ask_or_not", title, with_short_note(caption, rows), columns, rows, group="k")
 
 
-def _frontier_points(runs: NamedSystems) -> DataTable:
+def _frontier_points(runs: Frontiers) -> DataTable:
     """The frontier's points: printed for a single run, in JSON and CSV for all."""
-    rows = list(_point_rows(runs))
+    rows = [{**fields, **asdict(point)} for fields, found in runs for point in found.points]
     columns = (
         Column("asked", number("share_asked", ".3f")),
         Column("if answerable >=", number("threshold", ".3f")),
         Column("mean score", number("mean_score", ".2f")),
     )
-    single = sum(one.frontier is not None for _, one in runs) == 1
     title, caption = "The frontier of asking less", "From never asking (orig) to always asking (the run)."
-    return DataTable("frontier", title, caption, columns, rows, shown=_POINTS_SHOWN if single else 0)
-
-
-def _point_rows(runs: NamedSystems) -> Iterator[Row]:
-    for name, one in runs:
-        for point in one.frontier.points if one.frontier else ():
-            yield {
-                **run_fields(name, one),
-                "threshold": point.threshold,
-                "share_asked": point.share_asked,
-                "mean_score": point.mean_score,
-            }
+    shown = _POINTS_SHOWN if len(runs) == 1 else 0
+    return DataTable("frontier", title, caption, columns, rows, shown=shown)

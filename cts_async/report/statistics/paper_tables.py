@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.diagnose import Diagnosis
-from cts_async.analysis.interactions import RegionTurn, cq_region_rate
-from cts_async.report.statistics import RUN_COLUMNS, NamedSystems, named_systems, run_fields
-from cts_async.report.tables import Column, DataTable, Row, number, text
+from cts_async.analysis.diagnose import Diagnosis, SystemDiagnosis
+from cts_async.analysis.interactions import cq_region_rate, unknown_ranges
+from cts_async.report.statistics import RUN_COLUMNS, rates, run_rows
+from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns
 
 ORDER: Final = 10
+
+Runs: TypeAlias = Sequence[tuple[dict[str, Any], SystemDiagnosis]]
+"""With the fields that identify the run."""
 
 
 def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
     """How far the runs got, then the paper's tables."""
-    runs = named_systems(diagnosis)
+    runs = run_rows(diagnosis)
+    regions = _region_rows(runs)
     yield _progress(runs)
     yield _table_4(runs)
-    yield _table_5(runs)
+    yield _table_5([row for row in regions if row["k"] == 1])
     yield _table_7(runs)
     yield _table_8(diagnosis)
-    yield _table_10(runs)
+    yield _table_10(regions)
 
 
-def _progress(runs: NamedSystems) -> DataTable:
+def _progress(runs: Runs) -> DataTable:
     rows = [
         {
-            **run_fields(name, one),
+            **fields,
             "n": len(one.system.rows),
             "failed": one.system.n_failed,
             "missing": one.system.n_missing,
             "scored": sum(row.score is not None for row in one.system.rows),
         }
-        for name, one in runs
+        for fields, one in runs
     ]
     columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("n", "failed", "missing", "scored")))
     caption = "n: instances that were asked and answered. Failed and missing ones count nowhere below."
     return DataTable("runs", "Runs", caption, columns, rows, group="k")
 
 
-def _table_4(runs: NamedSystems) -> DataTable:
+def _table_4(runs: Runs) -> DataTable:
     rows = [
         {
-            **run_fields(name, one),
+            **fields,
             "n": one.unknowns.n,
             "answers": one.unknowns.answers,
             "unknown": one.unknowns.unknown,
             "ua_unknown_rate": one.unknowns.ua_unknown_rate,
             "cq_region_rate": cq_region_rate(one.regions),
         }
-        for name, one in runs
+        for fields, one in runs
     ]
-    columns = (
-        *RUN_COLUMNS,
-        Column("n", text("n")),
-        Column("ua_unknown_rate", number("ua_unknown_rate", ".3f")),
-        Column("cq_region_rate", number("cq_region_rate", ".3f")),
-    )
+    columns = (*RUN_COLUMNS, Column("n", text("n")), *rates("ua_unknown_rate", "cq_region_rate"))
     caption = (
         "ua_unknown_rate: fraction of answers labeled unknown. cq_region_rate: fraction of clarification "
         "questions about region/location."
@@ -65,17 +64,19 @@ def _table_4(runs: NamedSystems) -> DataTable:
     return DataTable("table_4", "Table 4. UA diagnostics", caption, columns, rows, group="k")
 
 
-def _region_row(name: str, turn: RegionTurn) -> Row:
-    return {
-        "system": turn.label,
-        "model": name,
-        "k": turn.k,
-        "turn": turn.turn,
-        "questions": turn.questions,
-        "region_only": turn.region_only,
-        "region_only_unknown": turn.region_only_unknown,
-        "region_only_unknown_rate": turn.unknown_rate,
-    }
+def _region_rows(runs: Runs) -> list[Row]:
+    return [
+        {
+            **fields,
+            "turn": turn.turn,
+            "questions": turn.questions,
+            "region_only": turn.region_only,
+            "region_only_unknown": turn.region_only_unknown,
+            "region_only_unknown_rate": turn.unknown_rate,
+        }
+        for fields, one in runs
+        for turn in one.regions
+    ]
 
 
 _REGION_ONLY: Final = (
@@ -84,59 +85,53 @@ _REGION_ONLY: Final = (
 )
 
 
-def _table_5(runs: NamedSystems) -> DataTable:
-    rows = [_region_row(name, turn) for name, one in runs if one.system.k == 1 for turn in one.regions]
+def _table_5(rows: Sequence[Row]) -> DataTable:
     title = "Table 5. Region-only clarification as a low-yield failure mode at k = 1"
     caption = "The number of region-only questions and the UA unknown rate conditioned on region-only."
     return DataTable("table_5", title, caption, (RUN_COLUMNS[1], *_REGION_ONLY), rows)
 
 
-def _table_7(runs: NamedSystems) -> DataTable:
-    most = max((one.system.k for _, one in runs), default=0)
+def _table_7(runs: Runs) -> DataTable:
+    counts = range(1, max((one.system.k for _, one in runs), default=0) + 1)
     rows = [
         {
-            **run_fields(name, one),
+            **fields,
             "n": one.unknowns.n,
             "all_unknown": one.unknowns.all_unknown,
-            **{f"known_cnt_{j}": one.unknowns.known_cnt_rate(j) for j in range(1, most + 1)},
+            **{f"known_cnt_{j}": one.unknowns.known_cnt_rate(j) for j in counts},
         }
-        for name, one in runs
+        for fields, one in runs
     ]
-    columns = (
-        *RUN_COLUMNS,
-        Column("all_unknown", number("all_unknown", ".3f")),
-        *(Column(f"known_cnt={j}", number(f"known_cnt_{j}", ".3f")) for j in range(1, most + 1)),
-    )
+    known = (Column(f"known_cnt={j}", number(f"known_cnt_{j}", ".3f")) for j in counts)
+    title = "Table 7. Interaction-level UA unknown diagnostics"
     caption = "all_unknown: all k answers are unknown. known_cnt: number of non-unknown answers."
-    return DataTable(
-        "table_7", "Table 7. Interaction-level UA unknown diagnostics", caption, columns, rows, group="k"
-    )
+    columns = (*RUN_COLUMNS, *rates("all_unknown"), *known)
+    return DataTable("table_7", title, caption, columns, rows, group="k")
 
 
 def _table_8(diagnosis: Diagnosis) -> DataTable:
+    ranges = unknown_ranges(turn for one in diagnosis.systems for turn in one.regions)
     rows = [
         {
-            "k": found.k,
-            "low": found.low,
-            "high": found.high,
-            "lowest": f"{found.lowest.label}, turn {found.lowest.turn}",
-            "highest": f"{found.highest.label}, turn {found.highest.turn}",
+            "k": k,
+            "low": lowest.unknown_rate,
+            "high": highest.unknown_rate,
+            "lowest": f"{lowest.label}, turn {lowest.turn}",
+            "highest": f"{highest.label}, turn {highest.turn}",
         }
-        for found in diagnosis.ranges
+        for k, (lowest, highest) in ranges.items()
     ]
     columns = (
         Column("setting", lambda row: f"k = {row['k']}", numeric=False),
         Column("unknown range", lambda row: f"{row['low']:.3f}–{row['high']:.3f}"),
-        Column("lowest", text("lowest"), numeric=False),
-        Column("highest", text("highest"), numeric=False),
+        *text_columns("lowest", "highest"),
     )
     title = "Table 8. Region-only clarification across clarification budgets"
     caption = "The range of UA unknown rates for region-only questions across models and turns."
     return DataTable("table_8", title, caption, columns, rows)
 
 
-def _table_10(runs: NamedSystems) -> DataTable:
-    rows = [_region_row(name, turn) for name, one in runs for turn in one.regions]
+def _table_10(rows: Sequence[Row]) -> DataTable:
     columns = (
         RUN_COLUMNS[0],
         Column("(model, turn)", lambda row: f"({row['model']}, {row['turn']})", numeric=False),

@@ -7,8 +7,17 @@ from typing import Any, Final
 
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
-from cts_async.report.statistics import RUN_COLUMNS, NamedSystems, named_systems, run_fields
-from cts_async.report.tables import Column, DataTable, Show, estimate, number, text, with_short_note
+from cts_async.report.statistics import RUN_COLUMNS, rates, run_rows
+from cts_async.report.tables import (
+    Column,
+    DataTable,
+    Show,
+    estimate,
+    interval_fields,
+    number,
+    text,
+    with_short_note,
+)
 
 ORDER: Final = 20
 
@@ -17,7 +26,7 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
     """Types over all runs of a budget, by turn, and the shares of each run."""
     yield _types(diagnosis)
     yield _types_by_turn(diagnosis)
-    yield _shares(named_systems(diagnosis))
+    yield _shares(diagnosis)
 
 
 def _types(diagnosis: Diagnosis) -> DataTable:
@@ -35,10 +44,7 @@ def _types(diagnosis: Diagnosis) -> DataTable:
                     "answerability": profile.answerability,
                     "answerability_low": low,
                     "answerability_high": high,
-                    "gain": gain.points if gain else None,
-                    "gain_low": gain.low if gain else None,
-                    "gain_high": gain.high if gain else None,
-                    "gain_too_short": bool(gain and gain.too_short),
+                    **interval_fields("gain", gain),
                     "gain_questions": gain.n if gain else 0,
                 }
             )
@@ -86,12 +92,12 @@ def _rate_of(turn: int) -> Show:
     return lambda row: f"{rate(row)} ({row[f'questions_{turn}']})"
 
 
-def _shares(runs: NamedSystems) -> DataTable:
+def _shares(diagnosis: Diagnosis) -> DataTable:
     rows = [
-        {**run_fields(name, one), **{profile.kind: profile.share for profile in one.profiles}}
-        for name, one in runs
+        {**fields, **{profile.kind: profile.share for profile in one.profiles}}
+        for fields, one in run_rows(diagnosis)
     ]
-    columns = (*RUN_COLUMNS, *(Column(kind, number(kind, ".3f")) for kind in QUESTION_TYPES))
+    columns = (*RUN_COLUMNS, *rates(*QUESTION_TYPES))
     title = "What each model asks for"
     return DataTable(
         "question_type_shares", title, "Share of questions by primary type.", columns, rows, group="k"

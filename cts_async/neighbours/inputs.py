@@ -1,0 +1,140 @@
+"""What the neighbours share: command-line options, and readers that check files against types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+from cts_async.datasets.io import (
+    MAX_FILE_BYTES,
+    Row,
+    listed,
+    parse_json,
+    read_bytes,
+    read_tsv,
+    short,
+    unreadable,
+)
+from cts_async.errors import InputError, UsageError
+
+T = TypeVar("T")
+
+# --- Options of commands ---------------------------------------------------------------------------------
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table there, unrounded.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Where to, - for standard output.")]
+
+
+def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
+    """Raise UsageError if `out` is one of the command's `inputs`, or exists and `force` is not given."""
+    if out.expanduser().resolve() in {path.expanduser().resolve() for path in inputs}:
+        raise UsageError(f"--out {out}: is an input file of this command; choose another name")
+    if out.expanduser().is_file() and not force:
+        raise UsageError(f"--out {out}: exists already; --force replaces it")
+
+
+# --- Checked values --------------------------------------------------------------------------------------
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""Text without outer white space, not empty."""
+Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+"""A number from 0 to 1; text or true is none."""
+
+
+def checked(kind: TypeAdapter[T], value: Any, path: Path, *, line: int | None = None) -> T:
+    """Return `value` as that type. InputError with the field and the problem of the first mistake."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        problem = first["msg"].replace("Input should", "must").replace("Field required", "is missing")
+        if first["type"] == "string_too_short":
+            problem = "is empty"
+        elif first["type"] != "missing":
+            problem += f", is {short(first['input'])}"
+        field = ".".join(map(str, first["loc"])) or None
+        raise InputError(path, problem, line=line, field=field) from None
+
+
+def read_json(path: Path, kind: TypeAdapter[T], *, max_bytes: int = MAX_FILE_BYTES, advice: str = "") -> T:
+    """Read a JSON file of that type. InputError for broken JSON, repeated keys, or a value of another type."""
+    return checked(kind, parse_json(path, read_bytes(path, max_bytes=max_bytes, advice=advice)), path)
+
+
+def read_columns(
+    path: Path,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    quoting: bool,
+    optional: Collection[str] = (),
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line and the stripped cells of each row of a TSV file, under our names of the columns.
+
+    `columns` has the spellings of each name, compared by letters and digits alone. InputError for a missing column,
+    unless it is `optional`.
+    """
+    names: dict[str, str] | None = None
+    for line, row in read_tsv(path, quoting=quoting):
+        names = names or _find_columns(path, row, columns, optional)
+        yield line, {ours: row[theirs].strip() for ours, theirs in names.items()}
+
+
+def _find_columns(
+    path: Path, row: Row, columns: Mapping[str, Sequence[str]], optional: Collection[str]
+) -> dict[str, str]:
+    theirs = {_fold(name): name for name in reversed(row)}
+    found = {}
+    for ours, spellings in columns.items():
+        name = next((theirs[_fold(one)] for one in spellings if _fold(one) in theirs), None)
+        if name is not None:
+            found[ours] = name
+        elif ours not in optional:
+            problem = f"the column is missing; the columns are {listed(row)}"
+            raise InputError(path, problem, line=1, field=" or ".join(spellings))
+    return found
+
+
+def _fold(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+# --- Evaluation dictionaries -----------------------------------------------------------------------------
+
+MAX_EVALUATION_BYTES: Final = 512 * 1024 * 1024
+"""One metric of all of Qulac's conversations, with and without answers, has about 80 MB."""
+_PICKLES: Final = (".pkl", ".pickle")
+_ARCHIVES: Final = (".tar", ".gz", ".tgz", ".zip")
+_PICKLE_STARTS: Final = (b"\x80", b"(d", b"}q")
+_ARCHIVE_STARTS: Final = (b"\x1f\x8b", b"PK\x03\x04")
+_CONVERT: Final = (
+    "reading a pickle runs whatever code it holds, so none is opened here. If you trust where it comes from, convert "
+    'it where it can do no harm (a container without network): python3 -c "import json, pickle; '
+    "json.dump(pickle.load(open('eval.pkl', 'rb')), open('eval.json', 'w'))\""
+)
+
+
+def read_evaluation(path: Path, kind: TypeAdapter[T]) -> T:
+    """Read an evaluation dictionary in JSON: Qulac's and ClariQ's are published as pickles, which are refused.
+
+    InputError for a pickle or an archive, with what to do about it, and as `read_json`.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    suffix = path.suffix.lower()
+    if suffix in _PICKLES or start.startswith(_PICKLE_STARTS):
+        raise InputError(path, f"is a pickle, not JSON: {_CONVERT}")
+    if suffix in _ARCHIVES or start.startswith(_ARCHIVE_STARTS):
+        raise InputError(path, f"is an archive, not JSON; unpack it first. If it holds a pickle: {_CONVERT}")
+    advice = "write one file for each metric"
+    return read_json(path, kind, max_bytes=MAX_EVALUATION_BYTES, advice=advice)
