@@ -24,9 +24,9 @@ from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import read_jsonl
+from cts_async.llm.apis import Reply
 from cts_async.llm.catalog import load_catalogue
-from cts_async.llm.client import Client
-from cts_async.llm.messages import Reply
+from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.protocol.run import run_plan

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from cts_async.engine.events import Usage
-from cts_async.llm.messages import Reply
+from cts_async.llm.apis import Reply
 
 PAGE = "The ferry leaves at nine. " + "Gulls cry. " * 100
 

@@ -32,8 +32,8 @@ from typer.testing import CliRunner, Result
 from cts_async.cli.main import app
 from cts_async.engine.events import Usage
 from cts_async.errors import RejectedError
-from cts_async.llm.client import Client
-from cts_async.llm.messages import ChatRequest, Message, Reply
+from cts_async.llm.apis import ChatRequest, Message, Reply
+from cts_async.llm.model import Client
 
 PLAYS = {"alpha": "gpt", "beta": "kimi", "support": "ernie", "strict": "strict"}
 """Model names here, and whom they play in `known_world`."""

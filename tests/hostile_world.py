@@ -16,7 +16,7 @@ from fake_roles import field_of, role_of
 
 from cts_async.config import RunConfig
 from cts_async.errors import RejectedError
-from cts_async.llm.messages import Message
+from cts_async.llm.apis import Message
 
 SCRIPT = "<script>alert('script')</script>"
 IMAGE = '<img src=x onerror="alert(1)">'

@@ -18,9 +18,9 @@ from cts_async.datasets.registry import open_dataset
 from cts_async.engine.events import Usage
 from cts_async.errors import InputError, RejectedError, TransientError
 from cts_async.llm import apis
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
-from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.model import Client
 from cts_async.records import Instance
 from cts_async.report import statistics
 from cts_async.report.diagnosis import diagnose_named, report_json

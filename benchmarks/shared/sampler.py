@@ -26,7 +26,7 @@ LIBRARIES = ("aiohttp", "yarl", "multidict", "anyio", "aiolimiter", "rich", "typ
 
 
 def place_of(frame: FrameType | None) -> str:
-    """`llm/client`, `aiohttp`, `imports`, or `event loop` where nothing of interest is on the stack."""
+    """`llm/http`, `aiohttp`, `imports`, or `event loop` where nothing of interest is on the stack."""
     innermost = ""
     while frame is not None:
         file = frame.f_code.co_filename

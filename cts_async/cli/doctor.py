@@ -170,7 +170,7 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
     """Connect to each address as a call does, with TLS and proxy; returns success and a description by address."""
     import asyncio
 
-    from cts_async.llm.client import Client
+    from cts_async.llm.model import Client
 
     async def one(url: str, spec: ModelSpec) -> tuple[bool, str]:
         try:
@@ -196,10 +196,10 @@ def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
     from contextlib import AsyncExitStack
 
-    from cts_async.llm.client import Client
+    from cts_async.llm.apis import ChatRequest
     from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving
-    from cts_async.llm.messages import ChatRequest
+    from cts_async.llm.model import Client
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))

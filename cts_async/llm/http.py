@@ -25,6 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
+from cts_async.errors import CTSError, ProviderRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.values import value
@@ -239,35 +240,71 @@ class HttpEndpoint:
             if not isinstance(protocol, _Protocol) or protocol.idle_since is None:
                 raise aiohttp.ServerDisconnectedError
 
-    def refusal(self, error: aiohttp.ClientError) -> str | None:
+    def failure(
+        self,
+        error: aiohttp.ClientError | TimeoutError,
+        where: str,
+        total_s: float,
+        idle_s: float | None = None,
+    ) -> CTSError:
+        """The error that a failed `send` or `reach` with these timeouts stands for; `where` begins its message.
+
+        Nothing of the response is repeated: its head may repeat that of the request, with the key.
+        """
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            through = f" through the {self.proxy}" if self.proxy else ""
+            text = f"{where}: no connection{through} within {min(CONNECT_S, total_s):g} s"
+            return TimedOut(text, unsent=True)
+        if isinstance(error, TimeoutError):
+            paused = isinstance(error, aiohttp.SocketTimeoutError) and idle_s
+            return TimedOut(
+                f"{where}: not a byte for {idle_s:g} s"
+                if paused
+                else f"{where}: no response within {total_s:g} s"
+            )
+        if refusal := self._refusal(error):
+            return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+        if isinstance(error, UnknownEncoding):
+            return RejectedError(f"{where}: {error}", status=200)
+        unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
+        # A server whose response breaks off is there: that is no outage.
+        status = 200 if isinstance(error, BrokenResponse) else None
+        return TransientError(f"{where}: {self._cause(error)}", status=status, unsent=unsent)
+
+    def _refusal(self, error: aiohttp.ClientError) -> str | None:
         """What the user has to put right before any request can succeed; None if another attempt may help."""
         host = self._target.url.host
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             whose = f"the {self.proxy}" if self.proxy and error.host == self.proxy.url.host else str(host)
             why = getattr(error.certificate_error, "verify_message", "") or "not valid"
-            trusted = os.environ.get("SSL_CERT_FILE", "")
+            trusted = os.environ.get("SSL_CERT_FILE") or "not set"
             return (
                 f"the certificate of {whose} is refused ({why}). Check the address and this machine's clock, or "
-                f"name a PEM file with the CA to trust in SSL_CERT_FILE{f' (now {trusted})' if trusted else ''}"
+                f"name a PEM file with the CA to trust in SSL_CERT_FILE (now {trusted})"
             )
         if isinstance(error, aiohttp.ClientHttpProxyError):
             proxy = f"the {self.proxy}" if self.proxy else "a proxy on the way"
-            variable = self.proxy.variable if self.proxy else "HTTPS_PROXY"
             if error.status == 407:
+                variable = self.proxy.variable if self.proxy else "HTTPS_PROXY"
                 return f"{proxy} asks for a login (407). Set {variable} to http://USER:PASSWORD@HOST:PORT"
             if 400 <= error.status < 500 and error.status not in (408, 429):
-                return f"{proxy} refuses to connect to {host} ({error.status}). Have that allowed, or correct {variable}"
+                return f"{proxy} refuses to connect to {host} ({error.status}). Have that allowed"
         return None
 
-    def proxy_problem(self, error: aiohttp.ClientError) -> str | None:
-        """What is wrong with the proxy, or between it and the server; None if the proxy is not the cause."""
-        if self.proxy is None:
-            return None
-        if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientConnectorDNSError):
+    def _cause(self, error: aiohttp.ClientError) -> str:
+        """Why there is no complete response, on one line."""
+        through_proxy = isinstance(
+            error, aiohttp.ClientProxyConnectionError | aiohttp.ClientConnectorDNSError
+        )
+        if self.proxy and through_proxy and isinstance(error, aiohttp.ClientConnectorError):
             return f"no connection to the {self.proxy}: {os_error_text(error.os_error)}"
         if isinstance(error, aiohttp.ClientHttpProxyError):
             return f"the {self.proxy} cannot connect to {self._target.url.host} (HTTP {error.status})"
-        return None
+        if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+            return f"no connection ({os_error_text(error.os_error)})"
+        if isinstance(error, (BrokenResponse, NotHTTP, aiohttp.ClientSSLError)):
+            return SECRETS.text(" ".join(str(error).split()))
+        return f"the connection was lost ({type(error).__name__})"
 
     def _write(self, transport: asyncio.Transport, request: bytes) -> None:
         """Write a request together with all others of this turn of the loop.

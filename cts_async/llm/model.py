@@ -1,33 +1,146 @@
-"""A model in use: asks one question as a durable step, and parses the reply into what the step expects."""
+"""A model in use: the client that makes one attempt, and the durable step that asks one question.
+
+One pool of connections serves all providers. The lanes limit them, not the pool, and every request has a deadline: one
+that hangs cannot hold an instance for ever.
+"""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self, TypeVar
 
+import aiohttp
+
+from cts_async import __version__
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
-from cts_async.errors import ContentRefused, UnusableOutput
+from cts_async.errors import ContentRefused, ParameterRefused, ProviderRefused, RejectedError, UnusableOutput
+from cts_async.llm.apis import Api, ChatRequest, Constraint, Message, Reply, load_api
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
+from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
-from cts_async.llm.messages import (
-    ChatRequest,
-    Constraint,
-    Message,
-    Reply,
-    TokenCeiling,
-    TokenEstimate,
-    n_bytes,
-)
 from cts_async.llm.parsing import Expect
-from cts_async.llm.responses import LENGTH, STOP
+from cts_async.llm.redact import SECRETS
+from cts_async.llm.responses import LENGTH, STOP, refused_parameter
+from cts_async.values import value
 
 T = TypeVar("T")
+
+# --- One attempt ----------------------------------------------------------------------------------------
+
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "Accept-Encoding": ENCODINGS,
+    "User-Agent": f"cts-async/{__version__}",
+}
+
+
+@value
+class _Route:
+    """Everything about calling one model that is the same for every call."""
+
+    api: Api
+    head: bytes
+    endpoint: HttpEndpoint
+
+
+class Client:
+    """Use as `async with Client(environ) as client`. Keys are read from `environ` and stored nowhere else."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._session: aiohttp.ClientSession | None = None
+        self._pool: ConnectionPool | None = None
+        self._endpoints: dict[str, HttpEndpoint] = {}
+        self._routes: dict[tuple[str, str, str], _Route] = {}
+        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Parameters that a server has refused, by its address and model id."""
+
+    async def __aenter__(self) -> Self:
+        self._pool = ConnectionPool(self._environ)
+        self._session = aiohttp.ClientSession(connector=self._pool)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        """Make one attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run).
+
+        A parameter that the server refuses (ParameterRefused) is never sent to it again.
+        """
+        dropped: tuple[str, ...] = ()
+        if refused := self._refused.get((spec.base_url, spec.model)):
+            dropped = tuple(name for name in refused if name in spec.sent(request.params))
+            spec = replace(spec, drops=(*spec.drops, *dropped))
+        key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
+        route = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
+        body = route.api.body(spec, request)
+        try:
+            response = await route.endpoint.send(route.head, body, spec.timeout_s, spec.idle_timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            where = f"{spec.name}: {spec.base_url}"
+            raise route.endpoint.failure(error, where, spec.timeout_s, spec.idle_timeout_s) from None
+        # An error may repeat the key it was sent, and so may a careless gateway anywhere.
+        data = SECRETS.body(response.data, good=response.status == 200)
+        try:
+            reply = route.api.reply(spec, response.status, response.headers, data, time.time())
+        except RejectedError as error:
+            parameter = refused_parameter(response.status, data, spec.sent(request.params))
+            if parameter is None or isinstance(error, ContentRefused):
+                raise
+            server = spec.base_url, spec.model
+            self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))
+            raise ParameterRefused(str(error), parameter=parameter, status=error.status) from None
+        return replace(reply, dropped=dropped) if dropped else reply
+
+    def proxy(self, spec: ModelSpec) -> str | None:
+        """The proxy that leads to the model, as a person may see it. Raises UsageError if it cannot be used."""
+        proxy = self._endpoint(spec.base_url + load_api(spec.api).PATH).proxy
+        return str(proxy) if proxy else None
+
+    async def reach(self, spec: ModelSpec, timeout_s: float) -> None:
+        """Connect to the model's server, with TLS and through the proxy. Raises as `chat` does."""
+        endpoint = self._endpoint(spec.base_url + load_api(spec.api).PATH)
+        try:
+            await endpoint.reach(timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
+
+    def _route(self, spec: ModelSpec, key: str) -> _Route:
+        if not key.isprintable():
+            raise ProviderRefused(
+                f"{spec.name}: {spec.key_env} is no key: it has line breaks or other control characters inside"
+            )
+        api = load_api(spec.api)
+        head = encode_headers({**_HEADERS, **api.headers(key)})
+        SECRETS.add(key)
+        route = _Route(api, head, self._endpoint(spec.base_url + api.PATH))
+        self._routes[spec.name, spec.base_url, key] = route
+        return route
+
+    def _endpoint(self, url: str) -> HttpEndpoint:
+        endpoint = self._endpoints.get(url)
+        if endpoint is None:
+            if self._session is None or self._pool is None:
+                raise RuntimeError("the client is not open")
+            endpoint = self._endpoints[url] = HttpEndpoint(self._pool, self._session, url)
+        return endpoint
+
+
+# --- One question, as a durable step --------------------------------------------------------------------
 
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 UNCONSTRAINED = Constraint()
@@ -188,6 +301,94 @@ def _repair_turns(unusable: UnusableOutput | None) -> tuple[Message, ...]:
     return (quoted, {"role": "user", "content": complaint})
 
 
+# --- Token estimates ------------------------------------------------------------------------------------
+
+FIRST_PER_BYTE = 0.25
+"""Tokens per UTF-8 byte before any usage was seen: four letters a token, or four ideographs in three tokens."""
+FIRST_OUTPUT = 256.0
+PER_MESSAGE = 8.0
+WEIGHT = 0.1
+"""Weight of the newest observation in the moving averages."""
+LEAST_PER_BYTE = 0.5
+"""Twice what English has; Chinese has about a third."""
+EXTRA_INPUT = 64.0
+FIRST_MOST_OUTPUT, LEAST_MOST_OUTPUT = 4096, 1024
+"""Upper estimates of a reply without a limit: before any was seen, and never less than the second."""
+
+
+class TokenEstimate:
+    """One model's tokens per byte of prompt and usual reply length by kind of step, learned from `usage`."""
+
+    def __init__(self) -> None:
+        self._per_byte = FIRST_PER_BYTE
+        self._output: dict[str, float] = {}
+
+    def total(self, step: str, n_messages: int, n_bytes: int) -> float:
+        """Tokens of prompt and reply together."""
+        return self._prompt(n_messages, n_bytes) + self._output.get(_kind(step), FIRST_OUTPUT)
+
+    def reserved(self, n_messages: int, n_bytes: int, max_output: int | None) -> float:
+        """Tokens of prompt and longest reply together; 0 where the request does not limit the reply."""
+        return self._prompt(n_messages, n_bytes) + max_output if max_output else 0.0
+
+    def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
+        """Update the averages with what a call was charged."""
+        seen = (usage.input_tokens - PER_MESSAGE * n_messages) / max(1, n_bytes)
+        self._per_byte += WEIGHT * (max(0.05, seen) - self._per_byte)
+        kind = _kind(step)
+        before = self._output.get(kind, float(usage.output_tokens))
+        self._output[kind] = before + WEIGHT * (usage.output_tokens - before)
+
+    def _prompt(self, n_messages: int, n_bytes: int) -> float:
+        return PER_MESSAGE * n_messages + self._per_byte * n_bytes
+
+
+class TokenCeiling:
+    """One model's upper estimates: the most that a call may be charged, for a budget that must not be exceeded.
+
+    Of the prompt: half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT for what
+    a server adds of its own. Of the reply: its limit if the request has one, else twice the longest reply to this
+    kind of step so far.
+    """
+
+    def __init__(self) -> None:
+        self._per_byte = LEAST_PER_BYTE
+        self._output: dict[str, int] = {}
+
+    def of(self, step: str, messages: Sequence[Message], max_output: int | None) -> Usage:
+        """The most that a call is expected to be charged; `max_output` is the request's own limit."""
+        most_input = EXTRA_INPUT + input_tokens(messages, self._per_byte)
+        if max_output is None:
+            seen = self._output.get(_kind(step))
+            max_output = FIRST_MOST_OUTPUT if seen is None else max(LEAST_MOST_OUTPUT, 2 * seen)
+        return Usage(ceil(most_input), max_output)
+
+    def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
+        """Update the estimates with what a call was charged."""
+        seen = (usage.input_tokens - EXTRA_INPUT - PER_MESSAGE * len(messages)) / max(1, n_bytes(messages))
+        self._per_byte = max(self._per_byte, 1.5 * seen)
+        kind = _kind(step)
+        self._output[kind] = max(self._output.get(kind, 0), usage.output_tokens)
+
+
+def input_tokens(messages: Sequence[Message], per_byte: float = FIRST_PER_BYTE) -> float:
+    """Estimated tokens of a prompt."""
+    return PER_MESSAGE * len(messages) + per_byte * n_bytes(messages)
+
+
+def n_bytes(messages: Sequence[Message]) -> int:
+    """UTF-8 bytes of the messages' contents."""
+    size = 0
+    for message in messages:
+        text = message["content"]
+        size += len(text) if text.isascii() else len(text.encode())
+    return size
+
+
+def _kind(step: str) -> str:
+    return step.split("/", 1)[0]
+
+
 # --- Which model replied --------------------------------------------------------------------------------
 # Providers retire models, reroute names, and say so only in the reply.
 
@@ -204,6 +405,7 @@ _SNAPSHOT: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def is_other_model(requested: str, served: str) -> bool:
     """True if `served`, by a reply's own word, is another model than the one requested; False for an empty word.
 
@@ -232,21 +434,19 @@ class ServedModels:
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._seen: set[tuple[str, str]] = set()
+        self._noticed: set[str] = set()
 
     def note_served(self, requested: str, served: str) -> None:
         """A reply to a request for `requested` names `served` as its model."""
-        if (requested, served) in self._seen:
-            return
-        self._seen.add((requested, served))
         if is_other_model(requested, served):
-            self._events.emit(Notice(f"{printable(requested)} was requested, {printable(served)} replies"))
+            self._notice(f"{printable(requested)} was requested, {printable(served)} replies")
 
     def note_dropped(self, requested: str, parameters: Sequence[str]) -> None:
         """A reply to a request for `requested` was made without `parameters`, which the server refuses."""
         for name in parameters:
-            if (requested, name) not in self._seen:
-                self._seen.add((requested, name))
-                self._events.emit(
-                    Notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
-                )
+            self._notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
+
+    def _notice(self, text: str) -> None:
+        if text not in self._noticed:
+            self._noticed.add(text)
+            self._events.emit(Notice(text))

@@ -25,18 +25,16 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
-from cts_async.llm.model import Model, ServedModels, prices_of
+from cts_async.llm.model import Client, Model, ServedModels, prices_of
 from cts_async.llm.proxies import proxy_for
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.roles import DeepSearch, Role
+from cts_async.protocol.roles import DeepSearch, PageVisitor, Role
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
-from cts_async.protocol.visit import PageVisitor
 from cts_async.search.agent import Agent
 from cts_async.search.backends.base import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend

@@ -18,9 +18,8 @@ from real_run import RealRun
 
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
-from cts_async.llm.apis import openai
+from cts_async.llm.apis import ChatRequest, openai
 from cts_async.llm.catalog import load_catalogue
-from cts_async.llm.messages import ChatRequest
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.roles import request_json
 

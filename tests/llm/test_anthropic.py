@@ -21,10 +21,9 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import anthropic
+from cts_async.llm.apis import ChatRequest, Constraint, Message, Reply, anthropic
 from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Constraint, Message, Reply
 
 SPEC = ModelSpec("claude", "anthropic", "https://h/v1", "claude-x", "MY_KEY", "MY_KEY", 4)
 GOOD: dict[str, Any] = {
@@ -187,12 +186,7 @@ def test_stop_reasons() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"<html>Be right back</html>",
-        orjson.dumps(GOOD)[:-20],
-        b"[]",
-        b"null",
-        b"{}",
+        *(b"", b"<html>Be right back</html>", orjson.dumps(GOOD)[:-20], b"[]", b"null", b"{}"),
         b'{"content": null}',
         b'{"content": ["text"]}',
         b'{"content": [{"type": "text"}]}',

@@ -19,11 +19,10 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Prices, RetryPolicy
 from cts_async.errors import StepError, UnusableOutput
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.messages import ChatRequest, Reply
-from cts_async.llm.model import Model, ServedModels, is_other_model, output_limit, prices_of
+from cts_async.llm.model import Client, Model, ServedModels, is_other_model, output_limit, prices_of
 from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)

@@ -17,9 +17,8 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import openai
+from cts_async.llm.apis import ChatRequest, Constraint, Reply, openai
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Constraint, Reply
 
 SPEC = ModelSpec("mine", "openai", "http://host/v1", "m-1", "MY_KEY", "mine", 4, params={"temperature": 0.0})
 QWEN = replace(SPEC, rate_limit_words=("insufficient_quota",))

@@ -23,10 +23,10 @@ from yarl import URL
 
 import cts_async
 from cts_async.errors import CTSError, ProviderRefused, TransientError, UsageError
+from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
 from cts_async.llm.http import ConnectionPool
-from cts_async.llm.messages import ChatRequest
+from cts_async.llm.model import Client
 from cts_async.llm.proxies import proxy_for
 from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from cts_async.errors import CTSError
+from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.client import Client
-from cts_async.llm.messages import ChatRequest
+from cts_async.llm.model import Client
 from cts_async.llm.redact import WITHHELD, Redactor
 from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
 

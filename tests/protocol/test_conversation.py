@@ -16,8 +16,8 @@ from cts_async.engine.events import Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
+from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
 from cts_async.protocol.conversation import (
     ModelRespondent,

@@ -14,8 +14,8 @@ import pytest
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
+from cts_async.llm.apis import Reply
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import Reply
 from cts_async.llm.model import Model
 from cts_async.protocol.judge import ModelJudge
 from cts_async.protocol.prompts import load_prompts

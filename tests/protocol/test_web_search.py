@@ -20,7 +20,7 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderDown, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.llm.client import Client
+from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
 from cts_async.protocol.run import run_plan

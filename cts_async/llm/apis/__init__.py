@@ -8,14 +8,67 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.engine.events import Usage
+from cts_async.values import value
 
 if TYPE_CHECKING:
+    from cts_async.engine.ratelimit import Quotas
     from cts_async.llm.catalog import ModelSpec
+
+
+Message = Mapping[str, str]
+"""`{"role": "system" | "user" | "assistant", "content": text}`."""
+
+
+@value
+class Constraint:
+    """A form that a server should enforce on the reply: a JSON schema or a GBNF grammar."""
+
+    json_schema: Mapping[str, Any] | None = None
+    grammar: str | None = None
+
+
+@value
+class ChatRequest:
+    """One chat completion; `params` are request fields such as temperature, over the model's own."""
+
+    messages: Sequence[Message]
+    constraint: Constraint = field(default_factory=Constraint)
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@value
+class Reply:
+    """A model's reply. `finish_reason` is STOP, LENGTH or REFUSED of `responses`, or any other word of the provider."""
+
+    text: str
+    model: str
+    """The model that replied, by its own word; empty where it does not say."""
+    finish_reason: str
+    usage: Usage | None
+    quotas: Quotas | None = None
+    """The account's limits as the response's headers name them."""
+    reasoning: str = ""
+    """The model's reasoning where the provider returns it apart from the text."""
+    refused: str = ""
+    """Why there is no answer, where the model or a content filter refused; `text` is not one then."""
+    dropped: tuple[str, ...] = ()
+    """Request parameters that were left out because this server has refused them before."""
+
+
+MAX_USAGE_TOKENS: Final = 20_000_000
+"""More than any model reads or writes at once: a wrong number as large as this would block its account for hours."""
+
+
+def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
+    """The usage that a provider reports; None for numbers that cannot be true."""
+    plausible = 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS
+    return Usage(input_tokens, output_tokens) if plausible else None
 
 
 class Api(Protocol):

@@ -9,8 +9,8 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.errors import TransientError
+from cts_async.llm.apis import ChatRequest, Reply, plausible_usage
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import ChatRequest, Reply, plausible_usage
 from cts_async.llm.responses import (
     ABORTED,
     REFUSED,

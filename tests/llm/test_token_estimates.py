@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cts_async.engine.events import Usage
-from cts_async.llm.messages import Message, TokenCeiling, TokenEstimate, input_tokens, n_bytes
+from cts_async.llm.apis import Message
+from cts_async.llm.model import TokenCeiling, TokenEstimate, input_tokens, n_bytes
 
 
 def total(estimate: TokenEstimate, step: str, messages: tuple[Message, ...]) -> float:
