@@ -34,7 +34,7 @@ from cts_async.engine.events import (
     StepsCounted,
     Stopping,
 )
-from cts_async.engine.journal import line_of
+from cts_async.engine.journal import journal_line
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
@@ -400,7 +400,7 @@ class RemoteJournal:
         return self._recent.get(key) if line is None else orjson.loads(line)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        await self._requests.ask(Record(self._number, line_of(record)))
+        await self._requests.ask(Record(self._number, journal_line(record)))
         if record["ok"]:
             self._recent[record["key"]] = dict(record)
 

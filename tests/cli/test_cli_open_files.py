@@ -13,7 +13,7 @@ from fake_provider import provider_process
 
 import cts_async
 from cts_async.cli.main import main
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 OURS = str(Path(cts_async.__file__).parents[1])
 FEW, MANY = 50, 80
@@ -81,5 +81,5 @@ def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert provider.stats()["max_in_flight"] > FEW
     assert not [
-        record for record in read_jsonl(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
+        record for record in read_records(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
     ]

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.journal import AppendLog, Journal, read_jsonl
+from cts_async.engine.journal import AppendLog, Journal, read_records
 from cts_async.engine.step import step_key
 from cts_async.errors import EXIT_RESUMABLE, RunStopped, StorageFull
 
@@ -449,9 +449,9 @@ async def test_a_cancelled_append_leaves_whole_lines(path: Path, sync: bool) -> 
 
 
 def test_reading_skips_damage_and_stops_before_a_line_that_is_being_written(path: Path) -> None:
-    assert list(read_jsonl(path)) == []
+    assert list(read_records(path)) == []
     path.write_bytes(line_of(record(0)) + b"garbage\n[1]\n" + line_of(record(1)) + b'{"key":')
-    assert list(read_jsonl(path)) == [record(0), record(1)]
+    assert list(read_records(path)) == [record(0), record(1)]
 
 
 def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
@@ -591,12 +591,12 @@ async def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: P
     task = asyncio.create_task(other())
     for n in range(2000):
         await log.put({"n": n})
-    unwritten = 2000 - len(list(read_jsonl(log.path)))
+    unwritten = 2000 - len(list(read_records(log.path)))
     task.cancel()
     log.close()
     assert unwritten < 200
     assert turns >= 10
-    assert list(read_jsonl(log.path)) == [{"n": n} for n in range(2000)]
+    assert list(read_records(log.path)) == [{"n": n} for n in range(2000)]
 
 
 # --- the file stays where it is

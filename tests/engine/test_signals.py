@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.runner import Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
@@ -109,7 +109,7 @@ def test_one_signal_finishes_what_is_in_flight_and_starts_nothing(
     with running(path, 0.5, loop=loop) as child:
         child.send_signal(number)
         assert ended(child) == ("stopping\nclosed\n" + INTERRUPTED, EXIT_RESUMABLE)
-    assert sorted((one["instance"], one["step"], one["ok"]) for one in read_jsonl(path)) == [
+    assert sorted((one["instance"], one["step"], one["ok"]) for one in read_records(path)) == [
         ("q0", "a", True),
         ("q1", "a", True),
         ("q2", "a", True),
@@ -138,7 +138,7 @@ def test_a_terminal_that_goes_stops_once_however_often_that_is_said(tmp_path: Pa
         assert child.stdout.readline() == "stopping\n"
         child.send_signal(signal.SIGHUP)
         assert ended(child) == ("closed\n" + INTERRUPTED, EXIT_RESUMABLE)
-    assert len(list(read_jsonl(path))) == 3
+    assert len(list(read_records(path))) == 3
 
 
 def test_one_signal_stops_now_while_there_is_nothing_to_finish(tmp_path: Path) -> None:
