@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +16,7 @@ import anyio.abc
 
 from cts_async import __version__
 from cts_async.cluster.leases import Leases
-from cts_async.cluster.limits import Grant, Limits, WorkerShare, open_limits
+from cts_async.cluster.limits import Grant, Limits, WorkerShare
 from cts_async.cluster.work import CampaignWork, JudgingWork, Task, Work, campaign_tasks, judging_tasks
 from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
 from cts_async.config import JudgeConfig, RunConfig
@@ -31,9 +30,11 @@ from cts_async.engine.events import (
     Notice,
     Stopping,
     WorkersInUse,
+    WorkerState,
+    WorkerStatus,
 )
+from cts_async.engine.journal import Journal
 from cts_async.engine.signals import stoppable
-from cts_async.engine.worker_status import WorkerState, WorkerStatus, census
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
@@ -133,6 +134,16 @@ def _resumed(places: Sequence[RunFiles]) -> bool:
     return any(len(files.journal) for files in places)
 
 
+def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:
+    """How many workers a session had, on how many hosts, and how many it lost, for a run's manifest."""
+    there = [worker for worker in workers if worker.state not in ("starting", "lost")]
+    return {
+        "workers": len(there),
+        "hosts": len({worker.host for worker in there}),
+        "lost": sum(worker.state == "lost" for worker in workers),
+    }
+
+
 class _Member:
     """A worker as the head knows it."""
 
@@ -218,7 +229,6 @@ class Head:
     ) -> None:
         self._cluster, self._work, self._config, self._events = cluster, work, config, events
         self._places = places
-        self._journals = list(dict.fromkeys(files.journal for files in places))
         self._streams = [Leases(tasks) for tasks in streams]
         self._budget = budget
         self._members: list[_Member] = []
@@ -259,10 +269,8 @@ class Head:
         self._events.emit(WorkersInUse(lambda: self.workers, self._cluster.workers, self._cluster.address))
         try:
             if not self._ending:
-                async with (
-                    open_limits(self._budget, self._events, self.stop) as limits,
-                    anyio.create_task_group() as background,
-                ):
+                async with anyio.create_task_group() as background:
+                    limits = Limits(self._budget, self._events, background, self.stop)
                     background.start_soon(self._report_missing)
                     async with anyio.create_task_group() as places:
                         for _ in range(self._cluster.workers):
@@ -336,17 +344,13 @@ class Head:
         return member.link
 
     def _setup(self, worker: str) -> Setup:
-        deadline = self._config.budget.deadline if self._budget else None
         return Setup(
             worker=worker,
             workers=self._cluster.workers,
             work=self._work,
-            journal_of=tuple(self._journals.index(files.journal) for files in self._places),
             streams=len(self._streams),
             seed=self._config.seed,
-            has_budget=self._budget is not None,
-            deadline=deadline,
-            deadline_s=None if deadline is None else deadline - time.time(),
+            budget=self._config.budget if self._budget else None,
         )
 
     async def _serve(self, member: _Member, link: WorkerLink) -> None:
@@ -375,7 +379,7 @@ class Head:
         size = 0
         while member.lookups and size <= NEWS_BYTES:
             number, step = member.lookups.popleft()
-            line = member.answers[number] = self._journals[step.journal].raw(step.key)
+            line = member.answers[number] = self._places[step.place].journal.raw(step.key)
             size += len(line or b"")
         replies = member.take_replies()
         if self._ending:
@@ -429,13 +433,13 @@ class Head:
 
     async def _append(self, member: _Member, news: News) -> None:
         """Append steps to their journals, and acknowledge them."""
-        records = [(number, one) for number, one in news.requests if isinstance(one, Record)]
-        by_journal: defaultdict[int, list[bytes]] = defaultdict(list)
-        for _, record in records:
-            by_journal[record.journal].append(record.line)
-        for number, lines in by_journal.items():
-            await self._journals[number].append_lines(lines)
-        member.answers.update((number, None) for number, _ in records)
+        records = {number: one for number, one in news.requests if isinstance(one, Record)}
+        by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
+        for record in records.values():
+            by_journal[self._places[record.place].journal].append(record.line)
+        for journal, lines in by_journal.items():
+            await journal.append_lines(lines)
+        member.answers |= dict.fromkeys(records)
 
     async def _write(self, ended: Iterable[Ended]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)

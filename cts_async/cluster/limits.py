@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from typing import Any, Final, Literal
+
+import anyio.abc
 
 from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
@@ -105,13 +106,11 @@ class Report:
 
 @dataclass(slots=True)
 class _Lease:
-    """The time in which a permit may be used, and what was not known to be used at its grant: that may come later."""
+    """The time in which a permit may be used."""
 
     at: float
     until: float
     tokens: float
-    unused: int
-    unused_tokens: float
     used: bool = False
 
 
@@ -125,7 +124,6 @@ class LeasedAccount(Account):
         super().__init__(limits, LEASE_S)
         self.leases: dict[int, _Lease] = {}
         """By number of the permit; of those whose requests are not over."""
-        self._unused, self._unused_tokens = 0, 0.0
         self._late_s, self._late_at = LATE_S, -inf
         self._uses: list[tuple[float, float, float]] = []
         """While no limit is known, when requests were sent: time, 1, tokens."""
@@ -133,10 +131,7 @@ class LeasedAccount(Account):
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         until = now + (EVEN_LEASE_S if self.even else LEASE_S)
         permit = super().take(now, tokens, until, reserved=reserved)
-        lease = _Lease(now, until, permit.tokens, self._unused, self._unused_tokens)
-        self.leases[permit.number] = lease
-        self._unused += 1
-        self._unused_tokens += permit.tokens
+        self.leases[permit.number] = _Lease(now, until, permit.tokens)
         return permit
 
     def used(self, permit: Permit, after_s: float, now: float) -> None:
@@ -144,7 +139,7 @@ class LeasedAccount(Account):
         lease = self.leases.get(permit.number)
         if lease is None or lease.used:
             return
-        self._use(lease)
+        lease.used = True
         self.redate(permit, min(lease.until, lease.at + after_s))
         if not self._limited and len(self._uses) < MAX_USES:
             self._uses.append((permit.sent_at, 1.0, permit.tokens))
@@ -156,19 +151,14 @@ class LeasedAccount(Account):
             self._late_s, self._late_at = after_s, now
 
     def ended(self, permit: Permit) -> None:
-        lease = self.leases.pop(permit.number, None)
-        if lease and not lease.used:
-            self._use(lease)
+        self.leases.pop(permit.number, None)
 
     def lost(self, permit: Permit) -> None:
         self.ended(permit)
         super().lost(permit)
 
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:  # type: ignore[override]
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
         if self._limited:
-            if lease := self.leases.get(permit.number):
-                sent, tokens_sent = permit.number - lease.unused, permit.tokens_sent - lease.unused_tokens
-                permit = replace(permit, number=sent, tokens_sent=tokens_sent)
             return super().learn(now, permit, quotas)
         # The first that is said of a limit: what the server had left is known for the moment when that request was
         # sent, and what was sent since then from the workers' reports.
@@ -183,11 +173,6 @@ class LeasedAccount(Account):
     @property
     def _limited(self) -> bool:
         return self.allowed != (None, None)
-
-    def _use(self, lease: _Lease) -> None:
-        lease.used = True
-        self._unused -= 1
-        self._unused_tokens -= lease.tokens
 
 
 class SharedLane(Lane):
@@ -232,36 +217,19 @@ class Limits:
         self,
         budget: Budget | None,
         events: Events,
-        dispatchers: asyncio.TaskGroup,
+        dispatchers: anyio.abc.TaskGroup,
         on_spent: Callable[[RunStopped], None],
     ) -> None:
         self.budget, self.on_spent = budget, on_spent
         self.lanes: dict[str, SharedLane] = {}
         self._events, self._dispatchers = events, dispatchers
-        self._dispatching: list[asyncio.Task[None]] = []
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Have a lane for each of these."""
         for one in accounts:
             if one.account not in self.lanes:
                 lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self._events)
-                self._dispatching.append(self._dispatchers.create_task(lane.dispatch()))
-
-    def close(self) -> None:
-        for dispatching in self._dispatching:
-            dispatching.cancel()
-
-
-@asynccontextmanager
-async def open_limits(
-    budget: Budget | None, events: Events, on_spent: Callable[[RunStopped], None]
-) -> AsyncIterator[Limits]:
-    async with asyncio.TaskGroup() as dispatchers:
-        limits = Limits(budget, events, dispatchers, on_spent)
-        try:
-            yield limits
-        finally:
-            limits.close()
+                self._dispatchers.start_soon(lane.dispatch)
 
 
 class WorkerShare:

@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -20,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from cts_async.engine.processes import child_environment
 from cts_async.errors import UsageError
@@ -38,17 +38,9 @@ OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and travel without it."""
 MAX_TEMPORARY: Final = 24
 """Characters of the temporary directory: a socket's path has at most 107, of which Ray and we take up to 83."""
+PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 WORKER_VARIABLES: Final = (
-    *(
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "https_proxy",
-        "http_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
+    *(*PROXIES, *map(str.lower, PROXIES)),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "CTS_LOCAL_MODEL", "CUDA_VISIBLE_DEVICES"),
 )
 """What workers on this machine get besides keys and what every child process gets."""
@@ -65,6 +57,7 @@ OWN_SETTINGS: Final = {
     "RAY_worker_niceness": "0",  # workers are the run, and Ray has them come last
     "RAY_memory_monitor_refresh_ms": "0",  # nor are they to be killed when others fill the memory
 }
+ADDRESS: Final = re.compile(r"(ray://)?(?P<host>[\w.-]+|\[[0-9a-fA-F:]+\]):(?P<port>\d{1,5})")
 CHECK: Final = (
     "check the port: 6379 from a node of the cluster, ray://HOST:10001 from outside; all machines need the same Ray, "
     "Python and RAY_AUTH_TOKEN"
@@ -72,23 +65,9 @@ CHECK: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """A cluster's address; `host` is "" where Ray finds the cluster that this machine belongs to."""
-
-    text: str
-    host: str = ""
-    port: int = 0
-
-    @property
-    def client(self) -> bool:
-        """Whether it is of Ray's client server, for machines that are no node of the cluster."""
-        return self.text.startswith("ray://")
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    address: Address | None
-    """None for a Ray of this machine alone."""
+    address: str
+    """As Ray takes it; "" for a Ray of this machine alone."""
     workers: int | None
     """None for as many as the cluster has free CPUs."""
 
@@ -103,43 +82,35 @@ def cluster_spec(
         cpus, wanted = os.cpu_count() or 1, workers or 1
         if wanted > MAX_PER_CPU * cpus:
             raise UsageError(
-                f"--workers {wanted}: at most {MAX_PER_CPU * cpus} on this machine, which has {cpus} "
-                f"CPU{'s' if cpus > 1 else ''}; more need a cluster (--ray)"
+                f"--workers {wanted}: at most {MAX_PER_CPU * cpus} on this machine ({MAX_PER_CPU} for each CPU); "
+                "more need a cluster (--ray)"
             )
-        return ClusterSpec(None, wanted)
-    where = read_address(address.strip(), environ)
-    if where.host:
+        return ClusterSpec("", wanted)
+    where, host, port = read_address(address.strip(), environ)
+    if host:
         try:
-            socket.create_connection((where.host, where.port), CONNECT_S).close()
+            socket.create_connection((host, port), CONNECT_S).close()
         except OSError as error:
             reason = error.strerror or f"no answer within {CONNECT_S:g} s"
             raise UsageError(
-                f"--ray {where.text}: {reason}; is Ray running there (ray start --head), at that port?"
+                f"--ray {where}: {reason}; is Ray running there (ray start --head), at that port?"
             ) from None
-    if where.client and importlib.util.find_spec("grpc") is None:
-        raise UsageError(
-            f"--ray {where.text}: needs grpcio, which is not installed: pip install 'cts-async[ray]'"
-        )
     return ClusterSpec(where, workers)
 
 
-def read_address(text: str, environ: Mapping[str, str] = os.environ) -> Address:
-    """An address as typed; `auto` is RAY_ADDRESS, if that is set, as everywhere in Ray. Raises UsageError."""
-    named = environ.get("RAY_ADDRESS", "").strip()
-    if text == "auto" and named in ("", "auto"):
-        return Address(text)
-    where = named if text == "auto" else text
-    scheme, separator, rest = where.rpartition("://")
-    url = urlsplit(f"//{rest}")
-    try:
-        host, port = url.hostname, url.port
-    except ValueError:
-        host, port = None, None
-    wrong_scheme = bool(separator) and scheme != "ray"
-    if wrong_scheme or not host or not port or url.netloc != rest or url.username is not None:
-        typed = f"{text}: RAY_ADDRESS is {where}; " if text == "auto" else f"{text}: "
-        raise UsageError(f"--ray {typed}write it as auto, HOST:6379 or ray://HOST:10001")
-    return Address(where, host, port)
+def read_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
+    """An address as typed, its host and its port; `auto` is RAY_ADDRESS if that is set, else Ray finds a cluster.
+
+    Raises UsageError.
+    """
+    where = environ.get("RAY_ADDRESS", "").strip() or text if text == "auto" else text
+    if where == "auto":
+        return where, "", 0
+    parts = ADDRESS.fullmatch(where)
+    if parts is None:
+        named = f" (RAY_ADDRESS is {where})" if where != text else ""
+        raise UsageError(f"--ray {text}{named}: write it as auto, HOST:6379 or ray://HOST:10001")
+    return where, parts["host"].strip("[]"), int(parts["port"])
 
 
 @contextmanager
@@ -151,7 +122,7 @@ def connect(
     `keys` are the variables that workers on this machine need. Raises UsageError where there is no cluster, or no CPU
     for a worker.
     """
-    if spec.address is None:
+    if not spec.address:
         report("starting Ray on this machine")
         settings = {**RAY_SETTINGS, **OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         options: dict[str, object] = {
@@ -161,8 +132,8 @@ def connect(
             "object_store_memory": OBJECT_STORE_BYTES,
         }
     else:
-        report(f"joining Ray ({spec.address.text})")
-        settings, options = dict(RAY_SETTINGS), {"address": spec.address.text}
+        report(f"joining Ray ({spec.address})")
+        settings, options = dict(RAY_SETTINGS), {"address": spec.address}
     with _environment(settings), _initialized(spec, options, settings, keys):
         from cts_async.cluster.ray_actors import RayCluster, free_cpus
 
@@ -172,14 +143,14 @@ def connect(
             workers = min(free, MAX_WORKERS) if workers is None else workers
             if workers < 1:
                 raise UsageError(
-                    f"--ray {spec.address.text}: none of the cluster's {total} CPUs is free; give --workers N to wait "
+                    f"--ray {spec.address}: none of the cluster's {total} CPUs is free; give --workers N to wait "
                     "for some, or try again later"
                 )
             if workers > free:
                 report(
                     f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
                 )
-        cluster = RayCluster(workers or 1, spec.address.text if spec.address else "")
+        cluster = RayCluster(workers or 1, spec.address)
         try:
             yield cluster
         finally:
@@ -201,7 +172,7 @@ def _initialized(
         # Only this user may enter `temporary`; what Ray makes below may be written by everybody.
         inner = Path(temporary, "r")
         inner.mkdir()
-        if spec.address is None:
+        if not spec.address:
             options["_temp_dir"] = str(inner)
         least = None if spec.address else child_environment(*WORKER_VARIABLES, *keys)
         try:
@@ -212,9 +183,9 @@ def _initialized(
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
             ray.shutdown()
             said = " ".join(str(error).split()) or type(error).__name__
-            if spec.address is None:
+            if not spec.address:
                 raise UsageError(f"--workers {spec.workers}: Ray does not start: {said[:300]}") from None
-            raise UsageError(f"--ray {spec.address.text}: {said[:300]} ({CHECK})") from None
+            raise UsageError(f"--ray {spec.address}: {said[:300]} ({CHECK})") from None
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ import orjson
 from cts_async import __version__
 from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
 from cts_async.cluster.work import Bench, Line, Task, Work
+from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
     AttemptFailed,
@@ -66,15 +68,9 @@ class Setup:
     workers: int
     """How many there are to be."""
     work: Work
-    journal_of: tuple[int, ...]
-    """By place, the number of its journal."""
     streams: int = 1
     seed: int = 0
-    has_budget: bool = False
-    deadline: float | None = None
-    """As a time of the wall clock, for messages."""
-    deadline_s: float | None = None
-    """Seconds until then, when this was sent."""
+    budget: BudgetConfig | None = None
 
     @property
     def gather_s(self) -> float:
@@ -96,9 +92,9 @@ class Begun:
 
 @value
 class Record:
-    """Asks the head to append a line to a journal; the answer is None."""
+    """Asks the head to append a line to the journal of a place; the answer is None."""
 
-    journal: int
+    place: int
     line: bytes
 
 
@@ -106,7 +102,7 @@ class Record:
 class Lookup:
     """Asks the head for the record of a step; the answer is a journal's line, or None."""
 
-    journal: int
+    place: int
     key: str
 
 
@@ -183,8 +179,7 @@ class Worker:
         self._gathering: asyncio.TimerHandle | None = None
         self._silence: asyncio.TimerHandle | None = None
         self.requests = Requests(self._gather)
-        n_journals = max(setup.journal_of, default=-1) + 1
-        self._journals = [RemoteJournal(number, self.requests) for number in range(n_journals)]
+        self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
         self._ended: deque[Ended] = deque()
         self._opened = asyncio.Event()
@@ -255,16 +250,16 @@ class Worker:
         return RemoteLane(remote, self.requests)
 
     def _budget(self) -> RemoteBudget | None:
-        setup = self._setup
-        if not setup.has_budget:
+        config = self._setup.budget
+        if config is None:
             return None
-        timed = setup.deadline_s is not None and setup.deadline is not None
-        deadline = deadline_in(setup.deadline_s, setup.deadline) if timed else None  # type: ignore[arg-type]
-        return RemoteBudget(self.requests, deadline)
+        at = config.deadline
+        return RemoteBudget(self.requests, None if at is None else deadline_in(at - time.time(), at))
 
     def _job(self, task: Task) -> Job:
         assert self._bench is not None, "its runner asks for jobs"
-        bench, journal = self._bench, self._journals[self._setup.journal_of[task.place]]
+        bench, place = self._bench, task.place
+        journal = self._journals.setdefault(place, RemoteJournal(place, self.requests))
         walk_of_task = bench.walk_of(task)
         context: Context | None = None
 
@@ -386,8 +381,8 @@ class _Feed:
 class RemoteJournal:
     """An `engine.journal.StepMemory` of the steps that this worker has executed, which the head writes."""
 
-    def __init__(self, number: int, requests: Requests) -> None:
-        self._number, self._requests = number, requests
+    def __init__(self, place: int, requests: Requests) -> None:
+        self._place, self._requests = place, requests
         self._recent: dict[str, dict[str, Any]] = {}
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -395,12 +390,12 @@ class RemoteJournal:
 
     async def find_at_head(self, key: str) -> dict[str, Any] | None:
         """The record of a step that any process has executed."""
-        _, line = await self._requests.ask(Lookup(self._number, key))
+        _, line = await self._requests.ask(Lookup(self._place, key))
         # Another job may have executed it here meanwhile.
         return self._recent.get(key) if line is None else orjson.loads(line)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        await self._requests.ask(Record(self._number, journal_line(record)))
+        await self._requests.ask(Record(self._place, journal_line(record)))
         if record["ok"]:
             self._recent[record["key"]] = dict(record)
 

@@ -8,10 +8,10 @@ not the one when it comes back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from cts_async.engine.overload import NOISE
 from cts_async.engine.ratelimit import (
@@ -83,60 +83,6 @@ class Permit:
     """True if the reservations exceed the token limit with this request."""
 
 
-class Accounting(Protocol):
-    """The interface that a lane asks for permits: the account itself, or this process's part of a shared one."""
-
-    @property
-    def known(self) -> bool:
-        """True if limits are known by now, so that a refusal is an exception and not the way to find them."""
-
-    @property
-    def sent(self) -> int:
-        """Requests sent so far."""
-
-    @property
-    def allowed(self) -> tuple[float | None, float | None]:
-        """Requests and tokens a minute that may be sent at present, as far as limits are known."""
-
-    @property
-    def awaited(self) -> bool:
-        """True while a caller is blocked on a gate; admitting others would take its slot."""
-
-    def wanted(self) -> None:
-        """Note that a caller has to wait, for a slot or for a gate."""
-
-    @property
-    def reserves(self) -> bool:
-        """True if the server charges what a request reserves, not what it uses."""
-
-    def has_room(self, tokens: float) -> bool:
-        """True if a request of about `tokens` may be sent now."""
-
-    async def wait(self, tokens: float) -> None:
-        """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
-
-    def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`, and that may use up to `reserved`."""
-
-    def served(self, permit: Permit, tokens_used: float | None) -> None:
-        """Record that the request was answered."""
-
-    def lost(self, permit: Permit) -> None:
-        """Record that it is unknown whether the server counted the request."""
-
-    def refused(self, permit: Permit, wait_s: float | None) -> bool:
-        """Record that the request was refused for the account's limits, for `wait_s` (None: not said).
-
-        True if it was sent to find out how the server counts: then the refusal does not mean that we are too fast.
-        """
-
-    def slow_down(self, now: float) -> bool:
-        """Lower the rate a little, where requests are paced. True if that has any effect."""
-
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
-        """Update the limits by a response's headers; yields the limits per minute that changed."""
-
-
 class Account:
     """Charges each request when it is sent (`take`), and corrects the charge by its outcome."""
 
@@ -169,10 +115,12 @@ class Account:
 
     @property
     def reserves(self) -> bool:
+        """True if the server charges what a request reserves, not what it uses."""
         return self._reservations is not None and self._reservations.charged
 
     @property
     def known(self) -> bool:
+        """True if limits are known by now, so that a refusal is an exception and not the way to find them."""
         if self.limits.known:
             return True
         gates = (self._requests, self._tokens)
@@ -180,6 +128,7 @@ class Account:
 
     @property
     def sent(self) -> int:
+        """Requests sent so far."""
         return self._sent
 
     @property
@@ -194,6 +143,7 @@ class Account:
 
     @property
     def allowed(self) -> tuple[float | None, float | None]:
+        """Requests and tokens a minute that may be sent at present, as far as limits are known."""
         requests, tokens = self._requests, self._tokens
         return (requests.per_min if requests else None, tokens.per_min if tokens else None)
 
@@ -204,17 +154,17 @@ class Account:
 
     @property
     def awaited(self) -> bool:
+        """True while a caller is blocked on a gate; admitting others would take its slot."""
         return self._at_gate is not None
 
-    def wanted(self) -> None:
-        return  # only a shared account has to pass the demand on
-
     def has_room(self, tokens: float) -> bool:
+        """True if a request of about `tokens` may be sent now."""
         return (self._requests is None or self._requests.has_room(1.0)) and (
             self._tokens is None or self._tokens.has_room(tokens * self._margin)
         )
 
     async def wait(self, tokens: float) -> None:
+        """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
         tokens *= self._margin
         try:
             async with asyncio.timeout(None) as self._at_gate:
@@ -280,6 +230,7 @@ class Account:
             self._margin = min(MAX_MARGIN, max(ratio, decayed))
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
+        """Record that the request was answered."""
         self.settle(permit, tokens_used)
         if self._reservations:
             self._reservations.served(above=permit.above)
@@ -292,10 +243,15 @@ class Account:
             self._tokens.speed_up(permit.sent_at)
 
     def lost(self, permit: Permit) -> None:
+        """Record that it is unknown whether the server counted the request."""
         for gate in permit.probes:
             gate.probed(served=None)
 
     def refused(self, permit: Permit, wait_s: float | None) -> bool:
+        """Record that the request was refused for the account's limits, for `wait_s` (None: not said).
+
+        True if it was sent to find out how the server counts: then the refusal does not mean that we are too fast.
+        """
         self._refusals += REFUSALS_GAIN * (1.0 - self._refusals)
         # Servers do not count a refused request; where requests are paced, its turn has passed.
         if isinstance(self._requests, MeterGate):
@@ -364,6 +320,7 @@ class Account:
         return gate
 
     def slow_down(self, now: float) -> bool:
+        """Lower the rate a little, where requests are paced. True if that has any effect."""
         paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
         # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
         least = 1.0 - 4.0 * self._refusals if self.seldom_refuses else 0.0
@@ -377,7 +334,8 @@ class Account:
             if isinstance(gate, PacedGate):
                 gate.delay(seconds)
 
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterator[tuple[LimitOf, float]]:
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
+        """Update the limits by a response's headers; yields the limits per minute that changed."""
         if self.limits.window_s != MINUTE_S:
             return  # the configuration knows better than the headers, which are about minutes
         if quotas.requests:

@@ -5,10 +5,10 @@ The engine never prints: it emits frozen events to its subscribers, which must b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import StepError
 from cts_async.values import value
 
@@ -245,6 +245,31 @@ class Events:
             subscriber(event)
 
 
+WorkerState = Literal["starting", "working", "idle", "lost", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A snapshot of one of the processes that share the work. `ended` and `calls` only grow, so two give the rate."""
+
+    name: str
+    """Unique among a run's workers."""
+    host: str
+    """"" while it is not known."""
+    pid: int
+    state: WorkerState
+    in_hand: int = 0
+    """Tasks that it has and that have not ended."""
+    ended: int = 0
+    """Tasks that it has finished."""
+    calls: int = 0
+    """Calls that it has made; steps from the journal are none."""
+    heard_s: float = 0.0
+    """Seconds since its last message."""
+    note: str = ""
+    """Why it is lost; "" for nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
     """A snapshot of one provider account. `sent`, `tokens` and `answers_429` only grow, so two give the rate."""
@@ -271,50 +296,3 @@ class LaneStatus:
     """The failure that began the outage, or the reason why nobody is admitted any more; "" if all is well."""
     gone: bool
     """True if nobody is admitted any more, since the provider is gone."""
-
-
-def merged(statuses: Sequence[LaneStatus]) -> LaneStatus:
-    """One account's status in several processes as one. Takes at least one status, all of the same name.
-
-    Counts are summed. Of the rest the worst counts: the lowest limit that any of them knows (each knows the account's,
-    not a share of it), the longest pause, and any problem, a provider that is gone before an outage. Of several
-    outages, the earliest next probe.
-    """
-    is_gone = [one for one in statuses if one.gone]
-    is_out = [one for one in statuses if one.probe_s is not None]
-    worst = next(iter([*is_gone, *is_out]), None)
-    return LaneStatus(
-        name=statuses[0].name,
-        in_flight=sum(one.in_flight for one in statuses),
-        waiting=sum(one.waiting for one in statuses),
-        places=sum(one.places for one in statuses),
-        sent=sum(one.sent for one in statuses),
-        tokens=sum(one.tokens for one in statuses),
-        requests_per_min=_lowest(one.requests_per_min for one in statuses),
-        tokens_per_min=_lowest(one.tokens_per_min for one in statuses),
-        answers_429=sum(one.answers_429 for one in statuses),
-        paused_s=max(one.paused_s for one in statuses),
-        probe_s=None if is_gone else _lowest(one.probe_s for one in is_out),
-        reason=worst.reason if worst else "",
-        gone=bool(is_gone),
-    )
-
-
-def at_rest(status: LaneStatus) -> LaneStatus:
-    """The status of a lane whose process has ended: only its totals remain."""
-    return replace(
-        status,
-        in_flight=0,
-        waiting=0,
-        places=0,
-        requests_per_min=None,
-        tokens_per_min=None,
-        paused_s=0.0,
-        probe_s=None,
-        reason="",
-        gone=False,
-    )
-
-
-def _lowest(numbers: Iterable[float | None]) -> float | None:
-    return min((number for number in numbers if number is not None), default=None)

@@ -17,7 +17,7 @@ from heapq import heappop, heappush, nsmallest
 from itertools import count
 from math import inf
 
-from cts_async.engine.account import Account, Accounting, LaneLimits, Permit
+from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
 from cts_async.engine.overload import FEW, Circuit, ConcurrencyWindow
 from cts_async.engine.ratelimit import Quotas
@@ -62,14 +62,14 @@ class Lane:
         name: str,
         limits: LaneLimits,
         events: Events | None = None,
-        account: Accounting | None = None,
+        account: Account | None = None,
     ) -> None:
         self.name, self.limits = name, limits
         self.in_flight = 0
         self.circuit = Circuit()
         self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
         self._events = Events() if events is None else events
-        self._account: Accounting = Account(limits) if account is None else account
+        self._account = Account(limits) if account is None else account
         self._waiting: list[tuple[int, int, _Waiter]] = []
         self._order = count()
         self._work = asyncio.Event()
@@ -147,7 +147,6 @@ class Lane:
             # A request that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
         heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
-        self._account.wanted()
         if self.in_flight < self.window.size:
             self._work.set()
         try:

@@ -17,9 +17,8 @@ from rich.text import Text
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
-from cts_async.report.live_workers import worker_section
 from cts_async.report.output import duration, plain
-from cts_async.report.workers import worker_count, worker_lines, workers_of
+from cts_async.report.workers import worker_count, worker_lines, worker_section, workers_of
 
 T = TypeVar("T")
 
@@ -234,7 +233,7 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
         *(_lanes(used, width) if lanes else ()),
         *_names("idle", [lane["name"] for lane in idle]),
     ]
-    return [*lines, *worker_section(live, width, height - len(lines) - len(totals)), *totals]
+    return [*lines, *worker_section(live, height - len(lines) - len(totals)), *totals]
 
 
 def _folded(rows: list[T], foldable: list[bool], room: int) -> tuple[list[T], list[T]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from cts_async.analysis.stats import Difference, paired_difference
-from cts_async.llm.model import is_other_model
+from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.output import duration, plain

@@ -1,17 +1,16 @@
-"""The workers of a cluster run: their part of `live.json`, and how screens, plain lines and `cts status` put it."""
+"""The workers of a cluster run: their part of `live.json`, and their lines on screens and in `cts status`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from math import inf
+from collections.abc import Iterator
 from typing import Final
 
-from rich.cells import cell_len
+from rich.text import Text
 
-from cts_async.engine.events import WorkersInUse
-from cts_async.engine.worker_status import WorkerStatus
-from cts_async.report.live import LiveCluster, LiveWorker
+from cts_async.engine.events import WorkersInUse, WorkerStatus
+from cts_async.report.live import LiveCluster, LiveWorker, compact
+from cts_async.report.output import plain
 from cts_async.report.pace import LastMinute
 
 SILENT_S: Final = 5.0
@@ -39,60 +38,31 @@ def one_by_one(live: LiveCluster, room: int) -> list[LiveWorker]:
     lost = [worker for worker in workers_of(live) if worker["state"] == "lost"]
     if len(there) >= MANY or len(there) > room:
         there = [worker for worker in there if is_silent(worker)][: min(FEW, room)]
-        return there + _last(lost, min(FEW, room) - len(there))
-    return there + _last(lost, min(FEW, room - len(there)))
-
-
-def _last(workers: Sequence[LiveWorker], n: int) -> list[LiveWorker]:
-    return list(workers[-n:]) if n > 0 else []
+        room = min(FEW, room)
+    n_lost = min(FEW, room - len(there), len(lost))
+    return there + lost[len(lost) - n_lost :]
 
 
 def worker_count(live: LiveCluster) -> str:
     """`8 workers`, or `6 of 8 workers` while some have not started or were lost."""
     wanted = live.get("workers_wanted", 0)
     there = sum(worker["state"] not in ("starting", "lost") for worker in workers_of(live))
-    if there < wanted:
-        return f"{there} of {_n(wanted, 'worker')}"
-    return _n(there, "worker")
+    return f"{there} of {_n(wanted, 'worker')}" if there < wanted else _n(there, "worker")
 
 
-def workers_line(live: LiveCluster, width: float = inf) -> str:
-    """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in hand`, and less important parts that fit.
-
-    Only the first part may be longer than `width`.
-    """
-    line = worker_count(live) + _place(live)
-    for piece in _further(live):
-        if cell_len(line) + cell_len(piece) <= width:
-            line += piece
-    return line
-
-
-def _place(live: LiveCluster) -> str:
-    if not live.get("cluster"):
-        return " on this machine"
-    hosts = {worker["host"] for worker in workers_of(live) if worker["state"] != "lost" and worker["host"]}
-    return f" on {_n(len(hosts), 'host')}" if hosts else ""
-
-
-def _further(live: LiveCluster) -> Iterator[str]:
-    """Further parts of the line, the most important first."""
-    workers = workers_of(live)
-    there = [worker for worker in workers if worker["state"] != "lost"]
-    states = Counter(worker["state"] for worker in workers)
-    if states["lost"]:
-        replaced = " and replaced" if len(there) >= live.get("workers_wanted", 0) else ""
-        yield f", {states['lost']} lost{replaced}"
-    if silent := sum(map(is_silent, there)):
-        yield f", {silent} silent"
-    if states["starting"]:
-        yield f", {states['starting']} starting"
-    yield f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in hand"
+def workers_line(live: LiveCluster) -> str:
+    """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in hand`, the most important parts first."""
+    there = [worker for worker in workers_of(live) if worker["state"] != "lost"]
+    hosts = {worker["host"] for worker in there if worker["host"]}
+    states = Counter("silent" if is_silent(worker) else worker["state"] for worker in workers_of(live))
+    where = f" on {_n(len(hosts), 'host')}" if hosts else ""
+    line = worker_count(live) + (where if live.get("cluster") else " on this machine")
+    for state in ("lost", "silent", "starting"):
+        line += f", {states[state]} {state}" if states[state] else ""
+    line += f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in hand"
     for state in ("idle", "ended"):
-        if states[state]:
-            yield f", {states[state]} {state}"
-    if live.get("cluster"):
-        yield f"; {live['cluster']}"
+        line += f", {states[state]} {state}" if states[state] else ""
+    return f"{line}; {live['cluster']}" if live.get("cluster") else line
 
 
 def worker_state(worker: LiveWorker) -> str:
@@ -107,9 +77,25 @@ def worker_lines(live: LiveCluster) -> Iterator[str]:
         return
     yield workers_line(live)
     for worker in one_by_one(live, MANY):
-        where = ":".join([worker["host"], str(worker["pid"])] if worker["host"] else [])
+        where = f" ({worker['host']}:{worker['pid']})" if worker["host"] else ""
         done = f"{worker['in_hand']} in hand, {worker['done']} done, {worker['calls_per_min']:,.0f} calls/min"
-        yield f"{worker['name']}{f' ({where})' if where else ''}: {worker_state(worker)}, {done}"
+        yield f"{worker['name']}{where}: {worker_state(worker)}, {done}"
+
+
+def worker_section(live: LiveCluster, room: int) -> Iterator[Text]:
+    """The same as a table: at most `room` lines, but one at least; none where there are no workers."""
+    if not workers_of(live):
+        return
+    yield Text(plain(workers_line(live)))
+    listed, elsewhere = one_by_one(live, room - 2), bool(live.get("cluster"))
+    if listed:
+        where = "host" if elsewhere else "pid"
+        yield Text(f"worker      {where:<12}  in hand     done  calls/min  state", "dim")
+    for one in listed:
+        where = plain(one["host"]) if elsewhere else f"{one['pid']}"
+        numbers = f"{one['in_hand']:>7}  {compact(one['done']):>7}  {compact(one['calls_per_min']):>9}"
+        line = f"{plain(one['name']):<10.10}  {where:<12.12}  {numbers}  {plain(worker_state(one))}"
+        yield Text(line, "red" if one["state"] == "lost" else "yellow" if is_silent(one) else "")
 
 
 def _n(n: int, what: str) -> str:

@@ -307,7 +307,11 @@ class _Search:
             failures.update(new)
         self._history.append(text, "\n".join(responses), f"search/turn/{number}")
         if failures:
-            self._to_record = _failures_step(f"search/told/{number}", key, failures)
+
+            async def execute(_: UnusableOutput | None) -> Executed:
+                return Executed(failures)
+
+            self._to_record = Step(name=f"search/told/{number}", key=key, execute=execute, decode=dict)
 
     async def _call(
         self, call: ToolCall, number: int, i: int, before: Mapping[str, Unrecorded]
@@ -336,12 +340,3 @@ class _Search:
             text = f"(You made this call before; its result is the same.)\n{text}"
         history.turns.append(Turn(kind, text, asked, result.sources))
         return text, {f"{prefix}{piece}": of for piece, of in result.unrecorded.items()}
-
-
-def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:
-    """The record that the agent was told of failures."""
-
-    async def execute(_: UnusableOutput | None) -> Executed:
-        return Executed(failures)
-
-    return Step(name=name, key=key, execute=execute, decode=dict)

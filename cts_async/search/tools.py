@@ -7,10 +7,10 @@ text is made each time: a page is fetched once however often it is read.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
 import anyio.to_thread
@@ -38,8 +38,6 @@ from cts_async.search.turn_format import (
     format_search,
     format_visit,
 )
-
-T = TypeVar("T")
 
 MAX_PAGE_CHARS: Final = 200_000
 """Characters of a page that are recorded and read at most."""
@@ -169,19 +167,16 @@ class ToolResult:
 
 def total_use(uses: Iterable[ToolUse]) -> ToolUse:
     """Add up what was asked of the tools."""
-    total = ToolUse()
-    for use in uses:
-        total = ToolUse(
-            total.searches + use.searches,
-            total.visits + use.visits,
-            total.failures + use.failures,
-            total.lexical + use.lexical,
-        )
-    return total
+    uses = list(uses)
+    return ToolUse(
+        sum(use.searches for use in uses),
+        sum(use.visits for use in uses),
+        tuple(failure for use in uses for failure in use.failures),
+        sum(use.lexical for use in uses),
+    )
 
 
-def _joined(pieces: Iterable[ToolResult]) -> ToolResult:
-    pieces = list(pieces)
+def _joined(pieces: Sequence[ToolResult]) -> ToolResult:
     return ToolResult(
         SEPARATOR.join(piece.text for piece in pieces),
         tuple(source for piece in pieces for source in piece.sources),
@@ -190,25 +185,25 @@ def _joined(pieces: Iterable[ToolResult]) -> ToolResult:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    why: Unrecorded
-
-    def result(self, tool: Literal["search", "visit"], what: str, piece: str) -> ToolResult:
-        failures = (ToolFailure(tool, self.why["host"], self.why["reason"]),)
-        use = ToolUse(int(tool == "search"), int(tool == "visit"), failures)
-        return ToolResult(format_failure(what, self.why["error"]), (), use, {piece: self.why})
-
-
-async def _attempt(work: Callable[[], Awaitable[T]], before: Unrecorded | None, host: str) -> T | _Failed:
-    """Return the result of `work`, or why it failed; a failure from `before` is repeated. RunStopped passes."""
-    if before is not None:
-        return _Failed(before)
-    try:
-        return await work()
-    except StepError as error:
-        asked = getattr(error, "host", "") or host
-        return _Failed({"error": str(error), "reason": reason_of(error), "host": asked})
+async def _attempt(
+    tool: Literal["search", "visit"],
+    piece: str,
+    what: str,
+    host: str,
+    before: Mapping[str, Unrecorded],
+    work: Callable[[], Awaitable[ToolResult]],
+) -> ToolResult:
+    """Return the result of `work`, or its failure; a failure from `before` is repeated. RunStopped passes."""
+    why = before.get(piece)
+    if why is None:
+        try:
+            return await work()
+        except StepError as error:
+            host = getattr(error, "host", "") or host
+            why = {"error": str(error), "reason": reason_of(error), "host": host}
+    failures = (ToolFailure(tool, why["host"], why["reason"]),)
+    use = ToolUse(int(tool == "search"), int(tool == "visit"), failures)
+    return ToolResult(format_failure(what, why["error"]), (), use, {piece: why})
 
 
 def reason_of(error: StepError) -> str:
@@ -296,12 +291,13 @@ class Tools:
         self, ctx: Context, name: str, i: int, query: str, before: Mapping[str, Unrecorded]
     ) -> ToolResult:
         piece = f"query/{i}"
-        work = partial(self._query, ctx, f"search/tool/{name}/{piece}", query)
-        hits = await _attempt(work, before.get(piece), self.engine.name)
-        if isinstance(hits, _Failed):
-            return hits.result("search", f"the search for '{query}'", piece)
-        sources = tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits)
-        return ToolResult(format_search(query, hits, self.engine.engine), sources, ToolUse(searches=1))
+
+        async def work() -> ToolResult:
+            hits = await self._query(ctx, f"search/tool/{name}/{piece}", query)
+            sources = tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits)
+            return ToolResult(format_search(query, hits, self.engine.engine), sources, ToolUse(searches=1))
+
+        return await _attempt("search", piece, f"the search for '{query}'", self.engine.name, before, work)
 
     async def _query(self, ctx: Context, step: str, query: str) -> list[Hit]:
         limit = self.settings.results_per_query
@@ -325,17 +321,18 @@ class Tools:
 
     async def _visit(self, visit: _Visit, before: Mapping[str, Unrecorded]) -> ToolResult:
         """Fetch and read one page."""
-        piece = f"page/{visit.i}"
-        found = await _attempt(partial(self._read, visit, before), before.get(piece), _host_of(visit.url))
-        if isinstance(found, _Failed):
-            return found.result("visit", f"the visit to {visit.url}", piece)
-        title, read, why = found
-        text = format_visit(visit.url, visit.goal, read.evidence, read.summary)
-        if why is not None:
-            text += f"\n(Chosen by its words: no model could read this page for the goal. {why})\n"
-        source = Source(visit.url, title, f"{read.evidence}\n\n{read.summary}".strip(), "page")
-        unrecorded = {} if why is None else {f"extract/{visit.i}": {"lexical": why}}
-        return ToolResult(text, (source,), ToolUse(visits=1, lexical=why is not None), unrecorded)
+
+        async def work() -> ToolResult:
+            title, read, why = await self._read(visit, before)
+            text = format_visit(visit.url, visit.goal, read.evidence, read.summary)
+            if why is not None:
+                text += f"\n(Chosen by its words: no model could read this page for the goal. {why})\n"
+            source = Source(visit.url, title, f"{read.evidence}\n\n{read.summary}".strip(), "page")
+            unrecorded = {} if why is None else {f"extract/{visit.i}": {"lexical": why}}
+            return ToolResult(text, (source,), ToolUse(visits=1, lexical=why is not None), unrecorded)
+
+        what, host = f"the visit to {visit.url}", _host_of(visit.url)
+        return await _attempt("visit", f"page/{visit.i}", what, host, before, work)
 
     async def _read(
         self, visit: _Visit, before: Mapping[str, Unrecorded]

@@ -24,7 +24,6 @@ def test_closed_book_that_held_is_exit_0_and_a_verdict_per_run(runs: dict[str, P
     done = audit(*runs.values())
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("closed book: held for 2/2 instances; 0 leaks") == 3
-    assert "given q* by design" in done.stdout
 
 
 def test_leak_is_exit_1_and_listed_in_json(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -59,7 +58,7 @@ def test_findings_are_listed_up_to_ten_without_control_characters(
     done = audit(run)
     assert done.returncode == 1
     assert "\x1b" not in done.stdout
-    assert "\\u001b[2j" in done.stdout.casefold()
+    assert "[U+001B][2J" in done.stdout
     assert "more (--json lists them all)" in done.stdout
 
 

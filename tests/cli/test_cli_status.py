@@ -16,8 +16,7 @@ from made_runs import Row, made_run
 from real_run import RealRun
 
 from cts_async.cli.status import status
-from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse
-from cts_async.engine.worker_status import WorkerStatus
+from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse, WorkerStatus
 from cts_async.errors import InputError, UsageError
 from cts_async.report.live import LIVE, read_live, write_live
 from cts_async.report.progress import Progress, RunGroup

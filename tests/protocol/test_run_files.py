@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from cts_async.cluster.head import census
 from cts_async.config import JudgeConfig
-from cts_async.engine.events import Events
+from cts_async.engine.events import Events, WorkerStatus
 from cts_async.engine.run_dir import read_manifest, sessions_of
-from cts_async.engine.worker_status import WorkerStatus, census
 from cts_async.errors import Interrupted, StorageFull, UsageError
 from cts_async.protocol.gold import TRACES, TraceArchive
 from cts_async.protocol.prompts import PromptSet

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cts_async.engine import events as of
-from cts_async.engine.worker_status import WorkerStatus
+from cts_async.engine.events import WorkerStatus
 from cts_async.errors import RejectedError
 from cts_async.report.progress import MAX_NOTICES, Progress, RunGroup
 

@@ -10,7 +10,7 @@ from cts_async.report.live_screen import line_of, lines_of
 from cts_async.report.workers import MANY, one_by_one, worker_state, workers_line, workers_of
 
 
-def told(*workers: LiveWorker, wanted: int = 2, address: str = "ray://head:10001") -> LiveFile:
+def shared(*workers: LiveWorker, wanted: int = 2, address: str = "ray://head:10001") -> LiveFile:
     return live([part("a", 4)], **cluster(workers, wanted, address))
 
 
@@ -26,39 +26,26 @@ def test_where_nobody_shares_the_work_nothing_is_said_of_workers() -> None:
 
 
 def test_a_plain_line_has_one_word_about_workers() -> None:
-    assert line_of(told(W1, W2)) == "4/10 instances, 0 calls, 0 tokens, 2 workers"
-    assert line_of(told(W1, LOST, wanted=3)).endswith("0 tokens, 1 of 3 workers")
-    assert line_of(told(W1, wanted=1)).endswith("0 tokens, 1 worker")
-    assert line_of(told(worker("w1", state="starting"))).endswith("0 of 2 workers")
+    assert line_of(shared(W1, W2)) == "4/10 instances, 0 calls, 0 tokens, 2 workers"
+    assert line_of(shared(W1, LOST, wanted=3)).endswith("0 tokens, 1 of 3 workers")
+    assert line_of(shared(W1, wanted=1)).endswith("0 tokens, 1 worker")
+    assert line_of(shared(worker("w1", state="starting"))).endswith("0 of 2 workers")
 
 
 def test_all_of_them_are_one_line() -> None:
-    assert workers_line(told(W1, W2)) == "2 workers on 2 hosts; 12 tasks in hand; ray://head:10001"
-    assert workers_line(told(W1, W1, address="")) == "2 workers on this machine; 16 tasks in hand"
+    assert workers_line(shared(W1, W2)) == "2 workers on 2 hosts; 12 tasks in hand; ray://head:10001"
+    assert workers_line(shared(W1, W1, address="")) == "2 workers on this machine; 16 tasks in hand"
 
 
-def test_those_that_are_not_well_are_counted_and_what_they_had_in_hand_is_nobodys() -> None:
+def test_those_that_are_not_well_are_counted_and_tasks_of_the_lost_are_nobodys() -> None:
     silent = worker("w3", heard_s=7.3, in_hand=1)
-    line = workers_line(told(LOST, W1, silent, address="ray"))
-    assert line == "2 workers on 1 host, 1 lost and replaced, 1 silent; 9 tasks in hand; ray"
-
-
-def test_one_that_is_lost_and_not_replaced_is_missing() -> None:
+    line = workers_line(shared(LOST, W1, silent, address="ray"))
+    assert line == "2 workers on 1 host, 1 lost, 1 silent; 9 tasks in hand; ray"
     late = worker("w3", state="starting", host="", in_hand=0)
-    assert (
-        workers_line(told(LOST, W1, address="")) == "1 of 2 workers on this machine, 1 lost; 8 tasks in hand"
-    )
-    line = workers_line(told(LOST, W1, late, address=""))
-    assert line == "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 tasks in hand"
-
-
-def test_where_there_is_no_room_only_what_is_more_important_is_said() -> None:
-    there = told(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
-    short = "3 workers on 1 host; 8 tasks in hand, 1 idle, 1 ended"
-    assert workers_line(there) == f"{short}; ray://head:10001"
-    assert workers_line(there, len(short)) == short
-    assert workers_line(there, 40) == "3 workers on 1 host; 8 tasks in hand"
-    assert workers_line(there, 1) == "3 workers on 1 host"
+    line = workers_line(shared(LOST, W1, late, address=""))
+    assert line == "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in hand"
+    there = shared(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
+    assert workers_line(there) == "3 workers on 1 host; 8 tasks in hand, 1 idle, 1 ended; ray://head:10001"
 
 
 @pytest.mark.parametrize(
@@ -79,9 +66,9 @@ def test_each_says_what_it_does_and_why_it_does_nothing(fields: dict[str, object
 
 def test_plain_lines_have_one_for_each_worker() -> None:
     starting = worker("w3", state="starting", host="", pid=0, in_hand=0, done=0, calls_per_min=0.0)
-    lines = list(lines_of(told(LOST, W1, starting, address="")))
+    lines = list(lines_of(shared(LOST, W1, starting, address="")))
     assert lines[2:] == [
-        "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 tasks in hand",
+        "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in hand",
         "w1 (node-a:4242): working, 8 in hand, 120 done, 180 calls/min",
         "w3: starting, 0 in hand, 0 done, 0 calls/min",
         "w0 (node-a:4242): lost: its process died, 5 in hand, 120 done, 180 calls/min",
@@ -94,7 +81,7 @@ def names(workers: list[LiveWorker]) -> str:
 
 def test_all_that_are_there_have_a_line_and_of_the_lost_the_last_ones() -> None:
     lost = [worker(f"l{n}", state="lost") for n in range(5)]
-    there = told(*lost, W1, W2)
+    there = shared(*lost, W1, W2)
     assert names(one_by_one(there, 10)) == "w1 w2 l2 l3 l4"
     assert names(one_by_one(there, 3)) == "w1 w2 l4"
     assert names(one_by_one(there, 2)) == "w1 w2"
@@ -105,7 +92,7 @@ def test_all_that_are_there_have_a_line_and_of_the_lost_the_last_ones() -> None:
 def test_of_many_only_those_that_are_not_well_have_a_line() -> None:
     well = [worker(f"w{n}") for n in range(MANY)]
     silent = worker("s", heard_s=6.0)
-    assert one_by_one(told(*well), 1000) == []
-    assert names(one_by_one(told(*well, silent, LOST), 1000)) == "s w0"
-    assert names(one_by_one(told(*well, *[silent] * 4, LOST), 1000)) == "s s s"
-    assert len(one_by_one(told(*well[1:]), 1000)) == MANY - 1
+    assert one_by_one(shared(*well), 1000) == []
+    assert names(one_by_one(shared(*well, silent, LOST), 1000)) == "s w0"
+    assert names(one_by_one(shared(*well, *[silent] * 4, LOST), 1000)) == "s s s"
+    assert len(one_by_one(shared(*well[1:]), 1000)) == MANY - 1

@@ -46,7 +46,7 @@ async def test_replayed_query_is_found_by_text_for_any_instance(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("url", ["https://x.org/a", "http://X.org/a/", "x.org/a#part", "https://x.org/%61"])
-async def test_a_page_is_found_however_its_address_is_spelled(tmp_path: Path, url: str) -> None:
+async def test_page_is_found_in_every_spelling_of_its_address(tmp_path: Path, url: str) -> None:
     recorded = Recorded([journal(tmp_path, page("https://x.org/a", "Old text."))])
     assert (await recorded.fetch(url)).text == "Old text."
 
@@ -63,7 +63,7 @@ async def test_exact_address_is_preferred_over_similar_ones(tmp_path: Path) -> N
     assert (await recorded.fetch("http://x.org/a")).text == "first"
 
 
-async def test_the_earliest_record_of_the_first_journal_counts(tmp_path: Path) -> None:
+async def test_earliest_record_of_the_first_journal_counts(tmp_path: Path) -> None:
     journals = [
         journal(tmp_path, query("q", "A"), query("q", "B"), name="1.jsonl"),
         journal(tmp_path, query("q", "C"), query("only here", "D"), name="2.jsonl"),

@@ -18,7 +18,6 @@ from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import ConnectionPool
-from cts_async.llm.redact import WITHHELD
 from cts_async.search.backends import services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.base import Hit, Page
@@ -207,11 +206,11 @@ async def test_key_sent_back_is_removed_from_results_and_errors() -> None:
 
     async def echo(request: web.Request) -> web.Response:
         status = 400 if await request.json() else 200
-        return web.json_response({"message": f"{service.key} base64%2Fkey%2B0123%3D%3D"}, status=status)
+        return web.json_response({"message": f"{service.key} is wrong"}, status=status)
 
     async with served(echo) as url:
-        assert json_of(await send(url, service, body=[]), service, "") == {"message": WITHHELD}
-        with pytest.raises(ToolError, match=r"HTTP 400: \(withheld: it repeats a key\)$"):
+        assert json_of(await send(url, service, body=[]), service, "") == {"message": "(key) is wrong"}
+        with pytest.raises(ToolError, match=r"HTTP 400: \(key\) is wrong$"):
             await send(url, service, body=[1])
 
 
@@ -234,7 +233,7 @@ async def test_slow_response_times_out() -> None:
 
     error = await failing(hang, timeout_s=0.2)
     assert isinstance(error, TimedOut)
-    assert "no response within 0.2 s" in str(error)
+    assert "no whole answer within 0.2 s" in str(error)
     assert not error.unsent
     assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
 
@@ -245,7 +244,7 @@ async def test_slow_response_times_out() -> None:
         (b"", "connection was lost", None),
         # There is a server: no outage.
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP response", None),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP answer", None),
     ],
 )
 async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:
@@ -509,31 +508,14 @@ async def requested(page: str, kind: str = "http", allow: tuple[str, ...] = ()) 
 
 
 PRIVATE = [
-    "http://169.254.169.254/latest/meta-data/",
-    "http://127.0.0.1:6379/",
-    "http://127.1/",
-    "http://2130706433/",
-    "http://0x7f000001/",
-    "http://0177.0.0.1/",
-    "http://0251.0376.0251.0376/",
-    "http://①②⑦.0.0.1/",
-    "http://[::1]/",
-    "http://[::ffff:169.254.169.254]/",
-    "http://[fd00:ec2::254]/",
-    "http://0/",
-    "http://localhost:6379/",
-    "http://LOCALHOST./",
-    "http://metadata.google.internal/",
-    "http://private.example/",
-    "https://metadata.example:8443/",
-    "http://mixed.example/",
-    "http://dns64-private.example/",
-    "http://scoped.example/",
-    "http://bücher.example/",
-    "http://public.example@127.0.0.1/",
-    "http://127.0.0.1\\@public.example/",
-    "http://127.0.0.1%00.public.example/",
-    "http://100.100.100.200/",
+    *("http://169.254.169.254/latest/meta-data/", "http://127.0.0.1:6379/", "http://127.1/"),
+    *("http://2130706433/", "http://0x7f000001/", "http://0177.0.0.1/", "http://0251.0376.0251.0376/"),
+    *("http://①②⑦.0.0.1/", "http://[::1]/", "http://[::ffff:169.254.169.254]/", "http://[fd00:ec2::254]/"),
+    *("http://0/", "http://localhost:6379/", "http://LOCALHOST./", "http://metadata.google.internal/"),
+    *("http://private.example/", "https://metadata.example:8443/", "http://mixed.example/"),
+    *("http://dns64-private.example/", "http://scoped.example/", "http://bücher.example/"),
+    *("http://public.example@127.0.0.1/", "http://127.0.0.1\\@public.example/"),
+    *("http://127.0.0.1%00.public.example/", "http://100.100.100.200/"),
 ]
 PUBLIC = [
     "http://public.example/",

@@ -1,4 +1,4 @@
-"""The agent's tools piece by piece: what is remembered, what is told, what is tried again."""
+"""The agent's tools piece by piece: records, reports to the agent, retries."""
 
 from __future__ import annotations
 
@@ -81,18 +81,18 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "steps.jsonl"
 
 
-def toolbox(web: Web, **options: Any) -> Tools:
+def tools_of(web: Web, **options: Any) -> Tools:
     settings = AgentSettings(page_chars=300)
     return Tools(web, web, "identity", settings, page_retry=IMPATIENT, **options)
 
 
-def used(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = None) -> list[ToolResult]:
+def use(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = None) -> list[ToolResult]:
     """What each call brings, in a session of its own over `journal`; raises what ends the run."""
-    told: list[ToolResult] = []
+    results: list[ToolResult] = []
 
     async def walk(ctx: Context) -> None:
         for i, call in enumerate(calls, 1):
-            told.append(await box.use(ctx, call, f"1.{i}", lost or {}))
+            results.append(await box.use(ctx, call, f"1.{i}", lost or {}))
 
     async def finish(ended: object) -> None:
         if isinstance(ended, BaseException):
@@ -107,7 +107,7 @@ def used(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = 
             opened.close()
 
     asyncio.run(main())
-    return told
+    return results
 
 
 def steps(journal: Path, *, ok: bool = True) -> list[str]:
@@ -118,95 +118,88 @@ def steps(journal: Path, *, ok: bool = True) -> list[str]:
 
 
 def test_queries_are_separate_steps_reported_in_order(journal: Path) -> None:
-    (told,) = used(journal, toolbox(Web()), SearchCall(("slow", "quick")))
-    first, second = told.text.split("\n=======\n")
+    (result,) = use(journal, tools_of(Web()), SearchCall(("slow", "quick")))
+    first, second = result.text.split("\n=======\n")
     assert first.startswith("A Google search for 'slow' found 1 results:")
     assert second.startswith("A Google search for 'quick'")
     assert sorted(steps(journal)) == ["search/tool/1.1/query/1", "search/tool/1.1/query/2"]
-    assert told.sources[0] == Source("https://x/slow", "About slow", "A snippet.", "snippet")
-    assert told.use == ToolUse(searches=2)
+    assert result.sources[0] == Source("https://x/slow", "About slow", "A snippet.", "snippet")
+    assert result.use == ToolUse(searches=2)
 
 
 def test_results_are_recorded_as_rows_and_replayed_identically(journal: Path) -> None:
     web = Web()
-    before = used(journal, toolbox(web), SearchCall(("ferry",)))
+    before = use(journal, tools_of(web), SearchCall(("ferry",)))
     (record,) = read_records(journal)
     assert record["request"] == {"query": "ferry"}
     assert record["response"] == {"hits": [["https://x/ferry", "About ferry", "A snippet.", "2024"]]}
-    assert used(journal, toolbox(web), SearchCall(("ferry",))) == before
+    assert use(journal, tools_of(web), SearchCall(("ferry",))) == before
     assert web.searched == ["ferry"]
 
 
 def test_only_failed_query_is_tried_again(journal: Path) -> None:
     web = Web()
-    (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
-    assert told.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
-    assert told.use == ToolUse(searches=2, failures=(ToolFailure("search", "x", "http 404"),))
-    assert told.unrecorded == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
+    (result,) = use(journal, tools_of(web), SearchCall(("good", "bad")))
+    assert result.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
+    assert result.use == ToolUse(searches=2, failures=(ToolFailure("search", "x", "http 404"),))
+    assert result.unrecorded == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
     web.well = True
-    (again,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
+    (again,) = use(journal, tools_of(web), SearchCall(("good", "bad")))
     assert "Error" not in again.text
     assert web.searched == ["good", "bad", "bad"]
 
 
 def test_recorded_failure_is_not_tried_again(journal: Path) -> None:
     web = Web()
-    (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
+    (result,) = use(journal, tools_of(web), SearchCall(("good", "bad")))
     web.well = True
-    assert used(journal, toolbox(web), SearchCall(("good", "bad")), lost=told.unrecorded) == [told]
+    assert use(journal, tools_of(web), SearchCall(("good", "bad")), lost=result.unrecorded) == [result]
     assert web.searched == ["good", "bad"]
 
 
-def test_failure_after_all_retries_is_reported_and_not_recorded(journal: Path) -> None:
-    (told,) = used(journal, toolbox(Web()), SearchCall(("flaky",)))
-    assert told.text == "Error: the search for 'flaky' failed: no answer."
-    assert told.use.failures == (ToolFailure("search", "web", "timeout"),)
-    assert steps(journal) == []
-
-
-def test_an_account_that_is_refused_stops_the_run(journal: Path) -> None:
+def test_refused_account_stops_the_run(journal: Path) -> None:
     lane = Lane("web", LaneLimits())
     with pytest.raises(ProviderRefused, match="out of credit"):
-        used(journal, toolbox(Web(), engine_lane=lane), SearchCall(("unpaid",)))
+        use(journal, tools_of(Web(), engine_lane=lane), SearchCall(("unpaid",)))
     assert lane.stopped
 
 
 # --- Visiting
 
 
-def test_a_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
+def test_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
     web = Web()
     goals = [VisitCall(("https://x/1",), goal) for goal in ("when", "who")]
-    used(journal, toolbox(web), *goals)
-    used(journal, toolbox(web), *goals, VisitCall(("https://x/1#part",), "where"))
+    use(journal, tools_of(web), *goals)
+    use(journal, tools_of(web), *goals, VisitCall(("https://x/1#part",), "where"))
     assert web.fetched == ["https://x/1"]
     (record,) = read_records(journal)
     assert record["response"]["text"] == "The Colosseum was built in 80 AD."
 
 
 def test_visit_without_model_returns_lexical_evidence(journal: Path) -> None:
-    (told,) = used(journal, toolbox(Web()), VisitCall(("https://x/1",), "when"))
-    assert "Evidence in page:\nThe Colosseum was built in 80 AD.\n" in told.text
-    (source,) = told.sources
+    (result,) = use(journal, tools_of(Web()), VisitCall(("https://x/1",), "when"))
+    assert "Evidence in page:\nThe Colosseum was built in 80 AD.\n" in result.text
+    (source,) = result.sources
     assert (source.url, source.title, source.kind) == ("https://x/1", "Rome", "page")
     assert "80 AD" in source.text
-    assert told.use == ToolUse(visits=1)
+    assert result.use == ToolUse(visits=1)
 
 
-def test_a_model_reads_the_page_for_the_goal_in_a_step_of_its_own(journal: Path) -> None:
+def test_extractor_reads_the_page_in_its_own_step(journal: Path) -> None:
     reading = Reading()
-    (told,) = used(journal, toolbox(Web(), extractor=reading), VisitCall(("https://x/1",), "when"))
+    (result,) = use(journal, tools_of(Web(), extractor=reading), VisitCall(("https://x/1",), "when"))
     assert reading.asked == [("visit/1.1/1", "https://x/1", "when")]
-    assert told.sources == (Source("https://x/1", "Rome", "Built in 80 AD.\n\nIt is old.", "page"),)
+    assert result.sources == (Source("https://x/1", "Rome", "Built in 80 AD.\n\nIt is old.", "page"),)
 
 
 def test_bad_page_does_not_affect_others(journal: Path) -> None:
     web = Web()
-    (told,) = used(journal, toolbox(web), VisitCall(("https://x/bad", "https://x/2"), "when"))
-    first, second = told.text.split("\n=======\n")
+    (result,) = use(journal, tools_of(web), VisitCall(("https://x/bad", "https://x/2"), "when"))
+    first, second = result.text.split("\n=======\n")
     assert first == "Error: the visit to https://x/bad failed: nothing at https://x/bad."
     assert second.startswith("The useful information in https://x/2")
-    assert told.use == ToolUse(visits=2, failures=(ToolFailure("visit", "x", "http 404"),))
+    assert result.use == ToolUse(visits=2, failures=(ToolFailure("visit", "x", "http 404"),))
     assert steps(journal) == ["search/tool/1.1/page/2"]
     assert steps(journal, ok=False) == ["search/tool/1.1/page/1"]
 
@@ -214,35 +207,27 @@ def test_bad_page_does_not_affect_others(journal: Path) -> None:
 @pytest.mark.parametrize("error", [UnusableOutput("no JSON"), RejectedError("content refused", status=400)])
 def test_page_unreadable_for_model_is_read_lexically(journal: Path, error: StepError) -> None:
     web = Web()
-    (told,) = used(journal, toolbox(web, extractor=Reading(error)), VisitCall(("https://x/1",), "when"))
-    assert "The Colosseum was built in 80 AD." in told.text
-    assert "no model could read this page" in told.text
-    assert told.use == ToolUse(visits=1, lexical=1)
+    (result,) = use(journal, tools_of(web, extractor=Reading(error)), VisitCall(("https://x/1",), "when"))
+    assert "The Colosseum was built in 80 AD." in result.text
+    assert "no model could read this page" in result.text
+    assert result.use == ToolUse(visits=1, lexical=1)
     # What was told stays so where the agent has gone on from it; else the model is asked again. No second fetch.
     reading = Reading()
-    assert used(
-        journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.unrecorded
+    assert use(
+        journal, tools_of(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=result.unrecorded
     )
     assert reading.asked == []
-    used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"))
+    use(journal, tools_of(web, extractor=reading), VisitCall(("https://x/1",), "when"))
     assert len(reading.asked) == len(web.fetched) == 1
 
 
 def test_only_evidence_of_local_documents_is_recorded(journal: Path) -> None:
     web = Web()
-    box = toolbox(web, records_pages=False)
-    before = used(journal, box, VisitCall(("https://x/1",), "when"))
+    box = tools_of(web, records_pages=False)
+    before = use(journal, box, VisitCall(("https://x/1",), "when"))
     (record,) = read_records(journal)
     assert set(record["response"]) == {"title", "evidence", "summary"}
-    assert used(journal, box, VisitCall(("https://x/1",), "when")) == before
-    assert web.fetched == ["https://x/1"]
-
-
-def test_local_documents_read_by_model_are_not_recorded(journal: Path) -> None:
-    web = Web()
-    box = toolbox(web, records_pages=False, extractor=Reading())
-    used(journal, box, VisitCall(("https://x/1",), "when"))
-    assert steps(journal) == []
+    assert use(journal, box, VisitCall(("https://x/1",), "when")) == before
     assert web.fetched == ["https://x/1"]
 
 
@@ -255,17 +240,17 @@ def test_interruption_after_fetch_does_not_fetch_again(journal: Path) -> None:
 
     call = VisitCall(("https://x/1",), "when")
     with pytest.raises(ProviderRefused):
-        used(journal, toolbox(web, extractor=Killed()), call)
+        use(journal, tools_of(web, extractor=Killed()), call)
     assert steps(journal) == ["search/tool/1.1/page/1"]
-    (told,) = used(journal, toolbox(web, extractor=Reading()), call)
-    assert "It is old." in told.text
+    (result,) = use(journal, tools_of(web, extractor=Reading()), call)
+    assert "It is old." in result.text
     assert web.fetched == ["https://x/1"]
 
 
 # --- Limits
 
 
-def test_searches_keep_the_limit_of_their_account(tmp_path: Path) -> None:
+def test_searches_obey_the_limit_of_their_account(tmp_path: Path) -> None:
     """Thirteen queries at twelve a minute: the first at once, the last after a minute."""
 
     class Quick(Web):
@@ -275,7 +260,7 @@ def test_searches_keep_the_limit_of_their_account(tmp_path: Path) -> None:
 
     async def main() -> float:
         web, lane = Quick(), Lane("web", LaneLimits(requests_per_min=12))
-        box, opened = toolbox(web, engine_lane=lane), Journal(tmp_path / "steps.jsonl")
+        box, opened = tools_of(web, engine_lane=lane), Journal(tmp_path / "steps.jsonl")
 
         async def walk(ctx: Context) -> None:
             await box.use(ctx, SearchCall(tuple(f"{ctx.job.id} {i}" for i in range(13))), "1.1", {})
@@ -295,7 +280,7 @@ def test_searches_keep_the_limit_of_their_account(tmp_path: Path) -> None:
 # --- Data
 
 
-def test_a_row_leaves_out_what_is_empty_at_its_end() -> None:
+def test_row_omits_trailing_empty_cells() -> None:
     hit = Hit("7", "https://x", "T", "", 3.0, source="S")
     assert hit_row(hit) == ["https://x", "T", "", "", "S"]
     assert hit_row(Hit("", "", "", "", 0.0)) == [""]
@@ -303,7 +288,7 @@ def test_a_row_leaves_out_what_is_empty_at_its_end() -> None:
     assert (read.url, read.title, read.snippet, read.date, read.source) == ("https://x", "T", "", "", "")
 
 
-def test_an_engine_that_gives_whole_pages_does_not_fill_the_conversation() -> None:
+def test_long_cells_are_cut() -> None:
     row = hit_row(Hit("7", "https://x", "T" * 5000, "s" * 100_000, 1.0, "d" * 5000, "e" * 5000))
     assert [len(cell) for cell in row] == [9, 300, 1000, 300, 300]
 
