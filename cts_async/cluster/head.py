@@ -38,7 +38,7 @@ from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
-from cts_async.protocol.rejudge import budget_of as judging_budget_of
+from cts_async.protocol.rejudge import judging_budget as judging_budget_of
 from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.systems import System

@@ -25,7 +25,14 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.rejudge import JudgePlan, Verdict, judge_answer, line_of, verdicts_left, width_of
+from cts_async.protocol.rejudge import (
+    JudgePlan,
+    PendingVerdict,
+    make_verdict,
+    verdict_line,
+    verdicts_left,
+    width_of,
+)
 from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resources
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
@@ -267,8 +274,8 @@ class JudgingWork:
             usual = share_in_flight(self.in_flight, instances_in_flight(resources), workers)
 
             def walk_of(task: Task) -> Callable[[Context], Awaitable[Any]]:
-                wanted: Verdict = task.payload
-                return partial(judge_answer, judge=judges[wanted.judge], judging=wanted.judging)
+                wanted: PendingVerdict = task.payload
+                return partial(make_verdict, judge=judges[wanted.judge], judging=wanted.judging)
 
             yield Bench(
                 resources.lanes,
@@ -279,5 +286,5 @@ class JudgingWork:
 
 
 def _lines_of_verdict(task: Task, ended: Any) -> Sequence[Line]:
-    wanted: Verdict = task.payload
-    return [_line(task.place, None if wanted.scoring else wanted.judge, line_of(wanted, ended))]
+    wanted: PendingVerdict = task.payload
+    return [_line(task.place, None if wanted.scoring else wanted.judge, verdict_line(wanted, ended))]

@@ -32,10 +32,9 @@ from cts_async.llm.proxies import proxy_for
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.roles import DeepSearch, Role
+from cts_async.protocol.roles import DeepSearch, PageVisitor, Role
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
-from cts_async.protocol.visit import PageVisitor
 from cts_async.search.agent import Agent
 from cts_async.search.backends.base import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend

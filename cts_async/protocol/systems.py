@@ -266,7 +266,7 @@ def check_prices(specs: Iterable[ModelSpec]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelEntry:
     """A model of the catalogue; `spec` has the address that the environment sets, if any."""
 
     name: str
@@ -289,13 +289,13 @@ class Entry:
         return None if self.spec.key_env is None else self.spec.key_env not in self.missing
 
 
-def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
+def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[ModelEntry]:
     """Every model of the catalogue, then those that only appear in cts.toml's [roles]."""
     names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
     return [entry(catalogue, name, environ) for name in names]
 
 
-def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
+def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> ModelEntry:
     """The model called `name`, which may be `alias:model-id`. Raises UsageError for an unknown one."""
     missing, problem = catalogue.missing_variables(name, environ), ""
     spec = catalogue.models[name.partition(":")[0]]
@@ -307,10 +307,10 @@ def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
     except UsageError as error:
         problem = "" if missing else str(error)
     roles = tuple(role for role, player in default_players(catalogue.roles).items() if player == name)
-    return Entry(name, spec, roles, missing, problem, shipped)
+    return ModelEntry(name, spec, roles, missing, problem, shipped)
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
+def model_json(entry: ModelEntry) -> dict[str, Any]:
     """An entry as JSON; never contains a key."""
     spec = entry.spec
     return {

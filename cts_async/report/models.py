@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.systems import Entry
+from cts_async.protocol.systems import ModelEntry
 
 WIDE = 110
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
 
 
-def print_models(console: Console, entries: Sequence[Entry]) -> None:
+def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
     """Print a block for each model: id, address, limits, prices, and whether its key is set.
 
     From WIDE columns on related facts share a line, so that 80 columns are enough.
@@ -41,7 +41,7 @@ def print_models(console: Console, entries: Sequence[Entry]) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_model(console: Console, entry: Entry) -> None:
+def print_model(console: Console, entry: ModelEntry) -> None:
     """Print all facts about one model, one per line."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
@@ -52,7 +52,7 @@ def print_model(console: Console, entry: Entry) -> None:
     console.print(table)
 
 
-def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     spec = entry.spec
     yield "model id", spec.model
     yield "address", f"{spec.base_url or _nowhere(spec)} ({_APIS[spec.api]})"
@@ -77,7 +77,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "note", spec.note
 
 
-def _state(entry: Entry) -> Text:
+def _state(entry: ModelEntry) -> Text:
     """Name the variables that are missing, or say that the key is set; the value of a key is never shown."""
     if entry.missing:
         text = "\n".join(f"{name}\nis not set" for name in entry.missing)
@@ -88,7 +88,7 @@ def _state(entry: Entry) -> Text:
     return Text(text, "green" if entry.ready else "yellow")
 
 
-def _lacks(entry: Entry) -> str:
+def _lacks(entry: ModelEntry) -> str:
     return "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
 
 

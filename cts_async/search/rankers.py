@@ -25,6 +25,7 @@ from cts_async.search.terms import terms
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse import csc_array
 
 
 class Ranked(NamedTuple):
@@ -66,17 +67,14 @@ class Bm25Ranker:
 
 @dataclass(frozen=True, slots=True)
 class TermIndex:
-    """How often each term occurs in each document. Rows are documents in corpus order.
+    """How often each term occurs in each document: `counts` (documents in corpus order, terms) by columns.
 
-    The postings of term number n are `rows[bounds[n]:bounds[n + 1]]`, ascending, and the same slice of `counts`.
-    `lengths` are the terms in each document, `total` those in all documents.
+    `vocabulary` numbers the terms, `lengths` are the terms in each document, `total` those in all documents.
     """
 
     ids: tuple[str, ...]
     vocabulary: dict[str, int]
-    bounds: NDArray[np.int64]
-    rows: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    counts: csc_array
     lengths: NDArray[np.int64]
     total: int
 
@@ -84,31 +82,26 @@ class TermIndex:
     def build(cls, documents: Iterable[Page]) -> Self:
         """Count the terms of titles and texts. Stop words count in titles only, which may consist of nothing else."""
         import numpy as np
+        from scipy.sparse import csr_array
 
         ids: list[str] = []
         vocabulary: dict[str, int] = {}
-        numbers, counts, held = array("i"), array("i"), array("q")
+        numbers, counts, bounds = array("i"), array("i"), array("q", [0])
         for page in documents:
             found = Counter(terms(page.title, keep_stops=True) + terms(page.text))
             ids.append(page.id)
             numbers.extend(vocabulary.setdefault(term, len(vocabulary)) for term in found)
             counts.extend(found.values())
-            held.append(len(found))
-        by_document = np.array(numbers, dtype=np.int32)
-        rows = np.repeat(np.arange(len(ids), dtype=np.int32), np.array(held, dtype=np.int64))
-        how_often = np.array(counts, dtype=np.int32)
-        lengths = np.bincount(rows, how_often, len(ids)).astype(np.int64)
-        order = np.argsort(by_document, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(by_document, minlength=len(vocabulary)))])
-        return cls(
-            *(tuple(ids), vocabulary, bounds.astype(np.int64), rows[order], how_often[order], lengths),
-            total=int(lengths.sum()),
-        )
+            bounds.append(len(counts))
+        shape = (len(ids), len(vocabulary))
+        matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
+        lengths = np.asarray(matrix.sum(axis=1), dtype=np.int64)
+        return cls(tuple(ids), vocabulary, matrix.tocsc(), lengths, int(lengths.sum()))
 
     def postings(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the rows that contain the term with this number, and how often each does."""
-        stretch = slice(int(self.bounds[number]), int(self.bounds[number + 1]))
-        return self.rows[stretch], self.counts[stretch]
+        """Return the rows that contain the term with this number, ascending, and how often each does."""
+        stretch = slice(int(self.counts.indptr[number]), int(self.counts.indptr[number + 1]))
+        return self.counts.indices[stretch], self.counts.data[stretch]
 
 
 MU: Final = 1500.0
@@ -351,7 +344,20 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
     return PairClassifier(name, network, tokenizer) if classifies else MonoT5(name, network, tokenizer)
 
 
-class PairClassifier:
+class _PairModel:
+    """A network with its tokenizer, on the GPU if there is one."""
+
+    def __init__(self, network: Any, tokenizer: Any) -> None:
+        import torch
+
+        self._network = network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        self._tokenizer = tokenizer
+        positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
+        # The maximum number of tokens of query and document together.
+        self._most = min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
+
+
+class PairClassifier(_PairModel):
     """A sequence classifier with one output (higher is better) or two classes (irrelevant, relevant).
 
     With two classes the score is the log-probability of "relevant".
@@ -361,12 +367,12 @@ class PairClassifier:
         """Raises UsageError for three classes or more."""
         labels = int(network.config.num_labels)
         if labels not in (1, 2):
-            raise _unfit(
-                name,
-                f"it has {labels} classes; only one output or two classes (irrelevant, relevant) can rank",
+            problem = (
+                f"it has {labels} classes; only one output or two classes (irrelevant, relevant) can rank"
             )
-        self._network, self._tokenizer, self._two = _ready(network), tokenizer, labels == 2
-        self._most = _room(network, tokenizer)
+            raise _unfit(name, problem)
+        super().__init__(network, tokenizer)
+        self._two = labels == 2
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return one number for each text, in order; texts that are too long are truncated."""
@@ -378,18 +384,22 @@ class PairClassifier:
         )
         with torch.no_grad():
             logits = self._network(**read.to(self._network.device)).logits.float()
-        return _numbers(_true_of_two(logits) if self._two else logits[:, 0])
+        return _true_of_two(logits) if self._two else [float(score) for score in logits[:, 0].cpu()]
 
 
-class MonoT5:
+class MonoT5(_PairModel):
     """A sequence-to-sequence model (Nogueira et al., 2020) that completes "Query: q Document: d Relevant:"."""
 
     def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
         """Raises UsageError if "true" or "false" is not a token of its vocabulary."""
-        self._network, self._tokenizer = _ready(network), tokenizer
-        self._words = [_word(name, tokenizer, word) for word in ("false", "true")]
+        super().__init__(network, tokenizer)
+        self._words: list[int] = []
+        for word in ("false", "true"):
+            pieces = self._pieces(word)
+            if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
+                raise _unfit(name, f"{word!r} is not in its vocabulary, so it is not a MonoT5")
+            self._words += pieces
         self._question = [*self._pieces("Relevant:"), tokenizer.eos_token_id]
-        self._most = _room(network, tokenizer)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the log-probability of "true" for each text, in order; texts that are too long are truncated."""
@@ -403,10 +413,10 @@ class MonoT5:
         start = int(self._network.config.decoder_start_token_id)
         first = torch.full((len(ids), 1), start, device=self._network.device)
         with torch.no_grad():
-            said = self._network(
+            found = self._network(
                 input_ids=read["input_ids"], attention_mask=read["attention_mask"], decoder_input_ids=first
             )
-        return _numbers(_true_of_two(said.logits[:, 0, self._words].float()))
+        return _true_of_two(found.logits[:, 0, self._words].float())
 
     def _pieces(self, text: str) -> list[int]:
         pieces: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -426,31 +436,8 @@ def _transformers() -> Any:
     return transformers
 
 
-def _ready(network: Any) -> Any:
-    import torch
-
-    return network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-
-
-def _room(network: Any, tokenizer: Any) -> int:
-    """Return the maximum number of tokens of query and document together."""
-    positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
-    return min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
-
-
-def _word(name: str, tokenizer: Any, word: str) -> int:
-    pieces = tokenizer(word, add_special_tokens=False)["input_ids"]
-    if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
-        raise _unfit(name, f"{word!r} is not in its vocabulary, so it is not a MonoT5")
-    return int(pieces[0])
-
-
-def _true_of_two(logits: Any) -> Any:
-    return logits.log_softmax(dim=-1)[:, 1]
-
-
-def _numbers(scores: Any) -> list[float]:
-    return [float(score) for score in scores.cpu()]
+def _true_of_two(logits: Any) -> list[float]:
+    return [float(score) for score in logits.log_softmax(dim=-1)[:, 1].cpu()]
 
 
 def _unfit(name: str, reason: str) -> UsageError:

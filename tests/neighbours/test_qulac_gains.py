@@ -295,7 +295,7 @@ def test_invalid_dictionary_is_located_by_metric_and_record(
 
 def test_repeated_record_is_named_with_its_line(write: Write) -> None:
     error = refusal(write("eval.json", '{"P1": {"1-1-1-1": 0,\n "1-1-1-1": 1}}'))
-    assert (error.line, error.field) == (2, "1-1-1-1")
+    assert (error.field, error.problem) == ("1-1-1-1", "the key is repeated")
 
 
 def test_broken_json_a_wrong_encoding_and_a_huge_file_are_located(write: Write, tmp_path: Path) -> None:

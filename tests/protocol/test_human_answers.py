@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from made_clariq import clariq_file
 
 from cts_async.config import RunConfig
+from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
+from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast, observe
-from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised
+from cts_async.protocol.human_answers import (
+    THRESHOLD,
+    best_match,
+    human_reply,
+    normalised_question,
+    people_of,
+)
 from cts_async.protocol.plan import Plan, make_plan
 
 PAIRS = (
@@ -60,7 +68,14 @@ def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> N
     assert human_reply("Is it for today?", PAIRS)["text"] == "unknown"
 
 
-# -- whose answers --------------------------------------------------------------------------------------
+def test_answers_belong_to_their_data(tmp_path: Path) -> None:
+    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
+    assert people_of(RunConfig(), dataset) is None
+    pairs = people_of(RunConfig(answers="clariq"), dataset)
+    assert pairs is not None
+    assert pairs["F02"][1] == ("are you travelling by car", "yes")
+    with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
+        people_of(RunConfig(answers="qulac"), dataset)
 
 
 # -- a run ----------------------------------------------------------------------------------------------
@@ -205,4 +220,4 @@ def test_a_match_is_one_of_those_there_are_and_similar_enough(question: str, kno
 @given(st.text())
 def test_a_question_with_any_letter_finds_itself(question: str) -> None:
     match = best_match(question, [question])
-    assert (match is not None) == bool(normalised(question))
+    assert (match is not None) == bool(normalised_question(question))

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.llm.catalog import ModelSpec, load_catalogue
-from cts_async.protocol.systems import Entry, entry, model_list
+from cts_async.protocol.systems import ModelEntry, entry, model_list
 from cts_async.report.models import count, limits_of, prices_of, print_model, print_models
 
 ENVIRON = {"OPENAI_API_KEY": "sk-secret"}
@@ -21,7 +21,7 @@ def listed(width: int) -> str:
     return out.getvalue()
 
 
-def in_full(found: Entry) -> dict[str, str]:
+def in_full(found: ModelEntry) -> dict[str, str]:
     out = io.StringIO()
     print_model(Console(file=out, width=200, color_system=None), found)
     rows = (line.split("  ", 1) for line in out.getvalue().splitlines()[1:])

@@ -18,7 +18,6 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ HERE = "127.0.0.1"
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, that tests do not allow."""
 
-SPEC = replace(load_search().reader("direct"), allow=(HERE,), timeout_s=5.0)
+SPEC = load_search().reader("direct").model_copy(update={"allow": (HERE,), "timeout_s": 5.0})
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,11 @@ class Fetching:
         lookup = changes.pop("lookup", None)
         extra = {"lookup": lookup} if lookup else {}
         self.reader = DirectReader(
-            replace(SPEC, **changes), sleep=self._sleep, rng=random.Random(1), extractor=extractor, **extra
+            SPEC.model_copy(update=changes),
+            sleep=self._sleep,
+            rng=random.Random(1),
+            extractor=extractor,
+            **extra,
         )
 
     async def _sleep(self, seconds: float) -> None:

@@ -48,7 +48,7 @@ def test_run_is_opened_by_its_exact_name_only(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
-    """Half a second of looking is followed by (0.5 - 0.1) * 9 = 3.6 seconds without."""
+    """Half a second of looking is followed by 0.5 * 9 = 4.5 seconds without."""
     now, looks = 100.0, []
     library = Library(tmp_path)
 
@@ -60,10 +60,10 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(t
 
     with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
         library.find()
-        for moment in (104.0, 104.2, 108.0):
+        for moment in (104.9, 105.1, 109.0):
             now = moment
             library.find()
-    assert looks == [100.0, 104.2]
+    assert looks == [100.0, 105.1]
 
 
 def test_folder_limit_is_reported(tmp_path: Path) -> None:
