@@ -24,13 +24,6 @@ def test_list_cells_are_json_or_python_literals(write: Write) -> None:
     ]
 
 
-def test_single_question_needs_no_list(write: Write) -> None:
-    text = "blurred_query,question,answer\nferry times,which day?,Monday\n"
-    assert read_question_file(write("k1.csv", text)) == [
-        QuestionedInstance("ferry times", ("which day?",), ("Monday",))
-    ]
-
-
 @pytest.mark.parametrize("word", ["", "False", "nan", "None"])
 def test_error_cell_that_denies_an_error_is_none(write: Write, word: str) -> None:
     path = write("k1.csv", f"id,question,answer,error\na,when?,now,{word}\nb,when?,now,timeout\n")
@@ -55,11 +48,6 @@ def test_rows_of_one_id_are_turns_in_order(write: Write) -> None:
         QuestionedInstance("a", ("when?", "where?"), ("now", "here")),
         QuestionedInstance("b", ("what?",), ("unknown",)),
     ]
-
-
-def test_json_lines_are_read(write: Write) -> None:
-    rows = [{"id": 7, "questions": ["when?"], "answers": ["now"]}]
-    assert read_question_file(write("k1.jsonl", rows)) == [QuestionedInstance("7", ("when?",), ("now",))]
 
 
 @pytest.mark.parametrize(
