@@ -14,7 +14,7 @@ from cts_async.llm.parsing import json_string, literal
 from cts_async.protocol.roles import Role
 from cts_async.protocol.views import VisitView
 from cts_async.records import language_of
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.terms import extract_for_goal, sentence_spans
 from cts_async.search.tools import Evidence
 

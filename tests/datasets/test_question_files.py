@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
+from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

@@ -17,7 +17,7 @@ from cts_async.llm.model import input_tokens
 from cts_async.protocol.results import search_json
 from cts_async.records import Trace
 from cts_async.search.agent import Agent, AgentTurn
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.terms import (
     best_window,
     extract_for_goal,
