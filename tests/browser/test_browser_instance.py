@@ -10,7 +10,7 @@ from made_views import LARGE_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> No
     steps.get_by_role("button", name="Show rewrite").click()
     shown = steps.get_by_role("region", name="Record")
     expect(shown).to_contain_text('"step": "rewrite"')
-    lines = read_jsonl(viewer.runs / LARGE_K3 / "steps.jsonl")
+    lines = read_records(viewer.runs / LARGE_K3 / "steps.jsonl")
     (line,) = [line for line in lines if line["instance"] == "s04" and line["step"] == "rewrite"]
     assert json.loads(shown.inner_text()) == line
 
