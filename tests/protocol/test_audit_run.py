@@ -11,7 +11,7 @@ import orjson
 import pytest
 from audited_runs import Record, copied, made, plant, record_of, write
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit import Audit, Finding, audit_run
 
@@ -74,7 +74,7 @@ def test_verdict_is_one_line(runs: dict[str, Path]) -> None:
 
 def test_demand_for_an_answer_is_permitted(tmp_path: Path) -> None:
     for system, path in made(tmp_path, max_turns=2, ks=(1,)).items():
-        demands = {record["request"].get("demand") for record in read_jsonl(path / "steps.jsonl")}
+        demands = {record["request"].get("demand") for record in read_records(path / "steps.jsonl")}
         assert len(demands) == 3, "English, Chinese, and steps without"
         assert audit_run(path).held, system
 
@@ -226,7 +226,7 @@ def test_unelicited_constraints_in_rewritten_query_are_found(run: Path) -> None:
 
 def test_result_without_its_steps_is_not_held(run: Path) -> None:
     records = [
-        r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
+        r for r in read_records(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
     ]
     write(run / "steps.jsonl", records)
     found = audit_run(run)
@@ -243,10 +243,10 @@ def test_result_without_its_steps_is_not_held(run: Path) -> None:
 @pytest.mark.parametrize(("step", "held"), [("judge/ernie", False), ("rewrite", False), ("clarify", True)])
 def test_failure_without_earlier_steps_is_not_held(run: Path, step: str, held: bool) -> None:
     """Who failed at the judge was asked, answered and searched before; who failed at the first step, nothing."""
-    lines = list(read_jsonl(run / "results.jsonl"))
+    lines = list(read_records(run / "results.jsonl"))
     error = {"step": step, "kind": "rejected", "message": "refused"}
     write(run / "results.jsonl", [{**lines[0], "error": error}])
-    write(run / "steps.jsonl", [r for r in read_jsonl(run / "steps.jsonl") if "judge" in r["step"]])
+    write(run / "steps.jsonl", [r for r in read_records(run / "steps.jsonl") if "judge" in r["step"]])
     found = audit_run(run)
     assert (found.held, found.n_held, found.n_instances) == (held, int(held), 1)
     assert [(one.level, one.problem) for one in violations(found)] == (
@@ -270,16 +270,16 @@ def test_damaged_lines_are_noted_and_repeated_steps_count(run: Path) -> None:
 
 def test_repeated_step_with_another_reply_is_held(run: Path) -> None:
     """The Clarifier asked again: its first reply, and what followed from it, stays legal."""
-    first = [r for r in read_jsonl(run / "steps.jsonl") if r["instance"] == ENGLISH]
+    first = [r for r in read_records(run / "steps.jsonl") if r["instance"] == ENGLISH]
     other = json.loads(
         json.dumps(first, ensure_ascii=False).replace("Which time do you mean", "Which hour do you mean")
     )
-    write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), *other])
+    write(run / "steps.jsonl", [*read_records(run / "steps.jsonl"), *other])
     assert audit_run(run).held
 
 
 def test_unfinished_run_is_audited_so_far(run: Path) -> None:
-    write(run / "steps.jsonl", list(read_jsonl(run / "steps.jsonl"))[:7])
+    write(run / "steps.jsonl", list(read_records(run / "steps.jsonl"))[:7])
     (run / "results.jsonl").write_text("")
     audit = audit_run(run)
     assert audit.held
@@ -287,7 +287,7 @@ def test_unfinished_run_is_audited_so_far(run: Path) -> None:
 
 
 def test_result_that_does_not_follow_from_its_steps_is_found(run: Path) -> None:
-    lines = list(read_jsonl(run / "results.jsonl"))
+    lines = list(read_records(run / "results.jsonl"))
     lines[0]["rewritten_query"] += " today"
     write(run / "results.jsonl", lines)
     (finding,) = audit_run(run).findings

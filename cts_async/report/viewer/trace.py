@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
-from cts_async.protocol.visit import EvidenceForm
+from cts_async.protocol.roles import EvidenceForm
 from cts_async.report.viewer.files import (
     NO_INSTANCE,
     Json,
