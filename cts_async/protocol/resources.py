@@ -36,7 +36,7 @@ from cts_async.protocol.roles import DeepSearch, PageVisitor, Role
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import PageReader, SearchEngine
+from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.backends.services import open_engine, open_reader
