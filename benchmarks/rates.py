@@ -7,8 +7,10 @@ stages, and an outage.
 
 from __future__ import annotations
 
+import heapq
 import random
 import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -18,12 +20,14 @@ from simulated import (
     TRIP_S,
     Call,
     Server,
+    allowed_at,
     latencies,
+    meters_of,
     oracle,
-    oracle_stages,
     run_engine,
     single_calls,
     staged_calls,
+    take_at,
 )
 
 from benchmarks.shared.result import Result, Row
@@ -184,3 +188,43 @@ def _late_s(begins_s: float, seed: int) -> float:
     if server.served != N_OUTAGE:
         raise RuntimeError(f"{N_OUTAGE - server.served} calls were given up")
     return makespan - oracle(even, calls, IN_FLIGHT) - OUTAGE_S
+
+
+def oracle_stages(allowance: Allowance, jobs: Sequence[Sequence[Sequence[Call]]], in_flight: int) -> float:
+    """The shortest makespan for jobs of stages: the calls of a stage go side by side, the oldest job first."""
+    meters = meters_of(allowance)
+    ready: list[tuple[int, int, int]] = []  # (job, stage, call)
+    ends: list[tuple[float, int, int]] = []
+    left = {(j, s): len(stage) for j, stages in enumerate(jobs) for s, stage in enumerate(stages)}
+    waiting: Iterator[int] = iter(range(len(jobs)))
+
+    def start(job: int, stage: int) -> None:
+        for c in range(len(jobs[job][stage])):
+            heapq.heappush(ready, (job, stage, c))
+
+    for job in (j for _, j in zip(range(in_flight), waiting)):  # noqa: B905
+        start(job, 0)
+    now = last = 0.0
+    while ready or ends:
+        while ends and (not ready or ends[0][0] <= now):
+            end, job, stage = heapq.heappop(ends)
+            now = max(now, end)
+            left[job, stage] -= 1
+            if left[job, stage] == 0:
+                if stage + 1 < len(jobs[job]):
+                    start(job, stage + 1)
+                elif (fresh := next(waiting, None)) is not None:
+                    start(fresh, 0)
+        if not ready:
+            continue
+        job, stage, c = ready[0]
+        call = jobs[job][stage][c]
+        at = allowed_at(meters, now, call)
+        if ends and ends[0][0] < at:
+            now = ends[0][0]
+            continue
+        heapq.heappop(ready)
+        now = take_at(meters, now, call)
+        heapq.heappush(ends, (now + call.latency_s, job, stage))
+        last = max(last, now + call.latency_s)
+    return last

@@ -12,7 +12,7 @@ import heapq
 import math
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -229,68 +229,31 @@ def staged_calls(jobs: Sequence[Sequence[Sequence[Call]]]) -> Walk:
 
 def oracle(allowance: Allowance, calls: Sequence[Call], in_flight: int) -> float:
     """The shortest makespan for calls in this order: each is sent at the first moment when it is allowed."""
-    meters = _meters(allowance)
+    meters = meters_of(allowance)
     ends: list[float] = []
     now = 0.0
     for call in calls:
         if len(ends) >= in_flight:
             now = max(now, heapq.heappop(ends))
-        now = _allowed(meters, now, call)
+        now = take_at(meters, now, call)
         heapq.heappush(ends, now + call.latency_s)
     return max(ends)
 
 
-def oracle_stages(allowance: Allowance, jobs: Sequence[Sequence[Sequence[Call]]], in_flight: int) -> float:
-    """The same for jobs of stages: the calls of a stage go side by side, the oldest job first."""
-    meters = _meters(allowance)
-    ready: list[tuple[int, int, int]] = []  # (job, stage, call)
-    ends: list[tuple[float, int, int]] = []
-    left = {(j, s): len(stage) for j, stages in enumerate(jobs) for s, stage in enumerate(stages)}
-    waiting: Iterator[int] = iter(range(len(jobs)))
-
-    def start(job: int, stage: int) -> None:
-        for c in range(len(jobs[job][stage])):
-            heapq.heappush(ready, (job, stage, c))
-
-    for job in (j for _, j in zip(range(in_flight), waiting)):  # noqa: B905
-        start(job, 0)
-    now = last = 0.0
-    while ready or ends:
-        while ends and (not ready or ends[0][0] <= now):
-            end, job, stage = heapq.heappop(ends)
-            now = max(now, end)
-            left[job, stage] -= 1
-            if left[job, stage] == 0:
-                if stage + 1 < len(jobs[job]):
-                    start(job, stage + 1)
-                elif (fresh := next(waiting, None)) is not None:
-                    start(fresh, 0)
-        if not ready:
-            continue
-        job, stage, c = ready[0]
-        call = jobs[job][stage][c]
-        at = _allowed_at(meters, now, call)
-        if ends and ends[0][0] < at:
-            now = ends[0][0]
-            continue
-        heapq.heappop(ready)
-        now = _allowed(meters, now, call)
-        heapq.heappush(ends, (now + call.latency_s, job, stage))
-        last = max(last, now + call.latency_s)
-    return last
-
-
-def _meters(allowance: Allowance) -> list[tuple[Any, bool]]:
+def meters_of(allowance: Allowance) -> list[tuple[Any, bool]]:
+    """The limits of an account, each with whether it counts tokens."""
     limits = ((allowance.requests_per_min, False), (allowance.tokens_per_min, True))
     return [(meter(allowance, limit), tokens) for limit, tokens in limits if limit is not None]
 
 
-def _allowed_at(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
+def allowed_at(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
+    """When a call may be sent, if nothing else comes."""
     return now + max((m.wait_s(now, call.tokens if t else 1.0) for m, t in meters), default=0.0)
 
 
-def _allowed(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
-    while (at := _allowed_at(meters, now, call)) > now:
+def take_at(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
+    """Count a call at the first moment when it is allowed; returns that moment."""
+    while (at := allowed_at(meters, now, call)) > now:
         now = at
     for m, t in meters:
         m.take(now, call.tokens if t else 1.0)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.shared.endpoint import MODEL, NUGGET_IDS, ROLES, Endpoint, NoNginx, static_endpoint
 from benchmarks.shared.process import CTS, ROOT, Spent, ours, spent_by
@@ -43,18 +44,16 @@ class JudgeWorld:
         n: int,
         in_flight: int,
         *,
-        distinct: int | None = None,
-        lexical: bool = False,
         words: tuple[str, ...] = (),
-        limited: bool = True,
+        **options: Any,
     ) -> Spent:
-        """A fresh `cts judge` of the first `n` candidates by the model at `url`, the lexical judge left out.
+        """A fresh `cts judge` of the first `n` candidates by the model at `url`; `options` are those of `command`.
 
-        Of their answers only the first `distinct` are different ones, if that is given. `words` are typed besides.
+        `words` are typed besides.
         """
         out = self.directory / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical, limited=limited)
+        command = self.command(url, n, in_flight, **options)
         spent = spent_by([*command, *words], cwd=self.directory)
         judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
         if judged != n:
@@ -71,7 +70,11 @@ class JudgeWorld:
         lexical: bool = False,
         limited: bool = True,
     ) -> list[str]:
-        """The command line; where it is `limited`, the limits are on, and too high to make anybody wait."""
+        """The command line, without the lexical judge unless `lexical`.
+
+        Of the answers only the first `distinct` are different ones, if that is given. Where it is `limited`, the limits
+        are on, and too high to make anybody wait.
+        """
         config = self.directory / f"cts-{in_flight}{'-limited' * limited}.toml"
         limits = "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
         config.write_text(

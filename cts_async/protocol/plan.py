@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -468,7 +468,7 @@ def _allowing(reader: ReaderSpec, addresses: Sequence[str]) -> ReaderSpec:
         AllowList.parse(addresses)
     except ValueError as error:
         raise UsageError(f"--allow-address: {error}") from None
-    return replace(reader, allow=(*reader.allow, *addresses))
+    return reader.model_copy(update={"allow": (*reader.allow, *addresses)})
 
 
 def _corpus(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:

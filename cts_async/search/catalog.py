@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -34,53 +34,73 @@ from cts_async.search.backends.addresses import AllowList
 
 SHIPPED: Final = Path(__file__).with_name("web.toml")
 
-EngineKind = Literal["serper", "http", "corpus"]
-ReaderKind = Literal["jina", "direct", "http", "corpus"]
-Method = Literal["GET", "POST"]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Count = Annotated[int, Field(gt=0)]
+_Text = Annotated[str, Field(min_length=1)]
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSpec:
-    """What engines and readers have in common. Entries with the same `account` share its limits.
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class ServiceSpec(_Table):
+    """What the tables `[search.NAME]` and `[visit.NAME]` have in common.
 
     `{query}`, `{limit}`, `{url}` and `{key}` in `url`, in header values and in the body's strings are replaced by
     their values; in the url they are percent-encoded.
     """
 
     name: str
-    url: str
-    account: str
-    key_env: str | None = None
-    max_concurrency: int = 8
-    timeout_s: float = 20.0
+    url: str = ""
+    account: _Text = "none"
+    """Entries with the same account share its limits. By default the key's variable, else the host."""
+    key_env: Annotated[str, Field(pattern=rf"^(?:{VARIABLE_PATTERN})?$")] = ""
+    """The environment variable of the key, "" if none is needed."""
+    max_concurrency: _Count = 8
+    timeout_s: _Positive = 20.0
     """Covers one whole answer; for `direct`, one attempt with all its redirects."""
-    requests_per_min: float | None = None
-    method: Method = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
-    body: Mapping[str, Any] | None = field(default=None, hash=False)
+    requests_per_min: _Positive | None = None
+    method: Literal["GET", "POST"] = "GET"
+    """By default POST if there is a body."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: dict[str, Any] | None = None
     """Sent as JSON. A string that is `{limit}` and nothing else becomes a number."""
-    key_header: str = ""
+    key_header: str = "Authorization"
     """The header that carries the key in `key_format`; "" if `{key}` stands elsewhere or none is needed."""
     key_format: str = "Bearer {key}"
     path: Path | None = None
     """corpus: the documents; None for those of the run (`--corpus`)."""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.url))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+class HitFields(_Table):
+    """Dotted path to each part within a result; a path that leads nowhere gives an empty text."""
+
+    title: str = "title"
+    url: _Text = "url"
+    snippet: str = "snippet"
+    date: str = "date"
+    source: str = "source"
+
+
 class EngineSpec(ServiceSpec):
     """A search engine."""
 
-    kind: EngineKind = "http"
+    kind: Literal["serper", "http", "corpus"] = "http"
     engine: str = ""
     """The engine's proper name as the agent reads it, such as "Google"."""
-    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    params: dict[str, Any] = Field(default_factory=dict)
     """serper: further fields of the request, such as `gl` (country) and `hl` (language)."""
-    zh_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    zh_params: dict[str, Any] = Field(default_factory=dict)
     """serper: the same for a query in Chinese, over `params`."""
     results: str = "results"
     """Dotted path from the answer to its list of results ("webPages.value"); "" if the answer is the list."""
-    fields: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Dotted path within a result to each of title, url, snippet, date and source."""
+    hit_fields: HitFields = Field(default_factory=HitFields, alias="fields")
+
+    __hash__ = ServiceSpec.__hash__
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -90,26 +110,27 @@ class EngineSpec(ServiceSpec):
         if self.kind == "corpus":
             return {"kind": "corpus"}
         asked = {"kind": "http", "url": self.url, "body": self.body, "headers": {**self.headers}}
-        return {**asked, "results": self.results, "fields": {**self.fields}}
+        return {**asked, "results": self.results, "fields": self.hit_fields.model_dump()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderSpec(ServiceSpec):
     """A page reader."""
 
-    kind: ReaderKind = "http"
-    max_bytes: int = 5_000_000
+    kind: Literal["jina", "direct", "http", "corpus"] = "http"
+    max_bytes: _Count = 5_000_000
     """Limit of an answer, both as received and after decompression; a larger one is refused."""
-    max_chars: int = 100_000
+    max_chars: _Count = 100_000
     """Limit of a page's text; a longer one is cut, with a note."""
     text: str = ""
     """http: dotted path from the answer to the page's text; "" if the answer is the text."""
     title: str = ""
     """http: dotted path to its title; "" if there is none."""
-    max_redirects: int = 5
-    allow: tuple[str, ...] = ()
+    max_redirects: Annotated[int, Field(ge=0, le=20)] = 5
+    allow: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Hosts and networks of pages that may be private, and at any port ("wiki.lan", "10.1.0.0/16")."""
     user_agent: str = ""
+
+    __hash__ = ServiceSpec.__hash__
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -180,142 +201,71 @@ def load_search(user_file: Path | None = None) -> SearchCatalogue:
 
 # --- Validation of the tables
 
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(gt=0)]
-_Text = Annotated[str, Field(min_length=1)]
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
-
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
-
-
-class _Row(_Table):
-    """The fields that `[search.NAME]` and `[visit.NAME]` have in common."""
-
-    url: str = ""
-    key_env: Annotated[str, Field(pattern=rf"^(?:{VARIABLE_PATTERN})?$")] = ""
-    account: _Text | None = None
-    requests_per_min: _Positive | None = None
-    max_concurrency: _Count = 8
-    timeout_s: _Positive = 20.0
-    method: Method | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
-    body: dict[str, Any] | None = None
-    key_header: str = "Authorization"
-    key_format: str = "Bearer {key}"
-    path: str = ""
-
-
-class _Fields(_Table):
-    """The path to each part within a result; a path that leads nowhere gives an empty text."""
-
-    title: str = "title"
-    url: _Text = "url"
-    snippet: str = "snippet"
-    date: str = "date"
-    source: str = "source"
-
-
-class _EngineRow(_Row):
-    kind: EngineKind = "http"
-    engine: str = ""
-    params: dict[str, Any] = Field(default_factory=dict)
-    zh_params: dict[str, Any] = Field(default_factory=dict)
-    results: str = "results"
-    fields_: _Fields = Field(default_factory=_Fields, alias="fields")
-
-
-class _ReaderRow(_Row):
-    kind: ReaderKind = "http"
-    max_bytes: _Count = 5_000_000
-    max_chars: _Count = 100_000
-    text: str = ""
-    title: str = ""
-    max_redirects: Annotated[int, Field(ge=0, le=20)] = 5
-    allow: list[str] = Field(default_factory=list)
-    user_agent: str = ""
-
-
-_AnyRow = TypeVar("_AnyRow", _EngineRow, _ReaderRow)
-
 _SERPER: Final[dict[str, Any]] = {
     "method": "POST",
     "body": {"q": "{query}", "num": "{limit}"},
     "key_header": "X-API-KEY",
     "key_format": "{key}",
     "results": "organic",
-    "fields": {
-        "title": "title",
-        "url": "link",
-        "snippet": "snippet",
-        "date": "date",
-        "source": "source",
-    },
+    "hit_fields": HitFields(url="link"),
 }
 """Google's results through Serper; of the answer the `organic` results are used, as in WebDancer."""
 
 
 def _engine_spec(name: str, row: Mapping[str, Any], path: Path) -> EngineSpec:
     """Validate `[search.NAME]` of the file `path`."""
-    table = f"search.{name}"
-    valid = _valid(_EngineRow, table, name, row, path)
-    if valid.kind == "http":
-        _check_placeholders(valid, "query", table, path, ("query", "limit", "key"))
-    values = _values(valid, name, path)
-    return EngineSpec(**(values | _SERPER if valid.kind == "serper" else values))
+    spec = _valid(EngineSpec, f"search.{name}", name, row, path)
+    if spec.kind == "http":
+        _check_placeholders(spec, "query", f"search.{name}", path, ("query", "limit", "key"))
+    return spec.model_copy(update=_SERPER) if spec.kind == "serper" else spec
 
 
 def _reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
     """Validate `[visit.NAME]` of the file `path`."""
-    table = f"visit.{name}"
-    valid = _valid(_ReaderRow, table, name, row, path)
-    if valid.kind == "http":
-        _check_placeholders(valid, "url", table, path, ("url", "key"))
+    spec = _valid(ReaderSpec, f"visit.{name}", name, row, path)
+    if spec.kind == "http":
+        _check_placeholders(spec, "url", f"visit.{name}", path, ("url", "key"))
     try:
-        AllowList.parse(valid.allow)
+        AllowList.parse(spec.allow)
     except ValueError as error:
-        raise field_error(path, table, "allow", str(error)) from None
-    return ReaderSpec(**_values(valid, name, path) | {"allow": tuple(valid.allow)})
+        raise field_error(path, f"visit.{name}", "allow", str(error)) from None
+    return spec
 
 
-def _valid(model: type[_AnyRow], table: str, name: str, row: Mapping[str, Any], path: Path) -> _AnyRow:
+def _valid(model: type[_Spec], table: str, name: str, row: Mapping[str, Any], path: Path) -> _Spec:
+    """Return the validated table; what it leaves out follows from its other fields."""
     check_table_name(name, "such a", path)
     check_values(table, row, path, key_place=True)
+    known = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
+    if "name" in row:
+        raise field_error(path, table, "name", f"unknown field{suggestion('name', known)}")
+    documents = {"path": path.parent / row["path"]} if isinstance(row.get("path"), str) else {}
     try:
-        valid = model.model_validate(row)
+        spec = model.model_validate({**row, **documents, "name": name})
     except ValidationError as error:
-        known = [field.alias or name for name, field in model.model_fields.items()]
         raise row_error(path, table, error.errors(include_input=False)[0], known) from None
-    if "{key}" not in valid.key_format:
+    if "{key}" not in spec.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
-    optional = valid.kind in ("corpus", "direct")
-    if problem := address_problem(_PLACEHOLDER.sub("x", valid.url), optional=optional, query=True):
+    url = _PLACEHOLDER.sub("x", spec.url)
+    if problem := address_problem(url, optional=spec.kind in ("corpus", "direct"), query=True):
         raise field_error(path, table, "url", problem)
-    if _PLACEHOLDER.search(urlsplit(valid.url).netloc):
+    if _PLACEHOLDER.search(urlsplit(spec.url).netloc):
         raise field_error(path, table, "url", "its host must not contain a {placeholder}")
-    return valid
+    key_elsewhere = "{key}" in f"{spec.url}{spec.body}{spec.headers}"
+    derived = {
+        "account": row.get("account") or spec.key_env or urlsplit(url).netloc or name,
+        "method": row.get("method") or ("GET" if spec.body is None else "POST"),
+        "key_header": "" if key_elsewhere or not spec.key_env else spec.key_header,
+    }
+    return spec.model_copy(update=derived)
 
 
-def _check_placeholders(valid: _Row, needed: str, table: str, path: Path, known: tuple[str, ...]) -> None:
+def _check_placeholders(
+    spec: ServiceSpec, needed: str, table: str, path: Path, known: tuple[str, ...]
+) -> None:
     """Check that the url has known placeholders only, and that url or body has the `needed` one."""
-    for name in _PLACEHOLDER.findall(valid.url):
+    for name in _PLACEHOLDER.findall(spec.url):
         if name not in known:
             raise field_error(path, table, "url", f"unknown placeholder {{{name}}}{suggestion(name, known)}")
-    if f"{{{needed}}}" not in f"{valid.url}{valid.body}":
+    if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
         raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
-
-
-def _values(valid: _Row, name: str, path: Path) -> dict[str, Any]:
-    """Return the fields of a spec; what a table leaves out follows from its other fields."""
-    host = urlsplit(_PLACEHOLDER.sub("x", valid.url)).netloc
-    key_elsewhere = "{key}" in f"{valid.url}{valid.body}{valid.headers}"
-    return {
-        **valid.model_dump(by_alias=True),
-        "name": name,
-        "key_env": valid.key_env or None,
-        "account": valid.account or valid.key_env or host or name,
-        "method": valid.method or ("GET" if valid.body is None else "POST"),
-        "key_header": "" if key_elsewhere or not valid.key_env else valid.key_header,
-        "path": path.parent / valid.path if valid.path else None,
-    }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -153,36 +153,21 @@ def test_a_plan_needs_no_consent(cts: Cts) -> None:
 @contextmanager
 def hostile(answer: bytes) -> Iterator[str]:
     """A server that gives every request the same bytes."""
-    started, loop = threading.Event(), asyncio.new_event_loop()
-    address: list[str] = []
 
-    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        await writer.drain()
-        writer.close()
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
 
-    async def serve() -> None:
-        async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
-            address.append("http://{}:{}/v1".format(*server.sockets[0].getsockname()))
-            started.set()
-            await asyncio.get_running_loop().create_future()
-
-    def run() -> None:
-        task = loop.create_task(serve())
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
         try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            loop.close()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    started.wait()
-    try:
-        yield address[0]
-    finally:
-        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-        thread.join()
+            yield "http://{}:{}/v1".format(*server.server_address)
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)

@@ -1,14 +1,19 @@
-"""`cts models` as typed, and `cts doctor --ask` over the messages API."""
+"""`cts models` and `cts doctor`: what there is, what is missing, and whether a model answers."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 from fake_provider import provider_process
 from typed_commands import cts_in
+
+from cts_async.cli.doctor import EXTRAS, Finding, _extras
 
 KEY = "sk-very-secret-0123456789"
 
@@ -57,3 +62,28 @@ def test_doctor_asks_model_over_messages_api(tmp_path: Path, refuses: str, ok: b
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}["ask claude"]
     assert found["ok"] is ok, found
     assert ("refuses" in found["text"]) is not ok
+
+
+def test_extra_is_listed_with_versions_or_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = {"lightgbm": "4.7.0", "scikit-learn": "1.9.1"}
+
+    def version(package: str) -> str:
+        if package not in versions:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return versions[package]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert list(_extras()) == [
+        Finding("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
+        Finding("extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"),
+        Finding("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
+    ]
+
+
+def test_extras_match_pyproject() -> None:
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = pyproject["project"]["optional-dependencies"]
+    for extra, packages in EXTRAS.items():
+        assert {re.split("[<>=]", needed)[0] for needed in declared[extra]} == set(packages)

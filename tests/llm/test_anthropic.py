@@ -186,12 +186,7 @@ def test_stop_reasons() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"<html>Be right back</html>",
-        orjson.dumps(GOOD)[:-20],
-        b"[]",
-        b"null",
-        b"{}",
+        *(b"", b"<html>Be right back</html>", orjson.dumps(GOOD)[:-20], b"[]", b"null", b"{}"),
         b'{"content": null}',
         b'{"content": ["text"]}',
         b'{"content": [{"type": "text"}]}',

@@ -519,19 +519,12 @@ def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(bad_gold: Pat
     assert invoke(*RUN, "--limit", 3, "--skip-bad-gold").exit_code == 0
 
 
+JUDGE_CANDIDATES = ("judge", "--gold", "gold.jsonl", "--candidates", "c.jsonl", "--out", "out", "--judge")
+
+
 def test_candidates_of_bad_gold_are_left_out_and_counted(bad_gold: Path) -> None:
     write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ALL_ROWS[:4]])
-    command = (
-        "judge",
-        "--gold",
-        "gold.jsonl",
-        "--candidates",
-        "c.jsonl",
-        "--out",
-        "out",
-        "--judge",
-        "lexical",
-    )
+    command = (*JUDGE_CANDIDATES, "lexical")
     with pytest.raises(InputError, match="--skip-bad-gold"):
         invoke(*command)
     done = invoke(*command, "--skip-bad-gold")
@@ -549,18 +542,7 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
         bad_gold / "c.jsonl",
         [{"id": row["id"], "query": "rewritten", "answer": "About nine."} for row in ROWS[:2]],
     )
-    command = (
-        "judge",
-        "--gold",
-        "gold.jsonl",
-        "--candidates",
-        "c.jsonl",
-        "--out",
-        "out",
-        "--judge",
-        "mine",
-        "-q",
-    )
+    command = (*JUDGE_CANDIDATES, "mine", "-q")
     with pytest.raises(InputError, match="the ids clash: .*--join id joins by the id"):
         invoke(*command)
     provider.set(keep=True)

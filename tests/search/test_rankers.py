@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
     BATCH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import ConnectionPool
-from cts_async.search.backends import services
+from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
-from cts_async.search.backends.base import Hit, Page
 from cts_async.search.backends.services import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
@@ -233,7 +232,7 @@ async def test_slow_response_times_out() -> None:
 
     error = await failing(hang, timeout_s=0.2)
     assert isinstance(error, TimedOut)
-    assert "no whole answer within 0.2 s" in str(error)
+    assert "no response within 0.2 s" in str(error)
     assert not error.unsent
     assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
 
@@ -244,7 +243,7 @@ async def test_slow_response_times_out() -> None:
         (b"", "connection was lost", None),
         # There is a server: no outage.
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "no valid HTTP answer", None),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP response", None),
     ],
 )
 async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:
@@ -662,7 +661,9 @@ JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JIN
 
 async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
     async with served(server.reply) as base, aiohttp.ClientSession() as session:
-        return await JinaReader(replace(JINA, url=base, max_chars=max_chars), key, session).fetch(url)
+        return await JinaReader(
+            JINA.model_copy(update={"url": base, "max_chars": max_chars}), key, session
+        ).fetch(url)
 
 
 def page(**data: Any) -> Recorded:

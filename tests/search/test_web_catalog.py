@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -100,7 +99,7 @@ def test_user_tables_are_read(tmp_path: Path) -> None:
         "",
         "127.0.0.1:8888",
     )
-    assert searx.fields == {
+    assert searx.hit_fields.model_dump() == {
         "title": "title",
         "url": "url",
         "snippet": "content",
@@ -123,7 +122,7 @@ def test_user_table_overrides_shipped_one_by_field(tmp_path: Path) -> None:
 def test_empty_key_env_means_no_key(tmp_path: Path) -> None:
     text = '[visit.jina]\nkey_env = ""\nrequests_per_min = 20\n'
     jina = load_search(written(tmp_path, text)).reader("jina")
-    assert (jina.key_env, jina.requests_per_min, jina.account) == (None, 20, "r.jina.ai")
+    assert (jina.key_env, jina.requests_per_min, jina.account) == ("", 20, "r.jina.ai")
 
 
 def test_missing_variables_are_listed_once(tmp_path: Path) -> None:
@@ -226,8 +225,11 @@ def test_spec_is_hashable_picklable_and_has_an_identity(tmp_path: Path) -> None:
     for spec in (*catalogue.engines.values(), *catalogue.readers.values()):
         assert pickle.loads(pickle.dumps(spec)) == spec
         assert len({spec, spec}) == 1
-        assert replace(spec, max_concurrency=99, timeout_s=1.0).identity == spec.identity
-        assert spec.kind == "corpus" or replace(spec, url="http://other/").identity != spec.identity
+        assert spec.model_copy(update={"max_concurrency": 99, "timeout_s": 1.0}).identity == spec.identity
+        assert (
+            spec.kind == "corpus"
+            or spec.model_copy(update={"url": "http://other/"}).identity != spec.identity
+        )
 
 
 async def test_each_kind_opens_its_backend(tmp_path: Path) -> None:

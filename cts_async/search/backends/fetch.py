@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import time
 import weakref
@@ -31,6 +32,7 @@ import aiohttp
 import anyio
 import anyio.to_thread
 import orjson
+from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
 from cts_async import __version__
@@ -39,9 +41,9 @@ from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError, TransientError
 from cts_async.llm.http import UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
+from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
-from cts_async.search.backends.base import Page
-from cts_async.search.backends.services import capped, network_error
+from cts_async.search.backends.services import capped
 from cts_async.search.catalog import ReaderSpec
 
 # --- The body of a page
@@ -143,6 +145,23 @@ class HostUnavailable(TransientError):
     def __init__(self, message: str, reason: str, host: str, retry_after_s: float | None = None) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
         self.reason, self.host = reason, host
+
+
+def _network_failure(
+    error: aiohttp.ClientError | TimeoutError, host: str, timeout_s: float
+) -> HostUnavailable | ToolError:
+    match error:
+        case TimeoutError():
+            return HostUnavailable(f"{host}: no whole answer within {timeout_s:g} s", "timeout", host)
+        case ClientConnectorDNSError():
+            # A name server that cannot answer now may do so later; a name that does not exist will not.
+            cause, text = error.os_error, f"{host}: its name cannot be resolved"
+            if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_AGAIN:
+                return HostUnavailable(text, "dns", host)
+            return ToolError(text, reason="dns", host=host)
+        case aiohttp.ClientSSLError():
+            return ToolError(f"{host}: no valid encrypted connection", reason="tls", host=host)
+    return HostUnavailable(f"{host}: the connection failed ({type(error).__name__})", "connection", host)
 
 
 def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
@@ -371,10 +390,7 @@ class DirectReader:
                     _check_status(response, host)
                     return await _page(response, self._spec.max_bytes)
         except (aiohttp.ClientError, TimeoutError) as error:
-            found = network_error(error, self._spec.timeout_s)
-            if found.transient:
-                raise HostUnavailable(f"{host}: {found.text}", found.reason, host) from None
-            raise ToolError(f"{host}: {found.text}", reason=found.reason, host=host) from None
+            raise _network_failure(error, host, self._spec.timeout_s) from None
         except ToolError as error:
             error.host = error.host or host
             raise

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,7 +45,6 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 import orjson
-from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
 from cts_async import __version__
@@ -65,13 +63,12 @@ from cts_async.llm.http import (
     ResponseTooLarge,
     UnknownEncoding,
     encode_headers,
-    os_error_text,
 )
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
+from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
-from cts_async.search.backends.base import Hit, Page, PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 
@@ -88,13 +85,6 @@ _ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
 _LINE_CHARS: Final = 200
 
 # --- Foreign text
-
-
-def _one_line(text: str) -> str:
-    """Return `text` on one line without control characters, cut with an ellipsis after `_LINE_CHARS` characters."""
-    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
-    line = " ".join(printable.split())
-    return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
 
 
 def capped(text: str, max_chars: int, chars: int | None = None) -> str:
@@ -114,49 +104,6 @@ def as_text(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return str(value).strip()
-
-
-# --- aiohttp's errors
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkError:
-    """Why there is no whole answer. `reason` as in `ToolError`.
-
-    `transient`: another attempt may succeed. `unsent`: the request never left this machine.
-    """
-
-    reason: str
-    text: str
-    transient: bool = True
-    unsent: bool = False
-
-
-def network_error(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> NetworkError:
-    """Translate an error of aiohttp; the text repeats nothing of the request, which could contain a key."""
-    match error:
-        case aiohttp.ConnectionTimeoutError():
-            return NetworkError("timeout", "no connection in time", unsent=True)
-        case TimeoutError():
-            return NetworkError("timeout", f"no whole answer within {timeout_s:g} s")
-        case ClientConnectorDNSError():
-            # A name server that cannot answer now may do so later; a name that does not exist will not.
-            cause = error.os_error
-            later = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_AGAIN
-            return NetworkError("dns", "its name cannot be resolved", transient=later, unsent=True)
-        case aiohttp.ClientConnectorCertificateError():
-            return NetworkError("tls", "its certificate is not valid", transient=False, unsent=True)
-        case aiohttp.ClientSSLError():
-            return NetworkError("tls", "no encrypted connection", transient=False, unsent=True)
-        case aiohttp.ClientConnectorError():
-            reason = os_error_text(error.os_error)
-            return NetworkError("connection", f"no connection ({reason})", unsent=True)
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
-            return NetworkError("connection", "the connection was lost")
-        case aiohttp.ClientPayloadError():
-            return NetworkError("connection", "the answer broke off")
-        case _:
-            return NetworkError("connection", f"no valid HTTP answer ({type(error).__name__})")
 
 
 # --- Exchanges
@@ -196,10 +143,7 @@ class Answer:
         """The body as encodable text, without keys; bytes that do not fit the charset are replaced."""
         try:
             text = self.data.decode(self.charset, "replace")
-        except (
-            LookupError,
-            UnicodeError,
-        ):  # Python has codecs that are no charset, and some that raise anyway
+        except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some raise anyway
             text = self.data.decode("utf-8", "replace")
         return SECRETS.text(text.encode(errors="replace").decode())
 
@@ -277,31 +221,29 @@ def failure_of(
     if 200 <= status < 300:
         return None
     message = _message(data)
+    text = f"{service.name}: HTTP {status}" + (f": {message}" if message else "")
     if status < 400:
-        return ProviderRefused(
-            f"{service.name}: HTTP {status}: its address has moved; correct url in cts.toml"
-        )
+        return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
+    wait_s = retry_after_s(headers, now)
     if status >= 500 or status in _TRANSIENT:
-        wait_s = retry_after_s(headers, now)
-        text = f"{service.name}: HTTP {status}{_colon(message)}"
         return TransientError(text, retry_after_s=wait_s, status=status)
     if status == 429 and not _UNPAID.search(message):
-        wait_s = retry_after_s(headers, now)
         wait_s = reset_s(headers, now) if wait_s is None else wait_s
-        return RateLimited(f"{service.name}: HTTP 429{_colon(message)}", retry_after_s=wait_s, status=429)
+        return RateLimited(text, retry_after_s=wait_s, status=status)
     return _refusal(service, host, status, message, f"http {status}")
 
 
 def _refusal(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
     """Return a final refusal: of everything from now on, or of this one request."""
+    text = f"{service.name}: HTTP {status}" + (f": {message}" if message else "")
     # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
     unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
     if service.refusals is READER_REFUSALS and status == 200:
         unpaid = None  # a reader's errors are about pages, and may quote them
     if status in service.refusals or status in (402, 429) or unpaid:
         key = f" (key: {service.key_env})" if service.key_env else ""
-        return ProviderRefused(f"{service.name}: HTTP {status}{_colon(message)}{key}")
-    return ToolError(f"{service.name}: HTTP {status}{_colon(message)}", reason=reason, host=host)
+        return ProviderRefused(f"{text}{key}")
+    return ToolError(text, reason=reason, host=host)
 
 
 def _message(data: bytes) -> str:
@@ -317,11 +259,9 @@ def _message(data: bytes) -> str:
         names = ("message", "detail", "name", "code")
         texts = [as_text(error.get(name)) for name in names] if isinstance(error, dict) else []
         body = next((text for text in texts if text), as_text(error))
-    return _one_line(as_text(body))
-
-
-def _colon(message: str) -> str:
-    return f": {message}" if message else ""
+    printable = "".join(char if char.isprintable() else " " for char in as_text(body)[: 4 * _LINE_CHARS])
+    line = " ".join(printable.split())
+    return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
 
 
 # --- Engines and readers
@@ -399,14 +339,12 @@ class HttpEngine:
             )
         hits = [hit for rank, row in enumerate(rows, 1) if (hit := self._hit(row, 1 / rank))]
         if rows and not hits:
-            where = self._spec.fields["url"]
+            where = self._spec.hit_fields.url
             raise ProviderRefused(f"{self.name}: no result has a {where!r}: correct fields.url in cts.toml")
         return hits
 
     def _hit(self, row: Any, score: float) -> Hit | None:
-        found = {
-            name: as_text(value_at(row, path)) if path else "" for name, path in self._spec.fields.items()
-        }
+        found = {name: as_text(value_at(row, path)) if path else "" for name, path in self._spec.hit_fields}
         url = found["url"]
         if not url:
             return None

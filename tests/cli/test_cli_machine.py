@@ -1,19 +1,74 @@
-"""More calls at once than a process may have files open to begin with: no connection is refused for that."""
+"""A disk that is full, and too few open files: one line and exit code 75 or 2, never an outage."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from fake_provider import provider_process
+from fake_provider import Remote, provider_process
+from typed_commands import Cts
 
 import cts_async
 from cts_async.cli.main import main
-from cts_async.engine.journal import read_jsonl
+from cts_async.datasets.kinds.sample import sample_dir
+from cts_async.engine.journal import read_records
+from cts_async.protocol.run_files import RunFiles
+
+TOLD = "cannot write (No space left on device); make room and type the same command again\n"
+
+
+def judged(tmp_path: Path) -> list[str]:
+    """A command that judges one candidate into `judged`."""
+    gold = sample_dir() / "gold.jsonl"
+    row = json.loads(gold.read_text(encoding="utf-8").splitlines()[0])
+    (tmp_path / "c.jsonl").write_text(json.dumps({"id": row["id"], "answer": "At 07:20."}))
+    words = ["--candidates", "c.jsonl", "--out", "judged", "--judge", "fake", "-q"]
+    return ["judge", "--gold", str(gold), *words]
+
+
+def test_no_room_for_the_manifest_of_verdicts(
+    cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    command = judged(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        done = cts(*command)
+    assert (done.code, done.err) == (75, f"cts: judged/run.json: {TOLD}")
+    assert cts(*command).code == 0
+
+
+def test_a_write_that_nobody_foresaw_amid_the_work(
+    cts: Cts, priced: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    command = ["run", "--all", "fake", "--no-orig", "--limit", "2", "-q"]
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFiles, "add_judgment", refuse)
+        done = cts(*command)
+    assert (done.code, done.err) == (75, f"cts: somewhere: {TOLD}")
+    assert cts(*command).code == 0
+
+
+def test_a_bug_amid_the_work_is_not_taken_for_a_full_disk(
+    cts: Cts, priced: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError("no file of anybody's")
+
+    monkeypatch.setattr(RunFiles, "add_judgment", fail)
+    with pytest.raises(BaseExceptionGroup):
+        cts("run", "--all", "fake", "--no-orig", "--limit", "2", "-q")
+
 
 OURS = str(Path(cts_async.__file__).parents[1])
 FEW, MANY = 50, 80
@@ -81,5 +136,5 @@ def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert provider.stats()["max_in_flight"] > FEW
     assert not [
-        record for record in read_jsonl(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
+        record for record in read_records(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
     ]
