@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -23,9 +21,7 @@ from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
 from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, marginal_us, spent_by
-from benchmarks.shared.rations import NoRations, Rations
 from benchmarks.shared.result import Result, Row
-from benchmarks.shared.sample_world import write_world
 from benchmarks.shared_limit import fullest, wait_s
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
@@ -52,9 +48,6 @@ def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path
     assert spent.printed == "done\n"
     assert spent.cpu_s >= 0.2
     assert spent.wall_s >= 0.4
-
-
-def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
     with pytest.raises(ChildFailed, match=r"exited with 1.*no such luck"):
         spent_by([sys.executable, "-c", "raise SystemExit('no such luck')"], cwd=tmp_path)
 
@@ -72,42 +65,6 @@ def test_memory_is_that_of_a_process_and_its_children() -> None:
         process.communicate()
     peak.look(process.pid)
     assert 115 < peak.mb < 200
-
-
-@pytest.mark.parametrize(
-    ("version", "above", "wrote"),
-    [
-        (1, "cpu", {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "4000"}),
-        (2, ".", {"cpu.max": "4000 10000"}),
-    ],
-)
-def test_a_ration_is_written_as_the_kernel_reads_it(
-    tmp_path: Path, version: int, above: str, wrote: dict[str, str]
-) -> None:
-    """Four tenths of a core, of periods of 10 ms, for the one process that is meant."""
-    (tmp_path / "cpu").mkdir()
-    if version == 2:
-        (tmp_path / "cgroup.controllers").touch()
-    command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()", "this-one"]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE) as process,
-        patch.object(Path, "rmdir", shutil.rmtree),
-    ):
-        rations = Rations("this-one", 0.4, tmp_path)
-        rations.look()
-        (group,) = (tmp_path / above).glob("cts-bench-*")
-        assert {file.name: file.read_text() for file in group.iterdir()} == {
-            **wrote,
-            "cgroup.procs": str(process.pid),
-        }
-        process.communicate()
-        rations.end()
-        assert not group.exists()
-
-
-def test_where_no_ration_can_be_given_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoRations, match=r"^no quota of CPU can be set here: .*No such file"):
-        Rations("x", 0.4, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -164,14 +121,6 @@ def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path)
     assert 1700 < chars < 2300
 
 
-def test_a_larger_sample_world_asks_nothing_twice(tmp_path: Path) -> None:
-    world = write_world(tmp_path / "world", 70)
-    rows = [json.loads(line) for line in (world / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    gold = read_gold(world / "gold.jsonl")
-    assert len({row["id"] for row in rows}) == len({row["fused_query"] for row in rows}) == 70
-    assert all(gold.lookup(row["id"], row["fused_query"]) for row in rows)
-
-
 def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> None:
     """40 instances of 10 steps, one of which has 4 + 2 * 3 + 2 instead; number 26 has all labels "none"."""
     big = write_big_run(tmp_path, 40, long_turns=3)
@@ -208,11 +157,8 @@ def test_requests_overlap_for_as_long_as_an_answer_takes() -> None:
     assert most_at_once([Seen(str(n), "judge", time) for n, time in enumerate(at)]) == 3
 
 
-def test_the_fullest_window_holds_what_arrived_within_it() -> None:
+def test_fullest_window_and_wait_are_read_from_arrivals() -> None:
+    """Of 2 in 60 s: the third comes 60 s after the first, the fourth 63 s after the second."""
     assert fullest([0.0, 0.5, 0.9, 1.0, 1.4, 1.45], 1.0) == 5
     assert fullest([0.0, 2.0], 1.0) == 1
-
-
-def test_a_limit_is_used_up_where_the_same_number_later_is_a_window_later() -> None:
-    """Of 2 in 60 s: the third comes 60 s after the first, the fourth 63 s after the second."""
     assert wait_s([0.0, 1.0, 60.0, 64.0], 2) == pytest.approx(61.5)
