@@ -34,13 +34,13 @@ def cpu(seconds: float) -> Spent:
     return Spent(seconds, 0.0, "")
 
 
-def test_one_more_costs_the_difference_of_two_sizes() -> None:
+def test_marginal_cost_is_the_difference_of_two_sizes() -> None:
     """Medians 5.0 s for 2,000 and 1.0 s for 1,000: 4 s for 1,000 more, 4,000 us each."""
     large, small = [cpu(5.0), cpu(4.0), cpu(90.0)], [cpu(1.0), cpu(0.5), cpu(70.0)]
     assert marginal_us(large, 2000, small, 1000) == pytest.approx(4000.0)
 
 
-def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path) -> None:
+def test_process_is_charged_its_cpu_time(tmp_path: Path) -> None:
     burn = (
         "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ntime.sleep(0.2)"
     )
@@ -77,7 +77,7 @@ def test_memory_is_that_of_a_process_and_its_children() -> None:
         (Row("a", 1.0), None),
     ],
 )
-def test_a_row_knows_whether_its_goal_is_held(row: Row, held: bool | None) -> None:
+def test_row_compares_value_and_goal(row: Row, held: bool | None) -> None:
     assert row.held is held
 
 
@@ -94,20 +94,20 @@ def test_table_marks_missed_goals_and_skipped_benchmarks() -> None:
 
 
 @pytest.mark.parametrize("name", [*QUICK, *BY_NAME])
-def test_every_benchmark_has_its_entrance_and_says_what_it_is(name: str) -> None:
+def test_every_benchmark_has_an_entry_point_and_a_docstring(name: str) -> None:
     module = __import__(f"benchmarks.{name}", fromlist=["bench"])
     assert callable(module.bench)
     assert module.__doc__
 
 
-def test_a_request_before_its_time_is_found_in_the_record() -> None:
+def test_request_before_its_retry_time_is_counted() -> None:
     """Refused at 1.0 until 2.0: 1.5 is early, 2.1 is not, and another body may come at any time."""
     seen = [Seen("x", "judge", 1.0, "429", 2.0), Seen("y", "judge", 1.1), Seen("x", "judge", 1.5)]
     assert too_early(seen) == 1
     assert too_early([*seen[:2], Seen("x", "judge", 2.1)]) == 0
 
 
-def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path) -> None:
+def test_endpoint_judges_all_nuggets(tmp_path: Path) -> None:
     world = judge_world(tmp_path)
     reply = json.loads(endpoint.judge_reply())
     text = reply["choices"][0]["message"]["content"]
@@ -121,7 +121,7 @@ def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path)
     assert 1700 < chars < 2300
 
 
-def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> None:
+def test_big_run_can_be_read_by_all_readers(tmp_path: Path) -> None:
     """40 instances of 10 steps, one of which has 4 + 2 * 3 + 2 instead; number 26 has all labels "none"."""
     big = write_big_run(tmp_path, 40, long_turns=3)
     directory = big.runs / big.name
@@ -151,7 +151,7 @@ def test_lateness_of_repeated_answers_is_the_time_to_the_next_kill() -> None:
     assert paid_again(seen, []) == [math.inf] * 2
 
 
-def test_requests_overlap_for_as_long_as_an_answer_takes() -> None:
+def test_requests_in_flight_are_counted() -> None:
     """At 0.3 three are under way; at 0.4 the first has its answer as the fourth comes."""
     at = [0.0, 0.1, 0.3, 0.4]
     assert most_at_once([Seen(str(n), "judge", time) for n, time in enumerate(at)]) == 3

@@ -128,7 +128,7 @@ def test_starting_cts_loads_nothing_slow() -> None:
     assert [name for name in SLOW if name in loaded] == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     named = [path for path in MODULES if not path.stem.startswith("_")]
     silent = [dotted(path) for path in named if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
     assert not silent
