@@ -24,7 +24,7 @@ from cts_async.errors import RejectedError
 from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
-from cts_async.protocol.lexical import lexical_coverage
+from cts_async.protocol.judge import lexical_coverage
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary

@@ -34,7 +34,7 @@ def models(
         [systems.entry(catalogue, name, os.environ)] if name else systems.model_list(catalogue, os.environ)
     )
     if as_json:
-        rows = [systems.as_json(entry) for entry in entries]
+        rows = [systems.model_json(entry) for entry in entries]
         print_json(rows[0] if name else rows)
         return
     from rich.console import Console

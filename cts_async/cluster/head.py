@@ -38,7 +38,7 @@ from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
-from cts_async.protocol.rejudge import budget_of as judging_budget_of
+from cts_async.protocol.rejudge import judging_budget as judging_budget_of
 from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.systems import System
@@ -319,21 +319,17 @@ class Head:
         self, member: _Member, setup: Setup, limits: Limits, *, first: bool
     ) -> WorkerLink | None:
         """A worker that is ready; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
-        problem = ""
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
                 member.link = await self._cluster.hire(setup)
                 begun = await member.link.begin()
-                problem = _problem(begun)
-            except UsageError as error:
-                problem = str(error)
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
             member.end("ended")
             return None
-        if problem:
+        if problem := _problem(begun):
             member.end("lost", problem)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
@@ -526,8 +522,8 @@ def _problem(begun: Begun) -> str:
     """Why a worker cannot do the work; "" if it can."""
     if begun.version != __version__:
         return f"{begun.host} has cts_async {begun.version}, this machine has {__version__}: install the same version"
-    elsewhere = begun.host and begun.host != gethostname() and begun.host not in begun.refused.split()
-    return f"{begun.host}: {begun.refused}" if begun.refused and elsewhere else begun.refused
+    elsewhere = begun.refused and begun.host != gethostname()
+    return f"{begun.host}: {begun.refused}" if elsewhere else begun.refused
 
 
 def _first_line(reason: Exception) -> str:

@@ -6,7 +6,6 @@ It holds no key and no open file.
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,7 +25,14 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.rejudge import JudgePlan, Verdict, judge_answer, line_of, verdicts_left, width_of
+from cts_async.protocol.rejudge import (
+    JudgePlan,
+    PendingVerdict,
+    make_verdict,
+    verdict_line,
+    verdicts_left,
+    width_of,
+)
 from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resources
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
@@ -127,12 +133,10 @@ class NeededFile:
 
 
 def check_keys(specs: Iterable[Any], environ: Mapping[str, str]) -> None:
-    """Raise UsageError naming this machine and the variables of keys that are missing for these models and tools."""
+    """Raise UsageError naming the variables of keys that are missing here for these models and tools."""
     keys = dict.fromkeys(spec.key_env for spec in specs if spec.key_env)
     if missing := [key for key in keys if not environ.get(key, "").strip()]:
-        raise UsageError(
-            f"node {socket.gethostname()} has no {', '.join(missing)}: start ray there with this in the environment"
-        )
+        raise UsageError(f"no {', '.join(missing)} in the environment of its Ray: restart that with it")
 
 
 def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
@@ -209,7 +213,7 @@ class CampaignWork:
     def _here(self, path: Path) -> Path:
         here = next((file.here() for file in self.files if file.path == str(path)), None)
         if here is None:
-            raise UsageError(f"{path} is not on {socket.gethostname()}")
+            raise UsageError(f"{path} is missing")
         return here
 
 
@@ -270,8 +274,8 @@ class JudgingWork:
             usual = share_in_flight(self.in_flight, instances_in_flight(resources), workers)
 
             def walk_of(task: Task) -> Callable[[Context], Awaitable[Any]]:
-                wanted: Verdict = task.payload
-                return partial(judge_answer, judge=judges[wanted.judge], judging=wanted.judging)
+                wanted: PendingVerdict = task.payload
+                return partial(make_verdict, judge=judges[wanted.judge], judging=wanted.judging)
 
             yield Bench(
                 resources.lanes,
@@ -282,5 +286,5 @@ class JudgingWork:
 
 
 def _lines_of_verdict(task: Task, ended: Any) -> Sequence[Line]:
-    wanted: Verdict = task.payload
-    return [_line(task.place, None if wanted.scoring else wanted.judge, line_of(wanted, ended))]
+    wanted: PendingVerdict = task.payload
+    return [_line(task.place, None if wanted.scoring else wanted.judge, verdict_line(wanted, ended))]

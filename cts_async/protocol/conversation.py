@@ -262,7 +262,7 @@ def conversation_text(
     return "\n".join(lines)
 
 
-def numbered(offered: tuple[str, ...]) -> str:
+def numbered_queries(offered: tuple[str, ...]) -> str:
     """Queries to choose from, one a line, with numbers from 1."""
     return "\n".join(f"{n}. {query}" for n, query in enumerate(offered, 1))
 
@@ -294,5 +294,5 @@ async def select(ctx: Context, selector: Role, view: SelectorView, turn: int) ->
         policy=PATIENT,
         clear_query=view.fused_query,
         conversation=conversation_text(view.conversation, "queries", language),
-        offered_queries=numbered(view.offered),
+        offered_queries=numbered_queries(view.offered),
     )

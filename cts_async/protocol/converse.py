@@ -99,7 +99,7 @@ def plan_conversations(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    queries = Counter(one.blurred_query for one in selected(dataset.instances(), config))
+    queries = Counter(one.blurred_query for one in selected_instances(dataset.instances(), config))
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
@@ -117,13 +117,13 @@ def plan_conversations(
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=load_prompts(),
-        instances=lambda: selected(dataset.instances(), config),
+        instances=lambda: selected_instances(dataset.instances(), config),
         n_instances=queries.total(),
         n_queries=len(queries),
     )
 
 
-def selected(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
+def selected_instances(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
     """Of the first `topics` distinct queries at most `intents` instances each; of these at most `limit`."""
     taken, n_taken = Counter[str](), 0
     for instance in instances:

@@ -15,14 +15,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, prices_of
+from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, model_prices
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
-    numbered,
+    numbered_queries,
     offering_of,
     prompt_of,
 )
@@ -31,11 +31,10 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import FIELDS, PromptSet
 from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
-from cts_async.protocol.roles import qa_pairs
+from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.run_files import RESULTS, STEPS
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
-from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
@@ -105,7 +104,7 @@ class Effort:
 
 def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
     """The effort of so many calls and tokens of one model."""
-    prices = prices_of(spec)
+    prices = model_prices(spec)
     if prices is None:
         return Effort(calls, input_tokens, output_tokens, priced=False)
     cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
@@ -113,7 +112,7 @@ def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StepsForecast:
     """The steps of one kind that a model does for a system."""
 
     system: str
@@ -134,7 +133,7 @@ class Work:
         return self.each.times(self.steps)
 
 
-def total_of(work: Iterable[Work]) -> Effort:
+def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
     return sum((one.effort for one in work), Effort())
 
@@ -191,12 +190,14 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
-        turns[line["id"]] = None if failed(line) else line["search"]["model_calls"]
+        search = line.get("search")
+        n = search.get("model_calls") or 0 if isinstance(search, dict) else 0
+        turns[line["id"]] = None if failed(line) else n
     finished = [n for n in turns.values() if n is not None]
     observed.searches, observed.turns = len(finished), sum(finished)
     observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
     judging = {f"{JUDGING}{judge}" for judge in judges}
-    for record in read_jsonl(directory / STEPS):
+    for record in read_records(directory / STEPS):
         step = str(record.get("step"))
         if "model" in record and (step in judging or not step.startswith(JUDGING)):
             _observe_step(observed, step.split("/", 1)[0], record)
@@ -251,7 +252,7 @@ class _Estimates:
     sample: list[Instance]
     turns: float
 
-    def of(self, system: System) -> Iterator[Work]:
+    def of(self, system: System) -> Iterator[StepsForecast]:
         """All steps of a system, per instance, averaged over the sample."""
         players = self.plan.players(system)
         if system.kind == "clarify":
@@ -263,7 +264,7 @@ class _Estimates:
             if role.startswith("judge "):
                 yield self._judging(system, name)
 
-    def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[Work]:
+    def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[StepsForecast]:
         """Clarifying and answering; prompts within a conversation are averaged over its turns."""
         k, at_once, select = system.k, system.mode == "at-once", system.mode == "select"
         turns = 1 if at_once else k
@@ -295,7 +296,7 @@ class _Estimates:
             ]
             yield self._work(system, kind, model, inputs, reply, steps, in_a_row)
 
-    def _search(self, system: System, model: str) -> Work:
+    def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
         plan, turns = self.plan, self.turns
         turn, final = _agent_tokens(plan)
@@ -309,7 +310,7 @@ class _Estimates:
         output = (turn * (turns - 1) + final) / turns
         return self._work(system, "search", model, inputs, output, turns, turns)
 
-    def _visits(self, system: System, model: str) -> Work:
+    def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for every second tool call."""
         page = min(PAGE, page_tokens(self.plan.specs[model]))
         inputs = []
@@ -321,7 +322,7 @@ class _Estimates:
         visits = (self.turns - 1) / 2
         return self._work(system, "visit", model, inputs, EVIDENCE, visits, visits)
 
-    def _judging(self, system: System, judge: str) -> Work:
+    def _judging(self, system: System, judge: str) -> StepsForecast:
         final = _agent_tokens(self.plan)[1]
         answers = [(instance, _filler(final, instance.fused_query)) for instance in self.sample]
         inputs, reply = judge_tokens(self.plan.prompts, self.plan.specs[judge], answers)
@@ -345,9 +346,9 @@ class _Estimates:
         output: float,
         steps: float,
         in_a_row: float,
-    ) -> Work:
+    ) -> StepsForecast:
         """Steps with `inputs`, the tokens of their prompts over a sample, and replies of `output` tokens."""
-        return Work(
+        return StepsForecast(
             system.label, kind, model, steps, *step_of(self.plan.specs[model], inputs, output), in_a_row
         )
 
@@ -376,7 +377,7 @@ def _fields(system: System, instance: Instance, offered: int, turns: int) -> dic
         "clarification_question": _filler(QUESTION, intent),
         "qa_pairs": qa_pairs(RewriterView(query, ((question, answer),) * system.k), language),
         "conversation": conversation_text(conversation, offering_of(system.mode), language),
-        "offered_queries": numbered((offer,) * QUERIES_OFFERED),
+        "offered_queries": numbered_queries((offer,) * QUERIES_OFFERED),
     }
 
 
@@ -422,7 +423,7 @@ def judge_tokens(
     return inputs, n_nuggets / max(1, len(inputs)) * PER_NUGGET + AROUND
 
 
-def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterator[str]:
+def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsForecast]) -> Iterator[str]:
     """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
     yield (
         f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "
@@ -476,7 +477,7 @@ class LaneForecast:
 class Forecast:
     """The work left of a plan, and a lower bound of its time."""
 
-    work: tuple[Work, ...]
+    work: tuple[StepsForecast, ...]
     lanes: tuple[LaneForecast, ...]
     left: Mapping[str, int]
     """Unfinished instances, by system label."""
@@ -530,7 +531,8 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     tools = plan.search.opened
     each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
     tool_work = [
-        Work("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0) for spec in tools
+        StepsForecast("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0)
+        for spec in tools
     ]
     return Forecast(
         work=tuple(work),
@@ -539,7 +541,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         chain_s=max(walks.values(), default=0.0),
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
-        unpriced=tuple(spec.name for spec in players if prices_of(spec) is None),
+        unpriced=tuple(spec.name for spec in players if model_prices(spec) is None),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
     )
 
@@ -583,7 +585,9 @@ def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
     return shared | {key: seen for key, seen in pooled(own).items() if key[0] in BY_SCHEME}
 
 
-def _informed(plan: Plan, work: Work, left: int, measured: Usages, run: Observed | None) -> Work:
+def _informed(
+    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: Observed | None
+) -> StepsForecast:
     """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
     key = work.kind, spec.model
@@ -601,7 +605,7 @@ def _informed(plan: Plan, work: Work, left: int, measured: Usages, run: Observed
     return replace(work, steps=steps, each=each, latency_s=seen.latency_s / n, observed=n)
 
 
-def _walk_s(work: Iterable[Work], system: System) -> float:
+def _walk_s(work: Iterable[StepsForecast], system: System) -> float:
     """Seconds of one instance; several judges work concurrently."""
     own = [one for one in work if one.system == system.label]
     judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)
@@ -609,7 +613,7 @@ def _walk_s(work: Iterable[Work], system: System) -> float:
 
 
 def lanes_of(
-    specs: Sequence[ModelSpec] | Sequence[EngineSpec | ReaderSpec], work: Sequence[Work]
+    specs: Sequence[ModelSpec] | Sequence[EngineSpec | ReaderSpec], work: Sequence[StepsForecast]
 ) -> Iterator[LaneForecast]:
     """The forecast of each account of models or tools; its limits are those of its first one."""
     accounts: dict[str, list[ModelSpec | EngineSpec | ReaderSpec]] = {}

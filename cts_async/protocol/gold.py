@@ -34,8 +34,8 @@ from cts_async.engine.runner import Context, Job
 from cts_async.errors import RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold_check import (
-    Gold,
     GoldForm,
+    GoldReference,
     SourceLimits,
     collect,
     gold_json,
@@ -228,7 +228,7 @@ class _Build:
     async def _walk(self, ctx: Context, *, intent: Intent) -> Line:
         """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
         query, plan = intent.instance.fused_query, self.plan
-        trace = await self.searcher.search(ctx, SearchView(query), anew=self._found_nothing(intent))
+        trace = await self.searcher.search(ctx, SearchView(query), retry_failures=self._found_nothing(intent))
         found = collect(trace.turns)
         await self.archive.keep(trace_line(intent.instance, trace, found))
         if not found:
@@ -268,7 +268,7 @@ class _Build:
         await self.files.add_result(ended)
 
 
-async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> Gold:
+async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> GoldReference:
     """The gold of the view's query (paper, prompt D); `view.sources` is not empty.
 
     An invalid reply is asked for again, with all its problems. Raises UnusableOutput where it never becomes valid.

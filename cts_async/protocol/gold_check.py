@@ -26,7 +26,7 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
 from cts_async.llm.parsing import literal, object_schema
-from cts_async.protocol.lexical import spelling, terms_of
+from cts_async.protocol.judge import spelling, terms_of
 from cts_async.protocol.views import NumberedSource
 from cts_async.records import Nugget, Source, Turn
 from cts_async.search.terms import sentence_spans
@@ -180,7 +180,7 @@ _SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Gold:
+class GoldReference:
     """The golden reference of one intent; the fields are those of the release's `gold` object."""
 
     query_intent: str
@@ -195,7 +195,7 @@ class Gold:
     """Repairs of the extractor's reply; not a field of the release."""
 
 
-def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[Gold, tuple[str, ...]]:
+def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[GoldReference, tuple[str, ...]]:
     """Parse an extractor's JSON value; returns the gold and its problems. It is valid only without problems."""
     reader = _Reader(sources)
     if isinstance(value, dict) and isinstance(value.get("gold"), dict):
@@ -211,7 +211,7 @@ def problems_text(problems: Sequence[str]) -> str:
     return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {more} more problems" if more > 0 else "")
 
 
-def gold_json(gold: Gold) -> dict[str, Any]:
+def gold_json(gold: GoldReference) -> dict[str, Any]:
     """The `gold` object of the release's format."""
     return {
         "query_intent": gold.query_intent,
@@ -239,7 +239,7 @@ class _Reader:
         self.problems: list[str] = []
         self._repaired: dict[str, list[str]] = {}
 
-    def gold(self, value: Mapping[str, Any]) -> Gold:
+    def gold(self, value: Mapping[str, Any]) -> GoldReference:
         intent = self._text(value.get("query_intent"), "query_intent")
         if not intent:
             self.problems.append("query_intent is empty")
@@ -248,7 +248,7 @@ class _Reader:
             for name in ("must_cover", "missing_evidence", "unsupported_claims")
         )
         nuggets = self._nuggets(value.get("nuggets"))
-        return Gold(
+        return GoldReference(
             query_intent=intent,
             must_cover=must_cover,
             missing_evidence=missing,
@@ -267,7 +267,7 @@ class _Reader:
         nuggets = [nugget for nugget in read if nugget]
         texts: dict[str, Nugget] = {}
         for nugget in nuggets:
-            text = folded(nugget.text)
+            text = letters_only(nugget.text)
             first = texts.setdefault(text, nugget) if text else nugget
             if first is not nugget:
                 self.problems.append(
@@ -291,7 +291,7 @@ class _Reader:
             self.problems.append(f"{place}: id is missing")
         place = f"{place} ({_short(id)})" if id else place
         text = self._text(item.get("text"), f"{place}: text")
-        if not folded(text):
+        if not letters_only(text):
             self.problems.append(f"{place}: text is empty")
         weight = self._weight(item.get("weight"), place)
         return Nugget(id, text, weight, self._source_ids(item.get("source_ids"), place))
@@ -376,7 +376,7 @@ def _clean(text: str) -> str:
     return " ".join(words.split())
 
 
-def folded(text: str) -> str:
+def letters_only(text: str) -> str:
     """The text without case, width, punctuation and spaces; two nuggets must differ in it."""
     return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
 
@@ -420,7 +420,7 @@ class GoldForm:
         """None if no source has a suitable sentence."""
         return _grammar(_quotes(self.sources))
 
-    def parse(self, text: str) -> Gold:
+    def parse(self, text: str) -> GoldReference:
         found = find_json(text)
         if found.cut_off:
             raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
@@ -456,7 +456,7 @@ def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
     chosen: dict[str, tuple[str, str]] = {}
     for quotes in zip_longest(*of_each):
         for quote in filter(None, quotes):
-            chosen.setdefault(folded(quote[0]), quote)
+            chosen.setdefault(letters_only(quote[0]), quote)
     return list(chosen.values())[:MOST_NUGGETS]
 
 

@@ -120,13 +120,13 @@ _FRAME: Final = STOP_WORDS | frozenset(_SHARED.split())
 
 def best_match(question: str, known: Iterable[str]) -> tuple[int, float] | None:
     """Index and similarity (from `THRESHOLD` to 100) of the most similar question; None if none reaches it."""
-    asked = normalised(question)
-    found = [(_similarity(asked, normalised(text)), -index) for index, text in enumerate(known)]
+    asked = normalised_question(question)
+    found = [(_similarity(asked, normalised_question(text)), -index) for index, text in enumerate(known)]
     similarity, index = max(found, default=(0.0, 0))
     return (-index, similarity) if similarity >= THRESHOLD else None
 
 
-def normalised(question: str) -> str:
+def normalised_question(question: str) -> str:
     """The question's letters and digits, case and width folded, with single spaces."""
     text = unicodedata.normalize("NFKC", question).casefold()
     return " ".join("".join(sign for sign in text if sign.isalnum() or sign.isspace()).split())

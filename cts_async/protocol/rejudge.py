@@ -38,7 +38,7 @@ from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
     LaneForecast,
-    Work,
+    StepsForecast,
     judge_tokens,
     lanes_of,
     step_of,
@@ -356,7 +356,7 @@ def several(out: Path, n_files: int) -> bool:
 
 
 @value
-class Verdict:
+class PendingVerdict:
     """A verdict to be made: of one judge on one answer. `scoring` verdicts are the results themselves."""
 
     judge: str
@@ -377,12 +377,12 @@ async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> A
         usual = plan.config.in_flight or instances_in_flight(resources)
         yield Jobs(
             streams=[_jobs(plan, resources.judge(name), files, events) for name in plan.judges],
-            budget=budget_of(plan, events),
+            budget=judging_budget(plan, events),
             in_flight=[width_of(name, plan.judges, usual) for name in plan.judges],
         )
 
 
-def budget_of(plan: JudgePlan, events: Events) -> Budget | None:
+def judging_budget(plan: JudgePlan, events: Events) -> Budget | None:
     """What judging may spend, less what was spent on it before; None without limits."""
     return open_budget(
         plan.config.budget, plan.specs.values(), plan.journals, plan.judges, events, only_judging=True
@@ -454,7 +454,7 @@ def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
 
 def verdicts_left(
     plan: JudgePlan, judge: str, files: Sequence[RunFiles], events: Events
-) -> Iterator[Verdict]:
+) -> Iterator[PendingVerdict]:
     """The verdicts that one judge still has to make, target after target; emits what was found."""
     group = plan.group(judge)
     for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
@@ -477,7 +477,7 @@ def verdicts_left(
             if judging.failure and not scoring:  # recorded in the results only
                 events.emit(JobsFound(group, 1, 0))
             else:
-                yield Verdict(judge, n, judging, scoring)
+                yield PendingVerdict(judge, n, judging, scoring)
 
 
 def _lacks(done: LatestLines, id: str, *, again: bool) -> bool:
@@ -492,7 +492,7 @@ def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
     return _lacks(done, id, again=again) or done.outdated(id, judging.mark)
 
 
-def line_of(verdict: Verdict, ended: Judgment | StepError) -> Line:
+def verdict_line(verdict: PendingVerdict, ended: Judgment | StepError) -> Line:
     """The line of a verdict: in the results with the answer, in a further judge's file with the answer's digest."""
     judging, instance = verdict.judging, verdict.judging.instance
     if isinstance(ended, StepError):
@@ -504,7 +504,7 @@ def line_of(verdict: Verdict, ended: Judgment | StepError) -> Line:
     return {**line, "answer_digest": judging.answer_digest}
 
 
-async def judge_answer(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
+async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
     """A judge's verdict. Raises StepError, also where there is no answer to judge."""
     if judging.failure:
         raise judging.failure
@@ -518,14 +518,14 @@ def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Even
     group = plan.group(judge.name)
     for verdict in verdicts_left(plan, judge.name, files, events):
         judging, run = verdict.judging, files[verdict.n]
-        walk = partial(judge_answer, judge=judge, judging=judging)
+        walk = partial(make_verdict, judge=judge, judging=judging)
         finish = partial(_finish, files=run, verdict=verdict)
         id = plan.targets[verdict.n].job_id(judging.instance.id)
         yield Job(group, id, run.journal, walk, finish, shared=judging in plan.repeats)
 
 
-async def _finish(ended: Judgment | StepError, *, files: RunFiles, verdict: Verdict) -> None:
-    line = line_of(verdict, ended)
+async def _finish(ended: Judgment | StepError, *, files: RunFiles, verdict: PendingVerdict) -> None:
+    line = verdict_line(verdict, ended)
     if verdict.scoring:
         await files.add_result(line)
     else:
@@ -561,7 +561,7 @@ class JudgeForecast:
     """Answers without a verdict of this judge."""
     n_questions: int
     """Distinct questions among them that it has not answered for another answer."""
-    work: Work
+    work: StepsForecast
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,5 +607,5 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
     questions = [n for digest, n in n_nuggets.items() if digest not in done]
     calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
     inputs, reply = judge_tokens(plan.prompts, spec, [(one.instance, one.answer) for one in sample])
-    work = Work("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
+    work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
     return JudgeForecast(judge, n_left, len(questions), work)

@@ -15,7 +15,7 @@ from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.llm.local import model_file
-from cts_async.llm.model import prices_of
+from cts_async.llm.model import model_prices
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
@@ -253,7 +253,7 @@ def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | N
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:
     """Raises UsageError naming every model whose price is unknown: its dollars could not be counted."""
-    unpriced = [spec.name for spec in specs if prices_of(spec) is None]
+    unpriced = [spec.name for spec in specs if model_prices(spec) is None]
     if unpriced:
         raise UsageError(
             f"--max-usd needs the price of {', '.join(unpriced)}: give input_usd_per_mtok and "
@@ -266,7 +266,7 @@ def check_prices(specs: Iterable[ModelSpec]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelEntry:
     """A model of the catalogue; `spec` has the address that the environment sets, if any."""
 
     name: str
@@ -289,13 +289,13 @@ class Entry:
         return None if self.spec.key_env is None else self.spec.key_env not in self.missing
 
 
-def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
+def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[ModelEntry]:
     """Every model of the catalogue, then those that only appear in cts.toml's [roles]."""
     names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
     return [entry(catalogue, name, environ) for name in names]
 
 
-def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
+def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> ModelEntry:
     """The model called `name`, which may be `alias:model-id`. Raises UsageError for an unknown one."""
     missing, problem = catalogue.missing_variables(name, environ), ""
     spec = catalogue.models[name.partition(":")[0]]
@@ -307,10 +307,10 @@ def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
     except UsageError as error:
         problem = "" if missing else str(error)
     roles = tuple(role for role, player in default_players(catalogue.roles).items() if player == name)
-    return Entry(name, spec, roles, missing, problem, shipped)
+    return ModelEntry(name, spec, roles, missing, problem, shipped)
 
 
-def as_json(entry: Entry) -> dict[str, Any]:
+def model_json(entry: ModelEntry) -> dict[str, Any]:
     """An entry as JSON; never contains a key."""
     spec = entry.spec
     return {

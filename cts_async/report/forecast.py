@@ -18,7 +18,7 @@ from cts_async.protocol.forecast import (
     Effort,
     Forecast,
     Observed,
-    Work,
+    StepsForecast,
     actual,
     total_of,
 )
@@ -170,9 +170,9 @@ def _systems(forecast: Forecast) -> Iterator[Row]:
         yield (label, str(left), *_cells(forecast.of(label)))
 
 
-def _steps(work: Iterable[Work]) -> Iterator[Row]:
+def _steps(work: Iterable[StepsForecast]) -> Iterator[Row]:
     """A row for each kind of step and model, with the effort of one call."""
-    rows: dict[tuple[str, str], list[Work]] = {}
+    rows: dict[tuple[str, str], list[StepsForecast]] = {}
     for one in work:
         rows.setdefault((one.kind, one.model), []).append(one)
     for (kind, model), same in rows.items():

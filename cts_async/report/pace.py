@@ -106,9 +106,7 @@ class Pace:
 
     def ended(self, job: str) -> None:
         """A job ended. This counts like a step, since some jobs have none."""
-        self._of_ended += self._active.pop(job, 0) + 1
-        self._executed += 1
-        self.n_ended += 1
+        self.ended_in_bulk(1, executed=0, steps=self._active.pop(job, 0))
 
     def counted(self, executed: int) -> None:
         """Steps were executed, in whichever jobs."""

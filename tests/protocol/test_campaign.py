@@ -19,7 +19,7 @@ from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
 from cts_async.llm.catalog import load_catalogue
@@ -282,7 +282,7 @@ def world_with_canaries(directory: Path) -> Path:
     directory.mkdir()
     for name in ("queries.jsonl", "gold.jsonl"):
         with (directory / name).open("w", encoding="utf-8") as out:
-            for row in read_jsonl(sample_dir() / name):
+            for row in read_records(sample_dir() / name):
                 row["fused_query"] += f" quokka{row['id']}"
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
     (directory / "corpus.jsonl").write_bytes((sample_dir() / "corpus.jsonl").read_bytes())

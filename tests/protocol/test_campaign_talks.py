@@ -11,7 +11,7 @@ from audited_runs import made, write
 from fake_provider import Settings
 
 from cts_async.engine import runner
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.step import RetryPolicy
 from cts_async.protocol.results import latest_results
 
@@ -55,7 +55,7 @@ def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[
         for turn in line["turns"]:
             assert turn["query"] == turn["offered"][turn["chosen"]]
         assert line["rewritten_query"] == line["turns"][-1]["query"]
-    openings = [r for r in read_jsonl(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
+    openings = [r for r in read_records(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
     searched = {record["instance"]: record["request"]["fields"]["question"] for record in openings}
     assert searched == {line["id"]: line["rewritten_query"] for line in lines(runs[SELECT])}
 
@@ -78,12 +78,12 @@ def test_only_who_converses_says_scheme_and_mode_and_keeps_those_prompts(
 @pytest.mark.parametrize("kept", [1, 4, 9])
 def test_a_run_that_was_cut_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, kept: int) -> None:
     first = made(tmp_path, **MODES)
-    whole = {label: (list(read_jsonl(run / "steps.jsonl")), lines(run)) for label, run in first.items()}
+    whole = {label: (list(read_records(run / "steps.jsonl")), lines(run)) for label, run in first.items()}
     for label, run in first.items():
         write(run / "steps.jsonl", whole[label][0][:kept])
         (run / "results.jsonl").unlink()
     for label, run in made(tmp_path, **MODES).items():
         steps, results = whole[label]
-        again = list(read_jsonl(run / "steps.jsonl"))
+        again = list(read_records(run / "steps.jsonl"))
         assert sorted(record["key"] for record in again) == sorted(record["key"] for record in steps)
         assert sorted(map(json.dumps, lines(run))) == sorted(map(json.dumps, results))

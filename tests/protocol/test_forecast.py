@@ -18,7 +18,7 @@ from cts_async.protocol.forecast import (
     Forecast,
     Observed,
     Seen,
-    Work,
+    StepsForecast,
     forecast,
     note,
     observe,
@@ -48,7 +48,7 @@ def plan(tmp_path: Path) -> Plan:
     return planned(tmp_path)
 
 
-def kinds(made: Forecast, system: str) -> dict[str, Work]:
+def kinds(made: Forecast, system: str) -> dict[str, StepsForecast]:
     return {work.kind: work for work in made.work if work.system == system}
 
 

@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from made_clariq import clariq_file
 
 from cts_async.config import RunConfig
+from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
+from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast, observe
-from cts_async.protocol.human_answers import THRESHOLD, best_match, human_reply, normalised
+from cts_async.protocol.human_answers import (
+    THRESHOLD,
+    best_match,
+    human_reply,
+    normalised_question,
+    people_of,
+)
 from cts_async.protocol.plan import Plan, make_plan
 
 PAIRS = (
@@ -60,7 +68,14 @@ def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> N
     assert human_reply("Is it for today?", PAIRS)["text"] == "unknown"
 
 
-# -- whose answers --------------------------------------------------------------------------------------
+def test_answers_belong_to_their_data(tmp_path: Path) -> None:
+    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
+    assert people_of(RunConfig(), dataset) is None
+    pairs = people_of(RunConfig(answers="clariq"), dataset)
+    assert pairs is not None
+    assert pairs["F02"][1] == ("are you travelling by car", "yes")
+    with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
+        people_of(RunConfig(answers="qulac"), dataset)
 
 
 # -- a run ----------------------------------------------------------------------------------------------
@@ -97,7 +112,7 @@ def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs
 
 
 def test_results_have_people_s_answers(runs: dict[str, Path]) -> None:
-    answers = {line["id"]: line["answers"] for line in read_jsonl(runs["fake-k2"] / "results.jsonl")}
+    answers = {line["id"]: line["answers"] for line in read_records(runs["fake-k2"] / "results.jsonl")}
     assert answers == {"F01": ["at night please", "unknown"], "F02": ["any time", "unknown"]}
 
 
@@ -111,12 +126,12 @@ def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) 
 
 def test_a_step_is_remembered_and_not_done_again(runs: dict[str, Path], tmp_path: Path) -> None:
     run = copied(runs["fake-k2"].parent, tmp_path) / runs["fake-k2"].name
-    steps, results = (run / "steps.jsonl").read_bytes(), list(read_jsonl(run / "results.jsonl"))
+    steps, results = (run / "steps.jsonl").read_bytes(), list(read_records(run / "results.jsonl"))
     (run / "results.jsonl").unlink()
     again = made(tmp_path, references=("orig",), **options(runs["fake-k2"].parents[1]))
     assert again["fake-k2"] == run
     assert (run / "steps.jsonl").read_bytes() == steps
-    assert sorted(read_jsonl(run / "results.jsonl"), key=str) == sorted(results, key=str)
+    assert sorted(read_records(run / "results.jsonl"), key=str) == sorted(results, key=str)
 
 
 # -- its audit ------------------------------------------------------------------------------------------
@@ -205,4 +220,4 @@ def test_a_match_is_one_of_those_there_are_and_similar_enough(question: str, kno
 @given(st.text())
 def test_a_question_with_any_letter_finds_itself(question: str) -> None:
     match = best_match(question, [question])
-    assert (match is not None) == bool(normalised(question))
+    assert (match is not None) == bool(normalised_question(question))

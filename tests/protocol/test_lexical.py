@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.lexical import FULL_AT, PARTIAL_AT, _stem, judge_lexically, lexical_coverage
+from cts_async.protocol.judge import FULL_AT, PARTIAL_AT, _stem, judge_lexically, lexical_coverage
 from cts_async.records import Nugget
 
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
 from cts_async.llm.apis import Reply
@@ -80,7 +80,7 @@ def test_a_long_list_is_asked_in_parts_and_merged_in_the_order_of_the_gold(tmp_p
         "N5: statement 5",
     ]
     assert found.coverage == tuple((f"x{n}", LABELS[str(n)]) for n in range(1, 6))
-    assert {record["step"] for record in read_jsonl(tmp_path / "steps.jsonl")} == {"judge/m"}
+    assert {record["step"] for record in read_records(tmp_path / "steps.jsonl")} == {"judge/m"}
 
 
 def test_a_part_that_fails_fails_the_answer_and_the_others_are_kept(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, load_catalogue
 from cts_async.protocol.systems import (
-    Entry,
+    ModelEntry,
     RoleNames,
     System,
-    as_json,
     choose_roles,
     entry,
     mark,
+    model_json,
     model_list,
     resolve_all,
     run_names,
@@ -168,7 +168,7 @@ def own(tmp_path: Path) -> Catalogue:
     return load_catalogue(path)
 
 
-def by_name(entries: list[Entry]) -> dict[str, Entry]:
+def by_name(entries: list[ModelEntry]) -> dict[str, ModelEntry]:
     return {entry.name: entry for entry in entries}
 
 
@@ -182,7 +182,7 @@ def test_all_names_are_listed_with_what_each_lacks(shipped: Catalogue) -> None:
 
 
 def test_json_has_everything_but_the_key(shipped: Catalogue) -> None:
-    row = orjson.loads(orjson.dumps(as_json(entry(shipped, "claude", {"ANTHROPIC_API_KEY": "sk-secret"}))))
+    row = orjson.loads(orjson.dumps(model_json(entry(shipped, "claude", {"ANTHROPIC_API_KEY": "sk-secret"}))))
     assert "sk-secret" not in str(row)
     assert (row["key_set"], row["ready"], row["missing"], row["problem"]) == (True, True, [], None)
     assert (row["api"], row["base_url"]) == ("anthropic", "https://api.anthropic.com/v1")

@@ -343,12 +343,13 @@ def viewed_folder(path: Path) -> Path:
     """The folder to show, links resolved. Raises UsageError if it is not a readable folder."""
     try:
         folder = path.resolve(strict=True)
+        if not folder.is_dir():
+            raise NotADirectoryError
     except (OSError, RuntimeError):
         raise UsageError(
-            f"{path}: no such folder; name the folder that contains runs, or one run (cts run writes into runs/)"
+            f"{path}: no such folder, or not a folder; name the folder that contains runs, or one run "
+            "(cts run writes into runs/)"
         ) from None
-    if not folder.is_dir():
-        raise UsageError(f"{path}: not a folder; name the folder that contains runs, or one run")
     if not os.access(folder, os.R_OK | os.X_OK):
         raise UsageError(f"{path}: cannot be read")
     return folder

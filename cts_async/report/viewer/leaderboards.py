@@ -12,9 +12,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -30,69 +29,54 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 1.0
 """How long an answer waits for numbers that are being computed."""
-MAX_CACHED: Final = 64
 NICE: Final = 10
 _PROGRAM: Final = "cts_async.report.viewer.leaderboards"
 
+_SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
+_DELTA: Final = {"": "mean", "_low": "low", "_high": "high"}
+
 Runs = Sequence[tuple[Place, Metadata]]
-
-
-class Computed(TypedDict):
-    """A leaderboard under each judge, or the reason why there is none."""
-
-    boards: list[Json]
-    problem: str
-
-
-@dataclass(slots=True)
-class _Cached:
-    computed: Computed = field(default_factory=lambda: Computed(boards=[], problem=""))
-    state: object = None
-    """The state of the files that it was computed from."""
-    task: asyncio.Task[None] | None = None
 
 
 class Leaderboards:
     """Leaderboards by data; one at a time is computed."""
 
     def __init__(self) -> None:
-        self._cached: dict[str, _Cached] = {}
+        self._tasks: dict[str, tuple[object, asyncio.Task[None]]] = {}
+        """By data, the latest computation, and the state of the files that it reads."""
+        self._latest: dict[str, Json] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def of(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
         state = await asyncio.to_thread(lambda: [(place.name, scores_state(place)) for place, _ in runs])
-        cached = self._cached.setdefault(data_sha, _Cached())
-        while len(self._cached) > MAX_CACHED:
-            self._cached.pop(next(iter(self._cached)))
-        if cached.task is None and cached.state != state:
-            cached.task = asyncio.create_task(self._compute(cached, state, runs))
-        if cached.task is not None:
-            await asyncio.wait([cached.task], timeout=WAIT_S)
+        known, task = self._tasks.get(data_sha, (None, None))
+        if task is None or (task.done() and known != state):
+            task = asyncio.create_task(self._compute(data_sha, runs))
+            self._tasks[data_sha] = (state, task)
+        await asyncio.wait([task], timeout=WAIT_S)
         return {
             "data": next((metadata.data for _, metadata in runs if metadata.data), ""),
             "data_sha": data_sha,
-            **cached.computed,
-            "computing": cached.task is not None,
+            **self._latest.get(data_sha, {"boards": [], "problem": ""}),
+            "computing": not task.done(),
         }
 
     async def close(self) -> None:
         """Stop computing."""
-        tasks = [cached.task for cached in self._cached.values() if cached.task]
+        tasks = [task for _, task in self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _compute(self, cached: _Cached, state: object, runs: Runs) -> None:
-        try:
-            async with self._one_at_a_time:
-                computed = await _computed_by_child({place.name: str(place.path) for place, _ in runs})
-            cached.state, cached.computed = state, computed
-        finally:
-            cached.task = None
+    async def _compute(self, data_sha: str, runs: Runs) -> None:
+        async with self._one_at_a_time:
+            self._latest[data_sha] = await _computed_by_child(
+                {place.name: str(place.path) for place, _ in runs}
+            )
 
 
-async def _computed_by_child(paths: Mapping[str, str]) -> Computed:
+async def _computed_by_child(paths: Mapping[str, str]) -> Json:
     process = await asyncio.create_subprocess_exec(
         *python_command("-m", _PROGRAM),
         stdin=asyncio.subprocess.PIPE,
@@ -104,7 +88,8 @@ async def _computed_by_child(paths: Mapping[str, str]) -> Computed:
     try:
         # json, not orjson: a path may hold bytes that are not UTF-8 (surrogates in a Python string).
         output, _ = await process.communicate(json.dumps(paths).encode())
-        return cast("Computed", orjson.loads(output))
+        found: Json = orjson.loads(output)
+        return found
     except orjson.JSONDecodeError:
         return {"boards": [], "problem": "the leaderboard could not be computed"}
     finally:
@@ -117,7 +102,7 @@ async def _computed_by_child(paths: Mapping[str, str]) -> Computed:
 # --- In the child process
 
 
-def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
+def leaderboards_of(runs: Mapping[str, Path]) -> Json:
     """The leaderboard of runs (by name) under each judge. Runs of conversations are left out."""
     from cts_async.analysis.board import make_board
     from cts_async.analysis.runs import check_same_data, read_path
@@ -144,24 +129,11 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     entrants = {entrant.label: entrant for entrant in board.entrants}
     standings: list[Json] = []
     for one in leaderboard(board, judge, baseline or board.systems[0]):
-        scores, delta, entrant = one.scores, one.delta if baseline else None, entrants[one.system]
-        standings.append(
-            {
-                "run": names.get(entrant.directory, ""),
-                "system": one.system,
-                "smoke_test": entrant.embedded,
-                "n_scored": scores.n_scored,
-                "n_expected": scores.n_expected,
-                "n_failed": scores.n_failed,
-                "mean": scores.mean,
-                "p50": scores.p50,
-                "p90": scores.p90,
-                # To the baseline, over the instances scored in both.
-                "delta": delta.mean if delta else None,
-                "delta_low": delta.low if delta else None,
-                "delta_high": delta.high if delta else None,
-            }
-        )
+        delta, entrant = one.delta if baseline else None, entrants[one.system]
+        row = {"run": names.get(entrant.directory, ""), "system": one.system, "smoke_test": entrant.embedded}
+        # To the baseline, over the instances scored in both.
+        gain = {f"delta{end}": getattr(delta, of, None) for end, of in _DELTA.items()}
+        standings.append({**row, **{name: getattr(one.scores, name) for name in _SCORES}, **gain})
     return {"judge": judge, "baseline": baseline, "standings": standings}
 
 

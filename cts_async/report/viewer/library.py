@@ -43,9 +43,8 @@ MAX_INDEX_BYTES: Final = 64 << 20
 """Memory of the indexes of open runs; the least recently used are closed."""
 FOUND_S: Final = 0.5
 """How long a search of the folder stays valid."""
-QUICK_S: Final = 0.1
 REST: Final = 9
-"""A search that takes longer than QUICK_S stays valid for REST times the excess: the folder may be somebody's home."""
+"""A search is valid for at least so many times as long as it took: the folder may be somebody's home."""
 COUNT_S: Final = 0.25
 """How long the list of runs waits for results to be counted."""
 SLICE_S: Final = 0.05
@@ -198,7 +197,7 @@ class Library:
             if again or began > self._found_until:
                 self._found = self._look()
                 ended = time.monotonic()
-                self._found_until = ended + max(FOUND_S, REST * (ended - began - QUICK_S))
+                self._found_until = ended + max(FOUND_S, REST * (ended - began))
                 for known in (self._open, self._tallies):
                     for name in known.keys() - self._found.runs.keys():
                         known.pop(name, None)

@@ -24,15 +24,10 @@ export async function get(name, parameters, signal) {
   return response.json();
 }
 
-/** The pieces of a long text, one after the other as they arrive. */
-export async function* getText(parameters, signal) {
+/** A long text. */
+export async function getText(parameters, signal) {
   const response = await asked(address("text", parameters), signal);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    yield value;
-  }
+  return response.text();
 }
 
 /** An address of the server's, null and "" left out. */

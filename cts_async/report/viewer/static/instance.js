@@ -1,13 +1,12 @@
 // One instance, from the blurred query to each nugget.
 
 import { address, get } from "./api.js";
-import { contents } from "./contents.js";
 import { conversation } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
-import { nuggetTable } from "./nuggets.js";
 import { beginning } from "./longtext.js";
+import { nuggetTable } from "./nuggets.js";
 import { empty, field, frame, later, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -59,7 +58,7 @@ function layout(page, signal) {
     page.error ? failure(page.error) : null,
     verdicts(page),
     h("div", { class: "columns" },
-      contents(sections, to, signal, compareChoice(page)),
+      contents(sections, to, compareChoice(page)),
       h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
   ];
 }
@@ -91,3 +90,13 @@ function download(page) {
   const lines = address("download", { run: page.run, id: page.id });
   return h("p", {}, h("a", { class: "button", href: lines, download: true }, t("download")));
 }
+
+// --- Contents
+
+/** Links to sections, [[id, words], ...] by `address(id)`; what else belongs there follows. */
+function contents(sections, address, ...more) {
+  const links = sections.map(([id, words]) => h("li", {}, h("a", { href: address(id) }, words)));
+  return h("nav", { class: "contents", "aria-label": t("contents") },
+    h("ul", {}, links), more);
+}
+

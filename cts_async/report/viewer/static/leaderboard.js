@@ -1,8 +1,7 @@
 // Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
 
 import { get } from "./api.js";
-import { axis, whisker } from "./chart.js";
-import { fill, h } from "./dom.js";
+import { fill, h, svg } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
 import { empty, later, smokeBadge, smokeNote, stepRow, table, tableRow } from "./parts.js";
@@ -82,4 +81,36 @@ function interval(row, place) {
 
 function onScale(row, place) {
   return row.mean === null ? NONE : whisker(place, { value: row.mean, label: score(row.mean) });
+}
+
+// --- Drawings of a value on an axis, with its interval
+
+const WIDTH = 220;
+const HEIGHT = 22;
+const MARGIN = 6;
+
+/** An axis that all rows of a table share: from `low` to `high`, with room for every value. */
+function axis(values, { low = Infinity, high = -Infinity } = {}) {
+  const known = values.filter((value) => Number.isFinite(value));
+  const from = Math.min(low, ...known);
+  const to = Math.max(high, ...known);
+  const span = to - from || 1;
+  return (value) => MARGIN + ((value - from) / span) * (WIDTH - 2 * MARGIN);
+}
+
+/** A dot at `value`, whiskers from `lower` to `upper` where there are any, a line at `zero` where it is given. */
+function whisker(place, { value, lower = null, upper = null, zero = null, label }) {
+  const middle = HEIGHT / 2;
+  const line = (x1, y1, x2, y2, name) => svg("line", { x1, y1, x2, y2, class: name });
+  const ends = lower === null || upper === null ? null : [
+    line(place(lower), middle, place(upper), middle, "whisker"),
+    line(place(lower), middle - 4, place(lower), middle + 4, "whisker"),
+    line(place(upper), middle - 4, place(upper), middle + 4, "whisker"),
+  ];
+  const shape = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
+  return svg("svg", { class: "chart", ...shape, role: "img", "aria-label": label },
+    line(MARGIN, middle, WIDTH - MARGIN, middle, "rule"),
+    zero === null ? null : line(place(zero), 2, place(zero), HEIGHT - 2, "zero"),
+    ends,
+    value === null ? null : svg("circle", { cx: place(value), cy: middle, r: 4, class: "dot" }));
 }

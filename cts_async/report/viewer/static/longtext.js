@@ -3,7 +3,7 @@
 import { getText } from "./api.js";
 import { fill, h } from "./dom.js";
 import { size } from "./format.js";
-import { trouble } from "./parts.js";
+import { later } from "./parts.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
 
@@ -48,7 +48,7 @@ export function longText(text, { whole = null, length = text.length, signal = nu
     fill(place, less, body);
     less.focus({ preventScroll: true });
     if (whole === null) fill(body, pieces(text));
-    else await stream(body, whole, signal).catch((error) => signal?.aborted || fill(body, trouble(error, open)));
+    else await later(body, async () => pieces(await getText(whole, signal)), signal);
   };
   cut();
   return place;
@@ -71,19 +71,4 @@ function cutAt(text, from) {
   if (line > from + PIECE / 4) return line + 1;
   const to = from + PIECE;
   return /[\udc00-\udfff]/.test(text[to]) ? to - 1 : to;
-}
-
-/** Fill `body` as the text arrives; the browser draws in between. */
-async function stream(body, whole, signal) {
-  fill(body);
-  let rest = "";
-  for await (const part of getText(whole, signal)) {
-    rest += part;
-    if (rest.length < 4 * PIECE) continue;
-    const keep = cutAt(rest, Math.max(0, rest.length - PIECE - 1));
-    body.append(...pieces(rest.slice(0, keep)));
-    rest = rest.slice(keep);
-    await new Promise((resolve) => requestAnimationFrame(resolve));
-  }
-  body.append(...pieces(rest));
 }

@@ -90,9 +90,9 @@ export async function later(place, make, signal) {
   fill(place, loading());
   try {
     const made = await make();
-    if (!signal.aborted) fill(place, made);
+    if (!signal?.aborted) fill(place, made);
   } catch (error) {
-    if (signal.aborted) return;
+    if (signal?.aborted) return;
     fill(place, trouble(error, () => later(place, make, signal)));
     if (!error.status) console.error(error);
   }
