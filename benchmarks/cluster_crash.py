@@ -22,7 +22,7 @@ from benchmarks.shared.fakes import PAID, Remote, Seen, provider_process
 from benchmarks.shared.judging import JudgeWorld, judge_world
 from benchmarks.shared.process import CTS, ours
 from benchmarks.shared.result import Result, Row
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 KILLS, SEED, N, WORKERS, PLACES = 50, 20261121, 20_000, 4, 64
 LATENCY_S, SLACK_S = 0.4, 0.5
@@ -73,7 +73,7 @@ def bench() -> Result:
 
 
 def _reckoned(world: JudgeWorld, provider: Remote, kills: _Kills, code: int, said: str) -> Result:
-    keys = [record["key"] for record in read_jsonl(world.directory / "out" / "steps.jsonl") if record["ok"]]
+    keys = [record["key"] for record in read_records(world.directory / "out" / "steps.jsonl") if record["ok"]]
     local, ours = (_lines(world.directory / name / "per_item.jsonl") for name in ("local", "out"))
     seen = provider.seen()
     late_s = paid_again(seen, kills.at)

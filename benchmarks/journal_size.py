@@ -23,7 +23,7 @@ from benchmarks.shared.result import Result, Row
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events, Usage
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.llm.apis import Reply
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
@@ -68,7 +68,7 @@ async def chat(self: Client, spec: Any, request: Any) -> Reply:
 
 def ratio(path: Path) -> tuple[int, float]:
     """Steps in a journal, and its bytes over what it had to remember."""
-    steps = list(read_jsonl(path))
+    steps = list(read_records(path))
     needed = sum(32 + len(result_of(step).encode()) for step in steps)
     return len(steps), path.stat().st_size / needed
 
@@ -95,7 +95,7 @@ def a_judging(folder: Path) -> Path:
     """The same nuggets against one candidate each."""
     gold = sample_dir() / "gold.jsonl"
     with (folder / "candidates.jsonl").open("w", encoding="utf-8") as out:
-        for row in read_jsonl(gold):
+        for row in read_records(gold):
             out.write(json.dumps({"id": row["id"], "answer": ANSWER}) + "\n")
     asked = JudgeConfig(
         judges=("m",), gold=gold, candidates=str(folder / "candidates.jsonl"), out=folder / "judged"

@@ -13,7 +13,7 @@ from fake_provider import FakeProvider, Settings
 
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
@@ -44,7 +44,7 @@ def copied(run: Path, to: Path) -> Path:
 
 def plant(run: Path, instance: str, step: str, change: Callable[[Record], None]) -> None:
     """Change the records of one step of one instance in the journal."""
-    records = list(read_jsonl(run / "steps.jsonl"))
+    records = list(read_records(run / "steps.jsonl"))
     touched = [record for record in records if (record["instance"], record["step"]) == (instance, step)]
     assert touched
     for record in touched:
@@ -60,4 +60,6 @@ def write(path: Path, records: list[Record]) -> None:
 
 def record_of(run: Path, instance: str, step: str) -> Record:
     """The last record of one step of one instance."""
-    return [r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) == (instance, step)][-1]
+    return [r for r in read_records(run / "steps.jsonl") if (r["instance"], r["step"]) == (instance, step)][
+        -1
+    ]

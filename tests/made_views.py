@@ -14,7 +14,7 @@ from made_talks import made_talk
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.rejudge import plan_judging, run_judging
 
@@ -52,7 +52,7 @@ def judge_candidates(candidates: Path, out: Path) -> None:
     part: (3 + 2 + 1) / 13 = 46.15 of 100. The second one says nothing.
     """
     gold = sample_dir() / "gold.jsonl"
-    first, second = list(read_jsonl(gold))[:2]
+    first, second = list(read_records(gold))[:2]
     texts = [nugget["text"] for nugget in first["gold"]["nuggets"][:2]]
     rows = [{"id": first["id"], "answer": " ".join(texts)}, {"id": second["id"], "answer": "I do not know."}]
     candidates.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -52,11 +52,11 @@ class RealRun:
 
     def results(self) -> list[dict[str, Any]]:
         """The lines of results.jsonl, all systems."""
-        return [line for path in self.directories() for line in read_jsonl(path / "results.jsonl")]
+        return [line for path in self.directories() for line in read_records(path / "results.jsonl")]
 
 
 def _model_calls(journal: Path) -> Iterator[dict[str, Any]]:
-    return (record for record in read_jsonl(journal) if "model" in record)
+    return (record for record in read_records(journal) if "model" in record)
 
 
 def _toml(value: Any) -> str:

@@ -29,7 +29,7 @@ from benchmarks.shared.sample_world import write_world
 from benchmarks.shared_limit import fullest, wait_s
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.journal_index import scan_journal
 from cts_async.llm.coverage import CoverageList
 
@@ -184,7 +184,7 @@ def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> No
     assert [score_of(i) for i in (0, 26)] == [100.0, 0.0]
     dataset = open_dataset(f"sample:{tmp_path / 'world'}", None, {})
     assert [instance.fused_query for instance in dataset.instances()] == [fused(i) for i in range(40)]
-    mine = [r for r in read_jsonl(directory / "steps.jsonl") if r["instance"] == big.long_id]
+    mine = [r for r in read_records(directory / "steps.jsonl") if r["instance"] == big.long_id]
     assert sum(len(json.dumps(record)) for record in mine) == pytest.approx(3 * 250_000, rel=0.03)
 
 

@@ -319,21 +319,17 @@ class Head:
         self, member: _Member, setup: Setup, limits: Limits, *, first: bool
     ) -> WorkerLink | None:
         """A worker that is ready; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
-        problem = ""
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
                 member.link = await self._cluster.hire(setup)
                 begun = await member.link.begin()
-                problem = _problem(begun)
-            except UsageError as error:
-                problem = str(error)
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
             member.end("ended")
             return None
-        if problem:
+        if problem := _problem(begun):
             member.end("lost", problem)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
@@ -526,8 +522,8 @@ def _problem(begun: Begun) -> str:
     """Why a worker cannot do the work; "" if it can."""
     if begun.version != __version__:
         return f"{begun.host} has cts_async {begun.version}, this machine has {__version__}: install the same version"
-    elsewhere = begun.host and begun.host != gethostname() and begun.host not in begun.refused.split()
-    return f"{begun.host}: {begun.refused}" if begun.refused and elsewhere else begun.refused
+    elsewhere = begun.refused and begun.host != gethostname()
+    return f"{begun.host}: {begun.refused}" if elsewhere else begun.refused
 
 
 def _first_line(reason: Exception) -> str:

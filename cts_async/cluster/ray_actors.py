@@ -12,6 +12,7 @@ import pickle
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Final, cast
 
 import anyio
@@ -81,7 +82,7 @@ class RayWorkerLink:
                 await _call(self._actor.receive, file, await anyio.Path(file.path).read_bytes())
             except OSError as error:  # here, or there
                 reason = str(error).splitlines()[-1]
-                return Begun("", 0, __version__, refused=f"{file.path}: cannot be sent ({reason})")
+                return Begun(gethostname(), 0, __version__, refused=f"{file.path}: cannot be sent ({reason})")
         return cast(Begun, await _call(self._actor.begin))
 
     async def turn(self, turn: Turn) -> News:

@@ -6,7 +6,6 @@ It holds no key and no open file.
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -134,12 +133,10 @@ class NeededFile:
 
 
 def check_keys(specs: Iterable[Any], environ: Mapping[str, str]) -> None:
-    """Raise UsageError naming this machine and the variables of keys that are missing for these models and tools."""
+    """Raise UsageError naming the variables of keys that are missing here for these models and tools."""
     keys = dict.fromkeys(spec.key_env for spec in specs if spec.key_env)
     if missing := [key for key in keys if not environ.get(key, "").strip()]:
-        raise UsageError(
-            f"node {socket.gethostname()} has no {', '.join(missing)}: start ray there with this in the environment"
-        )
+        raise UsageError(f"no {', '.join(missing)} in the environment of its Ray: restart that with it")
 
 
 def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
@@ -216,7 +213,7 @@ class CampaignWork:
     def _here(self, path: Path) -> Path:
         here = next((file.here() for file in self.files if file.path == str(path)), None)
         if here is None:
-            raise UsageError(f"{path} is not on {socket.gethostname()}")
+            raise UsageError(f"{path} is missing")
         return here
 
 

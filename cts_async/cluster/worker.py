@@ -36,7 +36,7 @@ from cts_async.engine.events import (
     StepsCounted,
     Stopping,
 )
-from cts_async.engine.journal import line_of
+from cts_async.engine.journal import journal_line
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
@@ -395,7 +395,7 @@ class RemoteJournal:
         return self._recent.get(key) if line is None else orjson.loads(line)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        await self._requests.ask(Record(self._place, line_of(record)))
+        await self._requests.ask(Record(self._place, journal_line(record)))
         if record["ok"]:
             self._recent[record["key"]] = dict(record)
 

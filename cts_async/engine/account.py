@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
 
-from cts_async.engine.concurrency import NOISE
+from cts_async.engine.overload import NOISE
 from cts_async.engine.ratelimit import (
     PLENTY,
     Gate,
@@ -133,7 +133,7 @@ class Account:
 
     @property
     def seldom_refuses(self) -> bool:
-        """True while refusals are isolated ones (see `concurrency`)."""
+        """True while refusals are isolated ones (see `overload`)."""
         return self._refusals < NOISE
 
     @property

@@ -167,13 +167,13 @@ class Journal:
 # --- Reading --------------------------------------------------------------------------------------------
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """The intact records of a log that may be missing or growing at the moment; damaged lines are skipped."""
     return (record for _, record in placed_records(path))
 
 
 def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of `read_jsonl`, each with the offset at which its line begins."""
+    """The records of `read_records`, each with the offset at which its line begins."""
     if not path.is_file():  # reading a named pipe would wait for its writer
         return
     offset = 0
@@ -242,7 +242,7 @@ class AppendLog:
 
         Raises StorageFull if the disk refuses, RunStopped if the file was deleted, moved or replaced.
         """
-        return await self.append_lines(line_of(record))
+        return await self.append_lines(journal_line(record))
 
     async def append_lines(self, lines: bytes) -> int:
         """Append whole lines as they are, in one piece; return the offset of the first. Raises as `append`."""
@@ -259,7 +259,7 @@ class AppendLog:
 
         If the disk refuses it, the next `append` or `put`, or `close`, raises. With `sync`, as `append`.
         """
-        await self.put_lines(line_of(record))
+        await self.put_lines(journal_line(record))
 
     async def put_lines(self, lines: bytes) -> None:
         """`put` for whole lines as they are."""
@@ -381,7 +381,7 @@ class AppendLog:
             self._syncing = None
 
 
-def line_of(record: Mapping[str, Any]) -> bytes:
+def journal_line(record: Mapping[str, Any]) -> bytes:
     """A record as a line of a log."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 

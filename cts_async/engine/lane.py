@@ -18,9 +18,8 @@ from itertools import count
 from math import inf
 
 from cts_async.engine.account import Account, LaneLimits, Permit
-from cts_async.engine.circuit import FEW, Circuit
-from cts_async.engine.concurrency import ConcurrencyWindow
 from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
+from cts_async.engine.overload import FEW, Circuit, ConcurrencyWindow
 from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import ProviderDown, ProviderGone, RateLimited, RunStopped, TimedOut, TransientError
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import Found, find_json, loads_or_none, split_thoughts, strip_thoughts
+from cts_async.llm.json_text import FoundJson, find_json, loads_or_none, split_thoughts, strip_thoughts
 from cts_async.llm.parsing import literal, object_schema
 from cts_async.records import COVERAGES, Coverage
 
@@ -106,7 +106,7 @@ _END: Final = re.compile(r"[\s`~.。]*")
 _WORD: Final = re.compile(r"\w+")
 
 
-def _only_json(text: str) -> Found:
+def _only_json(text: str) -> FoundJson:
     """The JSON in a reply that consists of it. Raises UnusableOutput if other text that may have a meaning is beside it.
 
     Thoughts count as such at the very beginning only: further on, their tags may be quoted.
@@ -123,7 +123,7 @@ def _only_json(text: str) -> Found:
     return found
 
 
-def _labels_in(found: Found, ids: tuple[str, ...]) -> int:
+def _labels_in(found: FoundJson, ids: tuple[str, ...]) -> int:
     """The number of labels in the JSON, as values; in broken JSON one too many if it has other words.
 
     The repair may have dropped something that those words show.
@@ -161,7 +161,7 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
+def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
     """The (id, label) pairs of any of the accepted forms, in the order given."""
     value: Any = found.value
     if isinstance(value, dict) and "results" in value:
@@ -182,7 +182,7 @@ def _one_row(value: dict[str, Any]) -> list[tuple[str, object]]:
     return [(_id(value["id"]), value["coverage"])] if value.keys() >= {"id", "coverage"} else []
 
 
-def _mapping_rows(found: Found) -> list[tuple[str, object]]:
+def _mapping_rows(found: FoundJson) -> list[tuple[str, object]]:
     """A mapping's pairs, also those of a key that occurs twice."""
     pairs: Any = _pairs(found)
     if len(pairs) == 1 and pairs[0][0] == "results":
@@ -190,7 +190,7 @@ def _mapping_rows(found: Found) -> list[tuple[str, object]]:
     return [(_id(key), label) for key, label in pairs]
 
 
-def _pairs(found: Found) -> object:
+def _pairs(found: FoundJson) -> object:
     value = cast(dict[str, Any], found.value)
     if not found.repaired:
         return json.loads(found.source, object_pairs_hook=list)

@@ -21,7 +21,7 @@ MAX_SPANS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundJson:
     """A JSON array or object found in text.
 
     `source` is the text it was read from; `repaired` if that was not valid JSON, and `cut_off` if it ended inside a
@@ -60,7 +60,7 @@ _STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"|([，：［］｛｝])')
 _CLOSES: Final = {"]": "[", "}": "{"}
 
 
-def find_json(text: str) -> Found:
+def find_json(text: str) -> FoundJson:
     """Find the JSON array or object in a model's reply; raises UnusableOutput if there is none.
 
     The whole text if it is JSON; else the longest fenced block that is; else the longest bracketed span, repaired if
@@ -68,7 +68,7 @@ def find_json(text: str) -> Found:
     """
     value = loads_or_none(text)
     if isinstance(value, (dict, list)):
-        return Found(value, text)
+        return FoundJson(value, text)
     inner = strip_thoughts(value if isinstance(value, str) else text)
     found = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
     if found is None:
@@ -99,12 +99,12 @@ def only_string(value: dict[str, Any] | list[Any]) -> str | None:
     return strings[0] if len(strings) == 1 else None
 
 
-def _whole(text: str) -> Found | None:
+def _whole(text: str) -> FoundJson | None:
     value = loads_or_none(text)
-    return Found(value, text) if isinstance(value, (dict, list)) else None
+    return FoundJson(value, text) if isinstance(value, (dict, list)) else None
 
 
-def _fenced(text: str) -> Found | None:
+def _fenced(text: str) -> FoundJson | None:
     """The longest fenced block that is JSON; of equally long ones the last, which is the reply's final version."""
     blocks = [
         replace(found, before=text[: match.start()], after=text[match.end() :])
@@ -114,7 +114,7 @@ def _fenced(text: str) -> Found | None:
     return max(reversed(blocks), key=lambda found: len(found.source), default=None)
 
 
-def _half_width(text: str) -> Found | None:
+def _half_width(text: str) -> FoundJson | None:
     """The JSON in a text with full-width brackets, commas or colons (Chinese models); strings stay unchanged."""
     if _FULL_WIDTH.isdisjoint(text):
         return None
@@ -123,7 +123,7 @@ def _half_width(text: str) -> Found | None:
     return replace(found, repaired=True) if found and not found.repaired else None
 
 
-def _bracketed(text: str) -> Found | None:
+def _bracketed(text: str) -> FoundJson | None:
     """The longest bracketed span that is JSON or can be repaired into it."""
     spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
     for span in spans[:MAX_SPANS]:
@@ -163,7 +163,7 @@ def repairable(text: str) -> bool:
     return len(text) <= MAX_REPAIR_CHARS and len(text) * marks <= MAX_REPAIR_WORK
 
 
-def _repaired(source: str, span: _Span) -> Found | None:
+def _repaired(source: str, span: _Span) -> FoundJson | None:
     """What json_repair makes of `source`; None where that would take long or yields nothing."""
     if not repairable(source):
         return None
@@ -176,7 +176,7 @@ def _repaired(source: str, span: _Span) -> Found | None:
         return None
     if not isinstance(value, (dict, list)) or not value:
         return None
-    return Found(value, source, repaired=True, cut_off=span.cut_off)
+    return FoundJson(value, source, repaired=True, cut_off=span.cut_off)
 
 
 THOUGHT_TAGS: Final = frozenset({"think", "thinking", "thought"})

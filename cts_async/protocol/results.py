@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from cts_async.engine.journal import placed_records, read_jsonl, record_at
+from cts_async.engine.journal import placed_records, read_records, record_at
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
 from cts_async.records import (
@@ -170,7 +170,7 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
 
 def read_results(path: Path) -> Iterator[Line]:
     """All intact lines in file order, including superseded ones."""
-    for line in read_jsonl(path):
+    for line in read_records(path):
         if isinstance(line.get("id"), str):
             yield line
 

@@ -15,7 +15,7 @@ from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.llm.local import model_file
-from cts_async.llm.model import prices_of
+from cts_async.llm.model import model_prices
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
@@ -255,7 +255,7 @@ def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | N
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:
     """Raises UsageError naming every model whose price is unknown: its dollars could not be counted."""
-    unpriced = [spec.name for spec in specs if prices_of(spec) is None]
+    unpriced = [spec.name for spec in specs if model_prices(spec) is None]
     if unpriced:
         raise UsageError(
             f"--max-usd needs the price of {', '.join(unpriced)}: give input_usd_per_mtok and "

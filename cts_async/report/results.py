@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from cts_async.analysis.stats import Difference, paired_difference
-from cts_async.llm.model import is_other_model, printable
+from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.output import duration, plain
@@ -148,7 +148,7 @@ def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
         for model, n in served.items():
             if is_other_model(asked, model):
                 share = f"{n} of {served.total()} replies"
-                yield f"Another model: {printable(model)} gave {share} that {printable(asked)} was asked for"
+                yield f"Another model: {printable_name(model)} gave {share} that {printable_name(asked)} was asked for"
 
 
 def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -160,7 +160,7 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
     replies = _replies(summaries)
     for (model, name), n in dropped.items():
         of = f"{n} of {replies[model].total()} replies were made without"
-        yield f"Without {printable(name)}: {printable(model)} refuses it, {of}"
+        yield f"Without {printable_name(name)}: {printable_name(model)} refuses it, {of}"
 
 
 def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from cts_async import scorer
 from cts_async.analysis.board import LABELS
 from cts_async.analysis.compare import Agreement, agreement_of, label_pairs
-from cts_async.engine.journal import read_jsonl, record_at
+from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
@@ -568,7 +568,7 @@ def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[s
     """Sum the steps of a journal by `name(record)`. Raises InputError for malformed steps."""
     found: dict[str, Spent] = {}
     try:
-        for record in read_jsonl(journal):
+        for record in read_records(journal):
             found.setdefault(name(record), Spent()).add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.

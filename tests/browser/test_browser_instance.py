@@ -6,11 +6,11 @@ import json
 
 import pytest
 from example_world import TALKS
-from made_views import JUDGED, LARGE_K3, TALK
+from made_views import LARGE_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 
 @pytest.fixture
@@ -24,16 +24,6 @@ def museum(page: Page, viewer: Viewer) -> Page:
 def part(page: Page, name: str) -> Locator:
     """A section of the page by its heading."""
     return page.get_by_role("region", name=name, exact=True).first
-
-
-def test_both_queries_are_side_by_side(museum: Page) -> None:
-    queries = part(museum, "Queries")
-    blurred = queries.get_by_text("museum ticket prices", exact=True)
-    fused = queries.get_by_text("Tidewheel Museum ticket prices for seniors in 2033", exact=True)
-    left, right = blurred.bounding_box(), fused.bounding_box()
-    assert left
-    assert right
-    assert right["x"] > left["x"] + left["width"] / 2
 
 
 def test_questions_and_answers_read_as_a_conversation(museum: Page) -> None:
@@ -79,7 +69,7 @@ def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> No
     steps.get_by_role("button", name="Show rewrite").click()
     shown = steps.get_by_role("region", name="Record")
     expect(shown).to_contain_text('"step": "rewrite"')
-    lines = read_jsonl(viewer.runs / LARGE_K3 / "steps.jsonl")
+    lines = read_records(viewer.runs / LARGE_K3 / "steps.jsonl")
     (line,) = [line for line in lines if line["instance"] == "s04" and line["step"] == "rewrite"]
     assert json.loads(shown.inner_text()) == line
 
@@ -100,12 +90,3 @@ def test_a_conversation_by_turns_shows_types_and_reasoning(page: Page, viewer: V
     expect(thought).to_be_hidden()
     page.get_by_text("Reasoning", exact=True).click()
     expect(thought).to_be_visible()
-
-
-def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=JUDGED, id="s01"))
-    expect(page.locator(".verdict")).to_contain_text("46.2")
-    crossing = "The winter crossing from North Quay to Brack Island takes 50 minutes."
-    expect(part(page, "Answer")).to_contain_text(crossing)
-    row = part(page, "Nuggets").get_by_role("row").filter(has_text=crossing)
-    expect(row.locator("[data-label=lexical]")).to_contain_text("full")

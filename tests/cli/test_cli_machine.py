@@ -16,7 +16,7 @@ from typed_commands import Cts
 import cts_async
 from cts_async.cli.main import main
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.protocol.run_files import RunFiles
 
 TOLD = "cannot write (No space left on device); make room and type the same command again\n"
@@ -136,5 +136,5 @@ def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert provider.stats()["max_in_flight"] > FEW
     assert not [
-        record for record in read_jsonl(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
+        record for record in read_records(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
     ]

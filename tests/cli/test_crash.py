@@ -17,7 +17,7 @@ from fake_provider import Remote, digest_of, provider_process
 from real_run import RealRun
 
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.llm.apis import ChatRequest, openai
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.prompts import load_prompts
@@ -62,7 +62,7 @@ def until(done: Any, timeout_s: float = 15.0) -> None:
 
 def bodies(here: Path, provider: Remote) -> set[str]:
     """Digests of the requests whose steps stand in the journal, where it and the data hold all of their text."""
-    intents = {row["id"]: row["fused_query"] for row in read_jsonl(sample_dir() / "queries.jsonl")}
+    intents = {row["id"]: row["fused_query"] for row in read_records(sample_dir() / "queries.jsonl")}
     spec = load_catalogue(here / "cts.toml").resolve("fake", {})
     prompts = load_prompts().prompts
     found = set()
@@ -80,7 +80,7 @@ def bodies(here: Path, provider: Remote) -> set[str]:
 
 def finished(here: Path) -> None:
     """Assert that the run is complete and whole."""
-    results = list(read_jsonl(here / RUN / "results.jsonl"))
+    results = list(read_records(here / RUN / "results.jsonl"))
     assert len({line["id"] for line in results}) == len(results) == N
     assert all(line["restore_score_100"] is not None for line in results)
     summary = json.loads((here / RUN / "summary.json").read_bytes())

@@ -26,7 +26,7 @@ from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
 from cts_async.engine.events import Cost, Event, Events, Usage
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Prices, Step, step_key
@@ -339,7 +339,7 @@ class Cluster:
 
     def keys(self) -> Counter[str]:
         """How often each finished step stands in the journal."""
-        return Counter(record["key"] for record in read_jsonl(self.folder / "steps.jsonl") if record["ok"])
+        return Counter(record["key"] for record in read_records(self.folder / "steps.jsonl") if record["ok"])
 
     def files(self) -> Files:
         judgments = self.folder / "judgments" / "judge.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import socket
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -93,7 +94,8 @@ def test_workers_write_the_files_of_one_process(cluster: Cluster) -> None:
     assert len({link.name for link in cluster.links}) == 3
 
 
-def test_everybody_gets_a_part_of_the_work(cluster: Cluster) -> None:
+def test_workers_share_the_work_and_are_counted_as_one_run(cluster: Cluster) -> None:
+    cluster.group = lambda i: f"g{i % 2}"
     run(cluster)
     (event,) = [event for event in cluster.events if isinstance(event, WorkersInUse)]
     members = event.ask()
@@ -101,9 +103,17 @@ def test_everybody_gets_a_part_of_the_work(cluster: Cluster) -> None:
     assert sum(member.ended for member in members) == 40
     assert min(member.ended for member in members) >= 8
     assert sum(member.calls for member in members) == 160
+    steps = [event for event in cluster.events if isinstance(event, StepsCounted)]
+    assert sum(event.calls for event in steps) == 160
+    assert sum(event.tokens for event in steps) == cluster.world.spent.tokens
+    began = [event.group for event in cluster.events if isinstance(event, GroupBegan)]
+    assert sorted(began) == ["g0", "g1"]
+    (lane,) = [event for event in cluster.events if isinstance(event, LaneInUse)]
+    assert lane.ask().sent == 160, "of all three workers"
+    assert notices(cluster) == []
 
 
-def test_failures_are_lines_too_and_are_counted(cluster: Cluster) -> None:
+def test_failed_instances_have_result_lines_and_are_counted(cluster: Cluster) -> None:
     cluster.world.fail = {"i3", "i5"}
     run(cluster)
     assert_same_files(cluster, alone(fail=frozenset({"i3", "i5"})))
@@ -114,20 +124,7 @@ def test_failures_are_lines_too_and_are_counted(cluster: Cluster) -> None:
     assert sum(event.executed for event in counted) == 160, "the two that failed were executed, too"
 
 
-def test_what_is_told_is_what_one_process_tells(cluster: Cluster) -> None:
-    cluster.group = lambda i: f"g{i % 2}"
-    run(cluster)
-    steps = [event for event in cluster.events if isinstance(event, StepsCounted)]
-    assert sum(event.calls for event in steps) == 160
-    assert sum(event.tokens for event in steps) == cluster.world.spent.tokens
-    began = [event.group for event in cluster.events if isinstance(event, GroupBegan)]
-    assert sorted(began) == ["g0", "g1"]
-    (lane,) = [event for event in cluster.events if isinstance(event, LaneInUse)]
-    assert lane.ask().sent == 160, "all three workers' together"
-    assert notices(cluster) == []
-
-
-def test_the_screen_shows_the_cluster_as_one(cluster: Cluster) -> None:
+def test_progress_shows_all_workers_as_one_run(cluster: Cluster) -> None:
     doing = Progress([RunGroup("g", 40, ())])
     cluster.world.fail = {"i3"}
     cluster.on_event = doing
@@ -139,25 +136,21 @@ def test_the_screen_shows_the_cluster_as_one(cluster: Cluster) -> None:
     assert [lane["name"] for lane in live["lanes"]] == ["lane"]
 
 
-def test_a_question_that_many_ask_is_asked_once(cluster: Cluster) -> None:
+def test_question_that_occurs_several_times_is_paid_once(cluster: Cluster) -> None:
     cluster.question, cluster.n = among(5), 60
     run(cluster)
     assert cluster.paid_twice() == 0
     assert_same_files(cluster, alone(60, 5))
 
 
-def test_nothing_to_do_starts_nobody(cluster: Cluster) -> None:
-    cluster.n = 0
-    run(cluster)
-    assert cluster.links == []
-
-
-def test_the_same_command_again_does_nothing(cluster: Cluster) -> None:
+@pytest.mark.parametrize("n", [0, 40])
+def test_run_with_nothing_left_to_do_starts_no_worker(cluster: Cluster, n: int) -> None:
+    cluster.n = n
     run(cluster)
     begun = cluster.world.begun.total()
     run(cluster)
-    assert cluster.world.begun.total() == begun
     assert cluster.links == []
+    assert cluster.world.begun.total() == begun == 4 * n
 
 
 # --- Losses
@@ -170,7 +163,7 @@ def test_the_same_command_again_does_nothing(cluster: Cluster) -> None:
     workers=st.integers(1, 4),
     delay_s=st.sampled_from([0.0, 0.01, 0.2]),
 )
-def test_whoever_is_killed_nothing_is_lost_or_paid_twice(
+def test_killed_workers_lose_nothing_and_only_calls_in_flight_are_paid_twice(
     times: list[tuple[float, int]], n_questions: int, workers: int, delay_s: float
 ) -> None:
     """Beyond what was in flight. Workers are killed at any moment, all of them one after the other, too."""
@@ -184,7 +177,7 @@ def test_whoever_is_killed_nothing_is_lost_or_paid_twice(
         assert cluster.paid_twice() <= killer.in_flight
 
 
-def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluster: Cluster) -> None:
+def test_lost_worker_is_replaced_and_its_tasks_are_given_to_others(cluster: Cluster) -> None:
     run(cluster, 2, Killer(cluster, [(1.5, 0)]))
     assert [link.name.partition("-")[0] for link in cluster.links] == ["w1", "w2", "w3"]
     (said,) = notices(cluster)
@@ -195,7 +188,7 @@ def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluste
     assert [member.state for member in event.ask()] == ["lost", "ended", "ended"]
 
 
-def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
+def test_worker_that_hangs_is_lost_after_20_s(cluster: Cluster) -> None:
     """What it had in flight was not acknowledged, and is done again."""
 
     def hang(head: Head) -> None:
@@ -207,7 +200,7 @@ def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     assert cluster.paid_twice() <= 4, "what it had in flight"
 
 
-def test_news_that_are_lost_are_a_worker_that_is_lost(cluster: Cluster) -> None:
+def test_worker_whose_news_are_lost_is_replaced(cluster: Cluster) -> None:
     def lose(head: Head) -> None:
         cluster.links[0].loses_news = True
 
@@ -216,7 +209,9 @@ def test_news_that_are_lost_are_a_worker_that_is_lost(cluster: Cluster) -> None:
     assert "(connection reset)" in notices(cluster)[0]
 
 
-def test_a_head_that_was_asleep_finds_new_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_that_was_suspended_starts_new_workers(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its workers hear nothing for 15 s and end; it had hoped for more of them."""
     slept: list[float] = []
     original = Link.turn
@@ -235,7 +230,7 @@ def test_a_head_that_was_asleep_finds_new_workers(cluster: Cluster, monkeypatch:
     assert cluster.paid_twice() == 0
 
 
-def test_workers_that_all_die_at_once_stop_the_run(cluster: Cluster) -> None:
+def test_five_workers_that_die_in_a_row_stop_the_run(cluster: Cluster) -> None:
     cluster.on_hire = lambda link: asyncio.get_running_loop().call_later(0.1, link.kill) and None
     with pytest.raises(
         RunStopped, match=r"5 workers died in a row without finishing a task \(last error: killed\)"
@@ -244,7 +239,7 @@ def test_workers_that_all_die_at_once_stop_the_run(cluster: Cluster) -> None:
     assert len(cluster.links) == 5
 
 
-def test_a_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> None:
+def test_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> None:
     async def hire(setup: object) -> Link:
         tried.append(setup)
         raise WorkerLost("no room")
@@ -256,7 +251,7 @@ def test_a_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -
     assert len(tried) == 5
 
 
-def test_who_does_not_start_is_missed_and_the_others_go_on(cluster: Cluster) -> None:
+def test_worker_that_does_not_start_is_reported_and_others_continue(cluster: Cluster) -> None:
     original = cluster._hire
 
     async def hire(setup: Any) -> Link:
@@ -276,7 +271,7 @@ def test_who_does_not_start_is_missed_and_the_others_go_on(cluster: Cluster) -> 
 # --- Stops
 
 
-def test_a_stop_finishes_what_is_in_flight_and_the_same_command_goes_on(cluster: Cluster) -> None:
+def test_stopped_run_finishes_calls_in_flight_and_is_resumed(cluster: Cluster) -> None:
     with pytest.raises(Interrupted):
         run(cluster, 3, after(2.0, lambda head: head.stop(interrupted())))
     assert 0 < len(cluster.results()) < 40
@@ -308,7 +303,7 @@ def test_killed_head_is_resumed_by_the_same_command(cluster: Cluster) -> None:
     assert cluster.paid_twice() <= in_flight
 
 
-def test_a_provider_that_is_gone_for_one_group_holds_up_no_other(cluster: Cluster) -> None:
+def test_provider_gone_for_one_group_does_not_stop_the_other(cluster: Cluster) -> None:
     """The lane stops with it in the worker that meets it; another lane is left there for the others."""
     cluster.group = lambda i: "odd" if i % 2 else "even"
     cluster.lane = lambda group: group
@@ -323,7 +318,7 @@ def test_a_provider_that_is_gone_for_one_group_holds_up_no_other(cluster: Cluste
     assert notices(cluster) == ["bad key; systems that do not use this provider continue"]
 
 
-def test_a_provider_that_all_need_stops_everybody(cluster: Cluster) -> None:
+def test_provider_gone_for_all_groups_stops_the_run(cluster: Cluster) -> None:
     cluster.world.gone = {"g": ProviderRefused("bad key")}
     with pytest.raises(ProviderRefused, match="bad key"):
         run(cluster)
@@ -331,20 +326,20 @@ def test_a_provider_that_all_need_stops_everybody(cluster: Cluster) -> None:
     assert cluster.world.begun.total() <= 12, "one each of the four under way in each"
 
 
-def test_a_bug_reaches_the_head_with_its_traceback(cluster: Cluster) -> None:
+def test_bug_in_a_worker_stops_the_run_with_its_traceback(cluster: Cluster) -> None:
     cluster.world.bug = "i7"
     with pytest.raises(WorkerCrashed, match="ZeroDivisionError: a bug"):
         run(cluster)
 
 
-def test_a_worker_that_lacks_something_ends_the_run_with_its_words(cluster: Cluster) -> None:
-    cluster.refused = "node here has no OPENAI_API_KEY"
-    with pytest.raises(UsageError, match="node here has no OPENAI_API_KEY"):
+def test_worker_without_a_key_stops_the_run_with_its_message(cluster: Cluster) -> None:
+    cluster.refused = "no OPENAI_API_KEY"
+    with pytest.raises(UsageError, match="no OPENAI_API_KEY"):
         run(cluster)
     assert cluster.world.begun.total() == 0
 
 
-def test_another_version_elsewhere_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_of_another_version_stops_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "__version__", "0.0.1")
     with pytest.raises(
         UsageError, match=r"has cts_async 0\.0\.1, this machine has .*: install the same version"
@@ -352,20 +347,10 @@ def test_another_version_elsewhere_ends_the_run(cluster: Cluster, monkeypatch: p
         run(cluster)
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("the embedded model is not installed", "elsewhere: the embedded model is not installed"),
-        ("node elsewhere has no OPENAI_API_KEY", "node elsewhere has no OPENAI_API_KEY"),
-    ],
-)
-def test_what_another_machine_lacks_is_told_with_its_name(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, said: str, told: str
-) -> None:
-    cluster.refused = said
-    monkeypatch.setattr(workers.socket, "gethostname", lambda: "elsewhere")
+def test_problem_of_another_machine_names_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.refused = "no OPENAI_API_KEY"
     monkeypatch.setattr(heads, "gethostname", lambda: "here")
-    with pytest.raises(UsageError, match=f"^{told}$"):
+    with pytest.raises(UsageError, match=f"^{socket.gethostname()}: no OPENAI_API_KEY$"):
         run(cluster)
 
 
@@ -378,14 +363,14 @@ def fails_on_replacement(link: Link, *, only: str = "") -> None:
         link.worker._setup.work.refused = "no key here"  # type: ignore[attr-defined]
 
 
-def test_a_replacement_that_cannot_work_is_done_without(cluster: Cluster) -> None:
+def test_replacement_that_cannot_work_is_reported_and_others_continue(cluster: Cluster) -> None:
     cluster.on_hire = fails_on_replacement
     run(cluster)
     assert_same_files(cluster, alone())
     assert "no key here; the other workers continue" in notices(cluster)
 
 
-def test_with_nobody_left_to_work_the_run_stops(cluster: Cluster) -> None:
+def test_run_without_any_worker_left_stops(cluster: Cluster) -> None:
     cluster.on_hire = functools.partial(fails_on_replacement, only="w1")
     with pytest.raises(RunStopped, match="no worker is left. Completed work is saved"):
         run(cluster, 1)
@@ -394,16 +379,7 @@ def test_with_nobody_left_to_work_the_run_stops(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
 
 
-def test_a_start_that_is_refused_by_the_cluster_ends_the_run(cluster: Cluster) -> None:
-    async def hire(setup: object) -> Link:
-        raise UsageError("the node has another Python")
-
-    cluster._hire = hire  # type: ignore[method-assign]
-    with pytest.raises(UsageError, match="another Python"):
-        run(cluster)
-
-
-def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
+def test_full_disk_of_a_worker_stops_the_run(cluster: Cluster) -> None:
     def full(label: str, n: int) -> None:
         if label == "i9/a":
             raise StorageFull("no space")
@@ -417,7 +393,7 @@ def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
 
 
-def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
+def test_input_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
     original = cluster.tasks
 
     def broken(files: Any) -> Any:
@@ -448,7 +424,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["_append", "_write"])
-def test_a_full_disk_of_the_heads_stops_the_run_and_the_next_pays_nothing_twice(
+def test_full_disk_of_the_head_stops_the_run_and_pays_nothing_twice(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """But what was on its way to the head."""
@@ -464,7 +440,7 @@ def test_a_full_disk_of_the_heads_stops_the_run_and_the_next_pays_nothing_twice(
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int) -> None:
+def test_budget_of_calls_is_used_to_the_full_by_all_workers(cluster: Cluster, workers: int) -> None:
     """50 calls of the 160."""
     cluster.budget = BudgetConfig(max_calls=50)
     with pytest.raises(BudgetSpent, match="50 of --max-calls 50"):
@@ -477,7 +453,7 @@ def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int)
     assert cluster.paid_twice() == 0
 
 
-def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
+def test_deadline_stops_all_workers(cluster: Cluster) -> None:
     """Three virtual seconds from now; the wall clock says when a worker is told."""
     cluster.budget = BudgetConfig(deadline=time.time() + 3.0)
     with pytest.raises(DeadlineReached, match="completed work is saved"):
@@ -488,7 +464,7 @@ def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
 
 
-def test_of_a_piece_that_kills_every_worker_all_others_are_done(cluster: Cluster) -> None:
+def test_task_that_kills_every_worker_is_done_last(cluster: Cluster) -> None:
     def act(label: str, n: int) -> None:
         if label == "i7/b1":
             asyncio.get_running_loop().call_soon(cluster.links[-1].kill)

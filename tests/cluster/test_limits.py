@@ -61,7 +61,7 @@ class Hangs(Killer):
     delay_s=DELAYS,
     seed=st.integers(0, 99),
 )
-def test_no_window_and_no_moment_holds_more_than_the_limit(
+def test_rate_and_concurrency_limits_are_never_exceeded(
     kind: Any,
     per_window: int,
     window_s: float,
@@ -101,7 +101,7 @@ def test_no_window_and_no_moment_holds_more_than_the_limit(
     hang=st.booleans(),
     delay_s=DELAYS,
 )
-def test_no_budget_is_exceeded_and_less_than_a_call_is_left_of_it(
+def test_budget_is_never_exceeded_and_used_up_to_one_call(
     max_calls: int | None,
     max_tokens: int | None,
     max_usd: float | None,
@@ -154,7 +154,7 @@ def test_concurrency_limit_is_used_to_the_full(tmp_path: Path) -> None:
     assert cluster.world.sent_at[-1] <= 29.0
 
 
-def test_places_of_a_silent_worker_are_free_when_its_requests_must_have_ended(tmp_path: Path) -> None:
+def test_slots_of_a_silent_worker_are_free_after_a_minute(tmp_path: Path) -> None:
     """Those of a killed one at once."""
     cluster = cluster_at(tmp_path, Allowance(headers="none"), LaneLimits(max_concurrency=8), n=60)
     cluster.world.seconds = 20.0
@@ -174,7 +174,7 @@ def test_places_of_a_silent_worker_are_free_when_its_requests_must_have_ended(tm
     assert len(cluster.results()) == 60
 
 
-def test_limits_named_in_answers_hold_from_then_on(tmp_path: Path) -> None:
+def test_limits_learned_from_headers_hold_for_all_workers(tmp_path: Path) -> None:
     """300 a minute, which only answers say: one probe finds out how the server counts."""
     allowance = Allowance(requests_per_min=300, headers="openai")
     cluster = cluster_at(tmp_path, allowance, LaneLimits(), n=125, width=16)
@@ -186,7 +186,7 @@ def test_limits_named_in_answers_hold_from_then_on(tmp_path: Path) -> None:
     assert len([event for event in cluster.events if isinstance(event, LaneInUse)]) == 1
 
 
-def test_outage_is_one_for_all_and_costs_no_retry(tmp_path: Path) -> None:
+def test_outage_holds_for_all_workers_and_costs_no_retry(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, n=40)
 
     def down(label: str, n: int) -> None:

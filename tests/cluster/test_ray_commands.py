@@ -48,14 +48,12 @@ def without(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", found)
 
 
-def test_no_workers_are_too_few(cts: Cts) -> None:
+def test_zero_workers_are_refused(cts: Cts) -> None:
     assert refused(cts, "--workers", "0").startswith("cts: Invalid value for '--workers': ")
 
 
 @needs_ray
-def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
-    cts: Cts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_workers_than_eight_per_cpu_are_refused(cts: Cts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert refused(cts, "--workers", "17") == (
         "cts: --workers 17: at most 16 on this machine (8 for each CPU); more need a cluster (--ray)"
@@ -63,14 +61,14 @@ def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
 
 
 @needs_ray
-def test_an_address_has_to_be_one(cts: Cts) -> None:
+def test_text_that_is_no_address_is_refused(cts: Cts) -> None:
     assert refused(cts, "--ray", "nowhere") == (
         "cts: --ray nowhere: write it as auto, HOST:6379 or ray://HOST:10001"
     )
 
 
 @needs_ray
-def test_a_cluster_that_is_not_there_is_told_at_once(cts: Cts) -> None:
+def test_unreachable_cluster_is_reported_at_once(cts: Cts) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{held.getsockname()[1]}"
@@ -79,7 +77,7 @@ def test_a_cluster_that_is_not_there_is_told_at_once(cts: Cts) -> None:
         )
 
 
-def test_without_ray_it_is_said_how_to_get_it(cts: Cts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_is_reported_with_how_to_install_it(cts: Cts, monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "ray")
     line = "cts: --ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'"
     assert refused(cts, "--workers", "2") == line
@@ -87,7 +85,7 @@ def test_without_ray_it_is_said_how_to_get_it(cts: Cts, monkeypatch: pytest.Monk
 
 
 @needs_ray
-def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
+def test_missing_key_is_reported_for_local_workers_only(cts: Cts, tmp_path: Path) -> None:
     """Of workers elsewhere it is their machines' matter, which say so (`test_work`); here it is ours."""
     with (tmp_path / "cts.toml").open("a") as file:
         file.write('key_env = "NOBODYS_API_KEY"\n')
@@ -96,7 +94,7 @@ def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["plan", "converse", "gold"])
-def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
+def test_commands_without_cluster_refuse_workers(cts: Cts, command: str) -> None:
     done = cts(command, "--workers", "2")
     assert done.code == 2
     assert done.err == (
@@ -120,7 +118,7 @@ def test_addresses_are_read(text: str, named: str, address: tuple[str, str, int]
 
 
 @pytest.mark.parametrize("text", ["head", "head:x", "http://head:1", "head:6379/x", "me@head:6379", ""])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as auto, HOST:6379 or ray://HOST:10001"):
         read_address(text, {})
     with pytest.raises(UsageError, match="RAY_ADDRESS is http://x"):

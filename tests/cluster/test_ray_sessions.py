@@ -15,7 +15,7 @@ import pytest
 from ray_sessions import N
 from recorded_work import PLACES
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 
 HERE = Path(__file__).parent
 LABELS = {f"i{i}/{step}" for i in range(N) for step in ("a", "b")}
@@ -53,9 +53,9 @@ def test_sessions_over_one_ray_lose_nothing_and_leave_nothing() -> None:
 
 def check_session_with_a_killed_worker(folder: Path, ended: dict[str, object]) -> None:
     assert ended["error"] == ""
-    results = [line["id"] for line in read_jsonl(folder / "results.jsonl")]
+    results = [line["id"] for line in read_records(folder / "results.jsonl")]
     assert sorted(results) == sorted(f"i{i}" for i in range(N))
-    assert Counter(record["response"] for record in read_jsonl(folder / "steps.jsonl")) == Counter(LABELS)
+    assert Counter(record["response"] for record in read_records(folder / "steps.jsonl")) == Counter(LABELS)
 
     # Only what was in flight is done again, within the limit of all workers together.
     assert "(its process died)" in str(ended["notices"])

@@ -16,7 +16,7 @@ from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, Deadline, Lines, amount
 from cts_async.engine.events import BudgetUsed, Cost, Event, Events, Usage
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner, interrupted
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
@@ -382,7 +382,7 @@ class Bench:
         run_virtual(main)
 
     def journal(self) -> list[dict[str, Any]]:
-        return list(read_jsonl(self.path))
+        return list(read_records(self.path))
 
 
 @pytest.fixture

@@ -57,23 +57,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "steps.jsonl"
 
 
-def test_an_empty_journal_has_no_keys(path: Path) -> None:
+def test_finished_steps_are_found_where_they_begin_the_latest_first(path: Path) -> None:
     path.write_bytes(b"")
     found = scan_journal(path)
     assert (found.index, found.records, found.damaged_lines) == (NO_KEYS, 0, [])
-    assert list(found.index.lookup(step_key(1))) == []
-
-
-def test_every_finished_step_is_found_where_it_begins(path: Path) -> None:
-    lines = [line(n) for n in range(3)]
-    path.write_bytes(b"".join(lines))
-    assert [places(path, step_key(n)) for n in range(4)] == [[0], [len(lines[0])], [2 * len(lines[0])], []]
-
-
-def test_a_step_done_twice_is_offered_latest_first(path: Path) -> None:
     lines = [line(1, text="old"), line(2), line(1, text="new")]
     path.write_bytes(b"".join(lines))
     assert places(path, step_key(1)) == [len(lines[0] + lines[1]), 0]
+    assert places(path, step_key(2)) == [len(lines[0])]
+    assert places(path, step_key(3)) == []
 
 
 def test_keys_that_share_their_first_64_bits_are_told_apart_by_reading(path: Path) -> None:
@@ -130,8 +122,9 @@ def test_a_whole_record_in_another_form_is_parsed(path: Path, same: bytes) -> No
         line(1).rstrip(b"}\n") + b"\n",
         line(1)[:60] + b"\n",
         line(1)[:8] + b"\n",
-        b"{\n",
-        b"\n",
+        *[text + b"\n" for text in (b"{", b"", b"[]", b'"key"', b"17", b"[" * 5000, b'{"ok":true}')],
+        *[b'{"key":%b,"ok":true,"response":1}\n' % key for key in (b'"zz"', b"17", b'"%b"' % (b"z" * 32))],
+        b"\0" * 4096 + b"\n",
         b"\0" * 4096 + line(1),
         line(1)[:-1] + b"garbage\n",
         line(1).replace(b'{"key":"', b'{"kex":"'),
@@ -147,6 +140,7 @@ def test_damage_is_named_by_its_line_and_its_step_is_absent(path: Path, damage: 
     assert (found.records, found.damaged_lines) == (2, [2])
     assert list(found.index.lookup(step_key(1))) == []
     assert list(found.index.lookup(step_key(2))) == [len(line(0) + damage)]
+    assert path.read_bytes() == line(0) + damage + line(2), "damage is left where it is"
 
 
 # --- blocks

@@ -28,7 +28,7 @@ from cts_async.engine.events import (
     Stopping,
     Usage,
 )
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner, interrupted
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
@@ -123,7 +123,7 @@ class Bench:
                 yield Job("group", name, journal, walk, finish)
 
     def journal(self) -> list[dict[str, Any]]:
-        return list(read_jsonl(self.path))
+        return list(read_records(self.path))
 
     def named(self, step: str) -> list[dict[str, Any]]:
         return [one for one in self.journal() if one["step"] == step]
@@ -851,7 +851,7 @@ def test_a_step_under_way_is_waited_for_and_a_finished_one_remembered(world: Wor
     assert [world.ended[f"a{i}"] for i in range(5)] == [f"verdict on {c}" for c in "xxxyx"]
     assert set(world.at.values()) == {1.0}
     assert world.replayed == 3
-    assert len(list(read_jsonl(world.folder / "0.jsonl"))) == 2
+    assert len(list(read_records(world.folder / "0.jsonl"))) == 2
 
 
 def test_a_failure_is_shared_too_and_asked_for_no_more(world: World) -> None:

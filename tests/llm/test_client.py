@@ -22,7 +22,7 @@ from free_text import FreeText
 from yarl import URL
 
 from cts_async.engine.events import Events, Notice
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import RetryPolicy
@@ -311,7 +311,7 @@ async def run_job(
             Job("run", f"s{n}", journal, lambda ctx: walk(ctx, model), finish) for n in range(jobs)
         )
     journal.close()
-    return ended, list(read_jsonl(journal.path)), notices
+    return ended, list(read_records(journal.path)), notices
 
 
 def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]], FakeProvider]:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.engine.events import Events, Notice, Usage
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Prices, RetryPolicy
@@ -22,7 +22,7 @@ from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.model import Client, Model, ServedModels, is_other_model, output_limit, prices_of
+from cts_async.llm.model import Client, Model, ServedModels, is_other_model, model_prices, output_limit
 from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
@@ -74,7 +74,7 @@ def ask(
     lane = Lane("mine", LaneLimits())
     model = Model(spec, cast(Client, client), lane, served)
     asyncio.run(main())
-    return ended[0], list(read_jsonl(directory / "steps.jsonl"))[-1]
+    return ended[0], list(read_records(directory / "steps.jsonl"))[-1]
 
 
 def test_a_plain_reply_leaves_its_text_alone_in_the_journal(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_a_step_may_have_a_patience_of_its_own(
 
 def test_prices_are_known_only_if_both_are() -> None:
     priced = replace(SPEC, input_usd_per_mtok=0.5, output_usd_per_mtok=0.0)
-    assert prices_of(priced) == Prices(0.5, 0.0)
-    assert prices_of(replace(priced, output_usd_per_mtok=None)) is None
-    assert prices_of(SPEC) is None
+    assert model_prices(priced) == Prices(0.5, 0.0)
+    assert model_prices(replace(priced, output_usd_per_mtok=None)) is None
+    assert model_prices(SPEC) is None
 
 
 def test_output_limit_is_read_under_each_of_its_names() -> None:

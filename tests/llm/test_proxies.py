@@ -219,37 +219,36 @@ async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_proxy_that_wants_a_login_is_named_and_stops_the_provider(scheme: str) -> None:
+async def test_failures_name_the_proxy_and_stop_the_provider_only_where_it_refuses(scheme: str) -> None:
     async with FakeProxy({"api.test": 9}, login="me:pass") as proxy:
         wrong = proxy.url.replace("//", "//me:wrong-password@")
         for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": wrong}):
             assert type(error) is ProviderRefused
             assert f"the proxy {proxy.url} (ALL_PROXY) asks for a login (407)" in str(error)
             assert "wrong-password" not in f"{error} {error!r}"
-
-
-async def test_a_proxy_that_refuses_to_connect_stops_the_provider() -> None:
-    async with FakeProxy({}, status=403) as proxy:
-        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
-            assert type(error) is ProviderRefused
-            assert f"the proxy {proxy.url} (ALL_PROXY) refuses to connect to api.test (403)" in str(error)
-
-
-async def test_a_server_that_the_proxy_cannot_reach_may_come_back() -> None:
-    async with FakeProxy({}) as proxy:
-        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+    for url in ("http://127.0.0.1:9", "http://no-such-proxy.invalid:3128"):
+        for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": url}):
             assert isinstance(error, TransientError)
-            assert f"the proxy {proxy.url} (ALL_PROXY) cannot connect to api.test (HTTP 502)" in str(error)
-            assert (error.status, error.unsent) == (None, True)
+            assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
+            assert error.unsent
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://no-such-proxy.invalid:3128"])
-async def test_a_proxy_that_cannot_be_reached_is_named(scheme: str, url: str) -> None:
-    for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": url}):
-        assert isinstance(error, TransientError)
-        assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
-        assert error.unsent
+@pytest.mark.parametrize(
+    ("status", "kind", "problem"),
+    [
+        (403, ProviderRefused, "refuses to connect to api.test (403)"),
+        (502, TransientError, "cannot connect to api.test (HTTP 502)"),
+    ],
+)
+async def test_status_of_the_proxy_decides_whether_to_try_again(
+    status: int, kind: type[CTSError], problem: str
+) -> None:
+    async with FakeProxy({}, status=status) as proxy:
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+            assert type(error) is kind
+            assert f"the proxy {proxy.url} (ALL_PROXY) {problem}" in str(error)
+            if isinstance(error, TransientError):
+                assert (error.status, error.unsent) == (None, True)
 
 
 async def test_what_is_no_proxy_is_named() -> None:

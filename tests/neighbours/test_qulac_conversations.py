@@ -24,7 +24,7 @@ from cts_async.neighbours.qulac.conversations import (
     walk_facets,
 )
 from cts_async.neighbours.qulac.gains import question_gains
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import Conversation, QueryLikelihoodRanker, Ranked, TermIndex
 

@@ -15,7 +15,7 @@ from fake_provider import Settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.errors import InputError
 from cts_async.protocol.audit import Finding, audit_run
 
@@ -220,7 +220,7 @@ def test_prompt_of_another_role_is_found(copy: Callable[[str], Path], step: str)
 )
 def test_missing_step_is_found(copy: Callable[[str], Path], system: str, step: str) -> None:
     run = copy(system)
-    records = [r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != (ENGLISH, step)]
+    records = [r for r in read_records(run / "steps.jsonl") if (r["instance"], r["step"]) != (ENGLISH, step)]
     write(run / "steps.jsonl", records)
     missing = [finding for finding in violations(run) if finding.level == "missing"]
     assert [finding.problem for finding in missing] == [f"it has a result, but not these steps: {step}"]
@@ -229,7 +229,7 @@ def test_missing_step_is_found(copy: Callable[[str], Path], system: str, step: s
 def test_superfluous_turn_is_found(copy: Callable[[str], Path]) -> None:
     run = copy(RESPOND)
     more = {**record_of(run, ENGLISH, "clarify/2"), "step": "clarify/3", "key": "0" * 32}
-    write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), more])
+    write(run / "steps.jsonl", [*read_records(run / "steps.jsonl"), more])
     assert "this run has no such turn" in {finding.problem for finding in violations(run)}
 
 
@@ -254,7 +254,7 @@ def test_repeated_turn_is_not_a_finding(copy: Callable[[str], Path]) -> None:
     reply = json.loads(again["response"]["text"])
     reply["queries"] = [f"{query} again" for query in reply["queries"]]
     again = {**again, "key": "0" * 32, "response": {"text": json.dumps(reply)}}
-    write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), again])
+    write(run / "steps.jsonl", [*read_records(run / "steps.jsonl"), again])
     assert violations(run) == []
 
 
@@ -280,7 +280,7 @@ def test_result_that_does_not_follow_from_replies_is_found(
     copy: Callable[[str], Path], system: str, change: Callable[[dict[str, Any]], Any]
 ) -> None:
     run = copy(system)
-    lines = list(read_jsonl(run / "results.jsonl"))
+    lines = list(read_records(run / "results.jsonl"))
     (line,) = [line for line in lines if line["id"] == ENGLISH]
     change(line)
     write(run / "results.jsonl", lines)
@@ -314,7 +314,7 @@ def test_any_file_content_gets_a_verdict(runs: dict[str, Path], system: str, dat
     with TemporaryDirectory() as folder:
         run = Path(shutil.copytree(runs[system], Path(folder) / "run"))
         name = data.draw(st.sampled_from(["steps.jsonl", "results.jsonl"]))
-        records = list(read_jsonl(run / name))
+        records = list(read_records(run / name))
         damaged = data.draw(st.sampled_from(records))
         if name == "steps.jsonl":
             within = data.draw(st.sampled_from([damaged, damaged["request"], damaged["response"]]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +11,7 @@ import orjson
 import pytest
 from audited_runs import Record, copied, made, plant, record_of, write
 
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit import Audit, Finding, audit_run
 
@@ -75,7 +74,7 @@ def test_verdict_is_one_line(runs: dict[str, Path]) -> None:
 
 def test_demand_for_an_answer_is_permitted(tmp_path: Path) -> None:
     for system, path in made(tmp_path, max_turns=2, ks=(1,)).items():
-        demands = {record["request"].get("demand") for record in read_jsonl(path / "steps.jsonl")}
+        demands = {record["request"].get("demand") for record in read_records(path / "steps.jsonl")}
         assert len(demands) == 3, "English, Chinese, and steps without"
         assert audit_run(path).held, system
 
@@ -121,15 +120,6 @@ def test_extra_pair_in_rewriter_request_is_found(run: Path, instance: str) -> No
     assert finding == Finding(
         "provenance", instance, "rewrite", "qa_pairs is not exactly what was asked and answered"
     )
-
-
-def test_changed_answer_in_rewriter_request_is_found(run: Path) -> None:
-    def change(record: Record) -> None:
-        pairs = fields(record)["qa_pairs"]
-        fields(record)["qa_pairs"] = pairs[: pairs.rindex(": ")] + ": at noon"
-
-    plant(run, ENGLISH, "rewrite", change)
-    assert [finding.level for finding in violations(audit_run(run))] == ["provenance"]
 
 
 @both
@@ -185,15 +175,6 @@ def test_prompt_with_text_of_an_intent_is_a_leak(run: Path, instance: str) -> No
     assert ("provenance", "prompts/clarify.en.txt") in {(f.level, f.step) for f in audit.findings}
 
 
-def test_prompt_in_manifest_is_searched_for_intents_too(run: Path) -> None:
-    path = run / "prompts" / "rewrite.zh.txt"
-    path.write_text(f"{path.read_text()}\n{Q_STAR[CHINESE]}\n")
-    manifest = orjson.loads((run / "run.json").read_bytes())
-    manifest["identity"]["prompts"]["rewrite.zh"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    (run / "run.json").write_bytes(orjson.dumps(manifest))
-    assert {finding.level for finding in audit_run(run).findings} == {"leak"}
-
-
 def test_missing_prompt_and_prompt_of_another_role_are_found(run: Path) -> None:
     (run / "prompts" / "clarify.en.txt").unlink()
     assert [finding.level for finding in audit_run(run).findings] == ["missing"]
@@ -245,7 +226,7 @@ def test_unelicited_constraints_in_rewritten_query_are_found(run: Path) -> None:
 
 def test_result_without_its_steps_is_not_held(run: Path) -> None:
     records = [
-        r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
+        r for r in read_records(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
     ]
     write(run / "steps.jsonl", records)
     found = audit_run(run)
@@ -262,10 +243,10 @@ def test_result_without_its_steps_is_not_held(run: Path) -> None:
 @pytest.mark.parametrize(("step", "held"), [("judge/ernie", False), ("rewrite", False), ("clarify", True)])
 def test_failure_without_earlier_steps_is_not_held(run: Path, step: str, held: bool) -> None:
     """Who failed at the judge was asked, answered and searched before; who failed at the first step, nothing."""
-    lines = list(read_jsonl(run / "results.jsonl"))
+    lines = list(read_records(run / "results.jsonl"))
     error = {"step": step, "kind": "rejected", "message": "refused"}
     write(run / "results.jsonl", [{**lines[0], "error": error}])
-    write(run / "steps.jsonl", [r for r in read_jsonl(run / "steps.jsonl") if "judge" in r["step"]])
+    write(run / "steps.jsonl", [r for r in read_records(run / "steps.jsonl") if "judge" in r["step"]])
     found = audit_run(run)
     assert (found.held, found.n_held, found.n_instances) == (held, int(held), 1)
     assert [(one.level, one.problem) for one in violations(found)] == (
@@ -289,16 +270,16 @@ def test_damaged_lines_are_noted_and_repeated_steps_count(run: Path) -> None:
 
 def test_repeated_step_with_another_reply_is_held(run: Path) -> None:
     """The Clarifier asked again: its first reply, and what followed from it, stays legal."""
-    first = [r for r in read_jsonl(run / "steps.jsonl") if r["instance"] == ENGLISH]
+    first = [r for r in read_records(run / "steps.jsonl") if r["instance"] == ENGLISH]
     other = json.loads(
         json.dumps(first, ensure_ascii=False).replace("Which time do you mean", "Which hour do you mean")
     )
-    write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), *other])
+    write(run / "steps.jsonl", [*read_records(run / "steps.jsonl"), *other])
     assert audit_run(run).held
 
 
 def test_unfinished_run_is_audited_so_far(run: Path) -> None:
-    write(run / "steps.jsonl", list(read_jsonl(run / "steps.jsonl"))[:7])
+    write(run / "steps.jsonl", list(read_records(run / "steps.jsonl"))[:7])
     (run / "results.jsonl").write_text("")
     audit = audit_run(run)
     assert audit.held
@@ -306,7 +287,7 @@ def test_unfinished_run_is_audited_so_far(run: Path) -> None:
 
 
 def test_result_that_does_not_follow_from_its_steps_is_found(run: Path) -> None:
-    lines = list(read_jsonl(run / "results.jsonl"))
+    lines = list(read_records(run / "results.jsonl"))
     lines[0]["rewritten_query"] += " today"
     write(run / "results.jsonl", lines)
     (finding,) = audit_run(run).findings

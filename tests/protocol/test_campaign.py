@@ -21,12 +21,12 @@ from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.report import audit_run
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
@@ -288,7 +288,7 @@ def world_with_canaries(directory: Path) -> Path:
     directory.mkdir()
     for name in ("queries.jsonl", "gold.jsonl"):
         with (directory / name).open("w", encoding="utf-8") as out:
-            for row in read_jsonl(sample_dir() / name):
+            for row in read_records(sample_dir() / name):
                 row["fused_query"] += f" quokka{row['id']}"
                 out.write(json.dumps(row, ensure_ascii=False) + "\n")
     (directory / "corpus.jsonl").write_bytes((sample_dir() / "corpus.jsonl").read_bytes())
@@ -472,7 +472,7 @@ def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[
         for turn in line["turns"]:
             assert turn["query"] == turn["offered"][turn["chosen"]]
         assert line["rewritten_query"] == line["turns"][-1]["query"]
-    openings = [r for r in read_jsonl(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
+    openings = [r for r in read_records(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
     searched = {record["instance"]: record["request"]["fields"]["question"] for record in openings}
     assert searched == {line["id"]: line["rewritten_query"] for line in latest_lines(runs[SELECT])}
 
@@ -496,14 +496,14 @@ def test_only_who_converses_says_scheme_and_mode_and_keeps_those_prompts(
 def test_a_run_that_was_cut_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, kept: int) -> None:
     first = made(tmp_path, **MODES)
     whole = {
-        label: (list(read_jsonl(run / "steps.jsonl")), latest_lines(run)) for label, run in first.items()
+        label: (list(read_records(run / "steps.jsonl")), latest_lines(run)) for label, run in first.items()
     }
     for label, run in first.items():
         write(run / "steps.jsonl", whole[label][0][:kept])
         (run / "results.jsonl").unlink()
     for label, run in made(tmp_path, **MODES).items():
         steps, results = whole[label]
-        again = list(read_jsonl(run / "steps.jsonl"))
+        again = list(read_records(run / "steps.jsonl"))
         assert sorted(record["key"] for record in again) == sorted(record["key"] for record in steps)
         assert sorted(map(json.dumps, latest_lines(run))) == sorted(map(json.dumps, results))
 

@@ -13,7 +13,7 @@ import pytest
 from fake_roles import role_of, say
 
 from cts_async.engine.events import Usage
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError
 from cts_async.llm.apis import ChatRequest, Reply
@@ -86,7 +86,7 @@ def talk_with(
 
 
 def steps(path: Path) -> list[str]:
-    return [record["step"] for record in read_jsonl(path / "steps.jsonl")]
+    return [record["step"] for record in read_records(path / "steps.jsonl")]
 
 
 def system(scheme: Any, mode: Any, k: int) -> System:
@@ -158,7 +158,7 @@ def test_every_scheme_thinks_and_names_types_as_it_should(tmp_path: Path, scheme
     assert all(bool(turn.reasoning) == (scheme in ("cot", "at-cot")) for turn in turns)
     assert turns[0].types == (("specify",) if scheme == "at-cot" else ())
     assert turns[-1].query
-    records = {record["step"]: record for record in read_jsonl(tmp_path / "steps.jsonl")}
+    records = {record["step"]: record for record in read_records(tmp_path / "steps.jsonl")}
     name = scheme.replace("-", "_") + ("_queries" if mode == "select" else "")
     assert records["clarify/1"]["request"]["prompt"] == f"{name}.en"
 
@@ -174,7 +174,7 @@ def test_only_the_user_is_told_the_intent(tmp_path: Path, mode: str) -> None:
 def test_an_unusable_turn_is_asked_for_ten_times_more(tmp_path: Path) -> None:
     turns = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 10))
     assert turns[0].types == ("specify",)
-    (record,) = [r for r in read_jsonl(tmp_path / "steps.jsonl") if r["step"] == "clarify/1"]
+    (record,) = [r for r in read_records(tmp_path / "steps.jsonl") if r["step"] == "clarify/1"]
     assert record["attempts"] == 11
 
 

@@ -15,7 +15,7 @@ from made_clariq import clariq_file
 from cts_async.config import RunConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
@@ -112,7 +112,7 @@ def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs
 
 
 def test_results_have_people_s_answers(runs: dict[str, Path]) -> None:
-    answers = {line["id"]: line["answers"] for line in read_jsonl(runs["fake-k2"] / "results.jsonl")}
+    answers = {line["id"]: line["answers"] for line in read_records(runs["fake-k2"] / "results.jsonl")}
     assert answers == {"F01": ["at night please", "unknown"], "F02": ["any time", "unknown"]}
 
 
@@ -126,12 +126,12 @@ def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) 
 
 def test_a_step_is_remembered_and_not_done_again(runs: dict[str, Path], tmp_path: Path) -> None:
     run = copied(runs["fake-k2"].parent, tmp_path) / runs["fake-k2"].name
-    steps, results = (run / "steps.jsonl").read_bytes(), list(read_jsonl(run / "results.jsonl"))
+    steps, results = (run / "steps.jsonl").read_bytes(), list(read_records(run / "results.jsonl"))
     (run / "results.jsonl").unlink()
     again = made(tmp_path, references=("orig",), **options(runs["fake-k2"].parents[1]))
     assert again["fake-k2"] == run
     assert (run / "steps.jsonl").read_bytes() == steps
-    assert sorted(read_jsonl(run / "results.jsonl"), key=str) == sorted(results, key=str)
+    assert sorted(read_records(run / "results.jsonl"), key=str) == sorted(results, key=str)
 
 
 # -- its audit ------------------------------------------------------------------------------------------

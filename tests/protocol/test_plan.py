@@ -236,7 +236,7 @@ def planned_with(**options: Any) -> Plan:
 
 
 def identity_with(plan: Plan) -> dict[str, Any]:
-    return plan.identity_with(next(iter(plan.systems)))  # orig: of all roles it has the agent alone
+    return plan.identity(next(iter(plan.systems)))  # orig: of all roles it has the agent alone
 
 
 def agent_prompts(plan: Plan) -> list[str]:

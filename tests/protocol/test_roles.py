@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.apis import Reply
@@ -36,7 +36,7 @@ from cts_async.protocol.views import (
     TurnView,
 )
 from cts_async.records import Instance, Judgment, Nugget
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.tools import Evidence
 
 SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8, judge_nuggets=2)
@@ -96,7 +96,7 @@ def test_a_long_list_is_asked_in_parts_and_merged_in_the_order_of_the_gold(tmp_p
         "N5: statement 5",
     ]
     assert found.coverage == tuple((f"x{n}", LABELS[str(n)]) for n in range(1, 6))
-    assert {record["step"] for record in read_jsonl(tmp_path / "steps.jsonl")} == {"judge/m"}
+    assert {record["step"] for record in read_records(tmp_path / "steps.jsonl")} == {"judge/m"}
 
 
 def test_a_part_that_fails_fails_the_answer_and_the_others_are_kept(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fake_small_web import PAGE, FakeModels, FakeWeb
 from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import read_records
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderDown, UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -92,7 +92,7 @@ def test_a_search_of_the_web_is_kept_counted_and_scored(search: Search) -> None:
     lines = latest_results(directory / "results.jsonl").values()
     assert [line["restore_score_100"] for line in lines] == [100.0] * N
     assert [line["answer"] for line in lines] == ["At nine."] * N
-    records = [record for record in read_jsonl(directory / "steps.jsonl") if record["ok"]]
+    records = [record for record in read_records(directory / "steps.jsonl") if record["ok"]]
     pages = [record["response"] for record in records if "/page/" in record["step"]]
     assert pages == [{"url": "https://a.example/1", "title": "Ferry", "text": PAGE.strip()}] * N
     visits = [record for record in records if record["step"] == "visit/2.1/1"]
@@ -194,6 +194,6 @@ def test_a_replayed_search_of_documents_still_reads_them_from_the_disk(search: S
     first = search(without_web(), FakeModels(), name="first", **own)
     models = FakeModels()
     second = search(without_web(), models, name="second", replay=(first,), **{**own, "visit_model": "m"})
-    journal = [record for record in read_jsonl(second / "steps.jsonl") if record["ok"]]
+    journal = [record for record in read_records(second / "steps.jsonl") if record["ok"]]
     assert any("/query/" in record["step"] for record in journal)
     assert not any("text" in record["response"] for record in journal if "/page/" in record["step"])

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from virtual_time import run_virtual
 
-from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import RetryPolicy
@@ -24,7 +24,7 @@ from cts_async.errors import (
     UnusableOutput,
 )
 from cts_async.records import Source, ToolFailure, ToolUse
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Evidence, ToolResult, Tools, hit_row, read_hits, reason_of
 from cts_async.search.turn_format import SearchCall, VisitCall
 
@@ -111,7 +111,7 @@ def use(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = N
 
 
 def steps(journal: Path, *, ok: bool = True) -> list[str]:
-    return [record["step"] for record in read_jsonl(journal) if record["ok"] is ok]
+    return [record["step"] for record in read_records(journal) if record["ok"] is ok]
 
 
 # --- Searching
@@ -130,7 +130,7 @@ def test_queries_are_separate_steps_reported_in_order(journal: Path) -> None:
 def test_results_are_recorded_as_rows_and_replayed_identically(journal: Path) -> None:
     web = Web()
     before = use(journal, tools_of(web), SearchCall(("ferry",)))
-    (record,) = read_jsonl(journal)
+    (record,) = read_records(journal)
     assert record["request"] == {"query": "ferry"}
     assert record["response"] == {"hits": [["https://x/ferry", "About ferry", "A snippet.", "2024"]]}
     assert use(journal, tools_of(web), SearchCall(("ferry",))) == before
@@ -173,7 +173,7 @@ def test_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
     use(journal, tools_of(web), *goals)
     use(journal, tools_of(web), *goals, VisitCall(("https://x/1#part",), "where"))
     assert web.fetched == ["https://x/1"]
-    (record,) = read_jsonl(journal)
+    (record,) = read_records(journal)
     assert record["response"]["text"] == "The Colosseum was built in 80 AD."
 
 
@@ -225,7 +225,7 @@ def test_only_evidence_of_local_documents_is_recorded(journal: Path) -> None:
     web = Web()
     box = tools_of(web, records_pages=False)
     before = use(journal, box, VisitCall(("https://x/1",), "when"))
-    (record,) = read_jsonl(journal)
+    (record,) = read_records(journal)
     assert set(record["response"]) == {"title", "evidence", "summary"}
     assert use(journal, box, VisitCall(("https://x/1",), "when")) == before
     assert web.fetched == ["https://x/1"]

@@ -41,8 +41,8 @@ from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError, TransientError
 from cts_async.llm.http import UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
+from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
-from cts_async.search.backends.base import Page
 from cts_async.search.backends.services import capped
 from cts_async.search.catalog import ReaderSpec
 
