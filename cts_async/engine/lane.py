@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush, nsmallest
+from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
@@ -104,11 +104,6 @@ class Lane:
         """The reason why nobody is admitted any more; None while the lane is in use."""
         return self._stopped
 
-    @property
-    def paused_s(self) -> float:
-        """Seconds for which nobody may send because the provider refused requests for its limits."""
-        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
-
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
         circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)
@@ -155,15 +150,6 @@ class Lane:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.abandoned(granted.result())
             raise
-
-    def oldest(self, n: int) -> list[tuple[int, float]]:
-        """The n oldest waiters, oldest first: their jobs' numbers and estimated tokens."""
-        waiting = (
-            (seq, order, self._charge(waiter.tokens, waiter.reserved))
-            for seq, order, waiter in self._waiting
-            if not waiter.granted.done()
-        )
-        return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
 
     async def rest(self, seconds: float) -> None:
         """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""

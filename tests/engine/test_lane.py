@@ -62,6 +62,10 @@ async def dispatched(lane: Lane) -> AsyncIterator[Lane]:
     dispatcher.cancel()
 
 
+def status_of(lane: Lane) -> LaneStatus:
+    return lane.status(asyncio.get_running_loop().time())
+
+
 async def with_dispatcher(lane: Lane, work: list[asyncio.Task[None]]) -> None:
     dispatcher = asyncio.create_task(lane.dispatch())
     try:
@@ -356,7 +360,7 @@ async def test_isolated_429_delays_its_own_request_only() -> None:
     await answered(lane)
     lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=20.0, status=429), "k")
     await lane.admit(0)
-    assert (lane.window.size, lane.paused_s) == (7.5, 0.0)
+    assert (lane.window.size, status_of(lane).paused_s) == (7.5, 0.0)
     assert pauses == []
 
 
@@ -366,7 +370,7 @@ async def test_more_429_than_isolated_ones_pause_everybody() -> None:
     paused = []
     for _ in range(7):  # (1 - 1 / 64) ** 7 is below 90 %
         lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
-        paused.append(lane.paused_s)
+        paused.append(status_of(lane).paused_s)
     assert paused == [0.0] * 6 + [1.5]
 
 
@@ -745,10 +749,6 @@ def test_many_that_are_always_refused_do_not_keep_the_others_from_their_turn(tmp
 
 
 # --- Status ---------------------------------------------------------------------------------------------
-
-
-def status_of(lane: Lane) -> LaneStatus:
-    return lane.status(asyncio.get_running_loop().time())
 
 
 @in_virtual_time
