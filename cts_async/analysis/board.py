@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.runs import ORIG, FinishedRun, Item, Verdict, first_of, with_distinct_labels
+from cts_async.analysis.runs import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 from cts_async.scorer import restore_score_100
@@ -112,7 +112,7 @@ class _Rows:
             self._by_query.setdefault(item.fused_query, row)
         return row
 
-    def codes(self, row: int, verdict: Verdict, where: Path) -> list[int]:
+    def codes(self, row: int, verdict: JudgedLabels, where: Path) -> list[int]:
         """Return the label codes in the order of the row's nuggets."""
         ids = tuple(verdict.coverage)
         if ids and not self.nuggets[row]:
@@ -125,7 +125,7 @@ class _Rows:
             )
         return [_CODES[verdict.coverage[id]] for id in nuggets] if ids else []
 
-    def score(self, row: int, verdict: Verdict, where: Path) -> float:
+    def score(self, row: int, verdict: JudgedLabels, where: Path) -> float:
         """Return the score by the weights of the first run that has any: all runs are compared by one gold."""
         if not verdict.weights:  # a table of scores alone
             return verdict.score

@@ -87,7 +87,7 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairTest:
     """`system` minus `other` over the n instances that both have a score for, in points of restore_score_100."""
 
     system: str
@@ -112,7 +112,7 @@ class Pair:
 
 def compare_pairs(
     board: Board, judge: str, baseline: str | None = None, *, seed: int = 0
-) -> tuple[Pair, ...]:
+) -> tuple[PairTest, ...]:
     """Test a family of pairs, the smallest p first; pairs without a shared instance are left out.
 
     In each pair the system with the higher mean difference comes first; a baseline always comes second.
@@ -140,10 +140,12 @@ def compare_pairs(
     return tuple(sorted(tested, key=lambda pair: (pair.p, -abs(pair.difference), pair.system, pair.other)))
 
 
-def _pair(system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int) -> Pair:
+def _pair(
+    system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int
+) -> PairTest:
     n, mean = len(differences), float(differences.mean())
     sd = float(differences.std(ddof=1)) if n > 1 else None
-    return Pair(
+    return PairTest(
         system=system,
         other=other,
         n=n,
@@ -387,55 +389,44 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
 
     if len(judges) < 2:
         return None
-    means = {judge: _means(board.scores[judge]) for judge in judges}
-    shared = [i for i in range(len(board.entrants)) if all(means[judge][i] is not None for judge in judges)]
-    n_common, common = _common_means(board, judges, shared)
-    if not n_common:
+    present = ~np.isnan(np.stack([board.scores[judge] for judge in judges]))  # (judges, instances, systems)
+    shared = np.flatnonzero(present.any(axis=1).all(axis=0)).tolist()
+    common = present[:, :, shared].all(axis=(0, 2)) & bool(shared)
+    if not common.any():
         shared = []
-    # The order of a sum changes its last digits, so means are compared rounded.
-    ranked = {judge: [round(common[judge][i] or 0.0, 9) for i in shared] for judge in judges}
-    names = [board.systems[i] for i in shared]
-    orderings = {judge: _ordering(names, ranked[judge]) for judge in judges}
+    found, ranked = [], {}
+    for judge, scored in zip(judges, present, strict=True):
+        columns, codes = board.scores[judge].T, board.labels[judge]
+        common_means = [_mean(column[common]) if i in shared else None for i, column in enumerate(columns)]
+        # The order of a sum changes its last digits, so means are compared rounded.
+        ranked[judge] = [round(common_means[i] or 0.0, 9) for i in shared]
+        counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
+        shares = (counts / max(1, counts.sum())).tolist()
+        one = JudgeMeans(
+            judge,
+            means=tuple(_mean(column[there]) for column, there in zip(columns, scored.T, strict=True)),
+            n_scored=tuple(scored.sum(axis=0).tolist()),
+            common_means=tuple(common_means),
+            ordering=_ordering([board.systems[i] for i in shared], ranked[judge]),
+            shares=dict(zip(LABELS, shares, strict=True)) if counts.any() else {},
+        )
+        found.append(one)
     labels = np.column_stack([board.labels[judge].ravel() for judge in judges])
+    pairs = list(combinations(judges, 2))
     return Robustness(
         systems=board.systems,
-        n_common=n_common,
-        judges=tuple(
-            _judge_means(board, judge, means[judge], common[judge], orderings[judge]) for judge in judges
-        ),
-        orders=tuple(
-            OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in combinations(judges, 2)
-        ),
-        same_order=len(set(orderings.values())) == 1 if len(shared) > 1 else None,
-        agreements=tuple(_board_agreement(board, a, b) for a, b in combinations(judges, 2)),
+        n_common=int(common.sum()),
+        judges=tuple(found),
+        orders=tuple(OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in pairs),
+        same_order=len({one.ordering for one in found}) == 1 if len(shared) > 1 else None,
+        agreements=tuple(_board_agreement(board, a, b) for a, b in pairs),
         alpha_nominal=krippendorff_alpha(labels, "nominal", len(LABELS)),
         alpha_ordinal=krippendorff_alpha(labels, "ordinal", len(LABELS)),
     )
 
 
-def _means(scores: Array) -> tuple[float | None, ...]:
-    import numpy as np
-
-    columns = (column[~np.isnan(column)] for column in scores.T)
-    return tuple(math.fsum(column) / len(column) if len(column) else None for column in columns)
-
-
-def _common_means(
-    board: Board, judges: Sequence[str], shared: Sequence[int]
-) -> tuple[int, dict[str, tuple[float | None, ...]]]:
-    """Count the instances that all judges scored of all `shared` systems, and average over them by judge."""
-    import numpy as np
-
-    scores = np.stack([board.scores[judge] for judge in judges])
-    common = ~np.isnan(scores[:, :, shared]).any(axis=(0, 2))
-    n = int(common.sum()) if len(shared) else 0
-    return n, {
-        judge: tuple(
-            math.fsum(column[common]) / n if n and i in shared else None
-            for i, column in enumerate(by_system.T)
-        )
-        for judge, by_system in zip(judges, scores, strict=True)
-    }
+def _mean(scores: Array) -> float | None:
+    return math.fsum(scores) / len(scores) if len(scores) else None
 
 
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
@@ -444,26 +435,6 @@ def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
     for (before, _), (mean, name) in pairwise(ranked):
         words += ["=" if mean == before else ">", name]
     return " ".join(words)
-
-
-def _judge_means(
-    board: Board,
-    judge: str,
-    means: tuple[float | None, ...],
-    common_means: tuple[float | None, ...],
-    ordering: str,
-) -> JudgeMeans:
-    import numpy as np
-
-    labels = board.labels[judge]
-    counts = np.bincount(labels[labels != NO_LABEL], minlength=len(LABELS))
-    shares = (
-        {label: float(counts[code] / counts.sum()) for code, label in enumerate(LABELS)}
-        if counts.sum()
-        else {}
-    )
-    n_scored = tuple(int(n) for n in (~np.isnan(board.scores[judge])).sum(axis=0))
-    return JudgeMeans(judge, means, n_scored, common_means, ordering, shares)
 
 
 def _board_agreement(board: Board, judge: str, other: str) -> Agreement:

@@ -10,11 +10,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.interactions import (
+    AskedQuestion,
     Interaction,
     Interactions,
     RegionTurn,
     Scores,
-    Turn,
     TypeProfile,
     Unknowns,
     count_unknowns,
@@ -240,7 +240,7 @@ def any_answered(predictions: Sequence[float]) -> float:
     return chance
 
 
-def _cells(turn: Turn) -> tuple[_Cell, ...]:
+def _cells(turn: AskedQuestion) -> tuple[_Cell, ...]:
     """The classes that a question belongs to, the most general first."""
     kind = turn.reading.primary
     return (), (kind,), (kind, turn.language, turn.turn)
@@ -341,7 +341,7 @@ def calibrate(
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class FrontierPoint:
     """Asking where the prediction is >= `threshold` (None: never). Share 0..1, mean score 0..100."""
 
     threshold: float | None
@@ -356,23 +356,23 @@ class Frontier:
     label: str
     k: int
     n: int
-    points: tuple[Point, ...]
+    points: tuple[FrontierPoint, ...]
     """From never to always, one point for each distinct prediction."""
     area: float
     """Mean height of the frontier above asking the same share at random, in points of the score."""
-    best: Point
+    best: FrontierPoint
     """The highest mean in the sample itself, with the fewest asked among equals: an optimistic estimate."""
-    validated: Point
+    validated: FrontierPoint
     """The outcome of thresholds chosen on nine folds and applied to the tenth, in turn. Its threshold is None."""
     over_always: Difference
     """`validated` minus always asking, paired, with its bootstrap interval."""
 
     @property
-    def never(self) -> Point:
+    def never(self) -> FrontierPoint:
         return self.points[0]
 
     @property
-    def always(self) -> Point:
+    def always(self) -> FrontierPoint:
         return self.points[-1]
 
 
@@ -401,12 +401,12 @@ def ask_or_not(
         points=points,
         area=_area(points),
         best=_best(points),
-        validated=Point(None, float(decided.mean()), float(outcome.mean())),
+        validated=FrontierPoint(None, float(decided.mean()), float(outcome.mean())),
         over_always=over_always,
     )
 
 
-def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[Point, ...]:
+def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[FrontierPoint, ...]:
     import numpy as np
 
     n = len(chance)
@@ -414,16 +414,16 @@ def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[Point, ...]:
     ranked = chance[order]
     totals = unasked.sum() + np.cumsum((asked - unasked)[order])
     ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), n - 1)  # the last of each distinct prediction
-    never = Point(None, 0.0, float(unasked.mean()))
-    return never, *(Point(float(ranked[i]), float((i + 1) / n), float(totals[i] / n)) for i in ends)
+    never = FrontierPoint(None, 0.0, float(unasked.mean()))
+    return never, *(FrontierPoint(float(ranked[i]), float((i + 1) / n), float(totals[i] / n)) for i in ends)
 
 
-def _best(points: Sequence[Point]) -> Point:
+def _best(points: Sequence[FrontierPoint]) -> FrontierPoint:
     # Sums in another order differ in their last digits, so means are compared rounded.
     return max(points, key=lambda point: (round(point.mean_score, 9), -point.share_asked))
 
 
-def _area(points: Sequence[Point]) -> float:
+def _area(points: Sequence[FrontierPoint]) -> float:
     """Sum the trapezoids between the frontier and the straight line from its first to its last point."""
     first, last = points[0].mean_score, points[-1].mean_score
     heights = [p.mean_score - (first + (last - first) * p.share_asked) for p in points]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -20,7 +21,7 @@ Scores: TypeAlias = Mapping[str, float]
 
 
 @value
-class Turn:
+class AskedQuestion:
     """One classified question. `turn` counts from 1."""
 
     turn: int
@@ -35,7 +36,7 @@ class Interaction:
     """One instance whose questions were all answered. `score` is None if it was not judged."""
 
     id: str
-    turns: tuple[Turn, ...]
+    turns: tuple[AskedQuestion, ...]
     score: float | None
 
     @property
@@ -72,7 +73,7 @@ def interaction(
 ) -> Interaction:
     """Classify an instance's questions, given in order, each with whether its answer is known."""
     turns = tuple(
-        Turn(turn, read(question), language_of(question), known)
+        AskedQuestion(turn, read(question), language_of(question), known)
         for turn, (question, known) in enumerate(pairs, start=1)
     )
     return Interaction(id, turns, score)
@@ -133,19 +134,15 @@ class Unknowns:
 
 def count_unknowns(system: Interactions) -> Unknowns:
     """Count the answers of one run, failed instances excluded."""
-    known_cnt = [0] * (system.n_turns + 1)
-    turns = [[0, 0] for _ in range(system.n_turns)]
-    for row in system.rows:
-        known_cnt[row.known_cnt] += 1
-        for turn in row.turns:
-            turns[turn.turn - 1][0] += 1
-            turns[turn.turn - 1][1] += not turn.known
+    known_cnt = Counter(row.known_cnt for row in system.rows)
+    asked = Counter(turn.turn for row in system.rows for turn in row.turns)
+    unknown = Counter(turn.turn for row in system.rows for turn in row.turns if not turn.known)
     return Unknowns(
         n=len(system.rows),
-        answers=sum(answers for answers, _ in turns),
-        unknown=sum(unknown for _, unknown in turns),
-        known_cnt=tuple(known_cnt),
-        by_turn=tuple((answers, unknown) for answers, unknown in turns),
+        answers=asked.total(),
+        unknown=unknown.total(),
+        known_cnt=tuple(known_cnt[known] for known in range(system.n_turns + 1)),
+        by_turn=tuple((asked[turn], unknown[turn]) for turn in range(1, system.n_turns + 1)),
     )
 
 
@@ -175,18 +172,22 @@ class RegionTurn:
 
 def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
     """Count the region questions of each turn, in order."""
-    counts = [[0, 0, 0, 0] for _ in range(system.n_turns)]
+    by_turn: list[list[AskedQuestion]] = [[] for _ in range(system.n_turns)]
     for row in system.rows:
-        for turn in row.turns:
-            count = counts[turn.turn - 1]
-            only = turn.reading.region_only
-            count[0] += 1
-            count[1] += turn.reading.mentions_region
-            count[2] += only
-            count[3] += only and not turn.known
+        for asked in row.turns:
+            by_turn[asked.turn - 1].append(asked)
     return tuple(
-        RegionTurn(system.label, system.clarifier, system.k, turn, *count)
-        for turn, count in enumerate(counts, start=1)
+        RegionTurn(
+            system.label,
+            system.clarifier,
+            system.k,
+            turn,
+            questions=len(asked),
+            about_region=sum(one.reading.mentions_region for one in asked),
+            region_only=sum(one.reading.region_only for one in asked),
+            region_only_unknown=sum(one.reading.region_only and not one.known for one in asked),
+        )
+        for turn, asked in enumerate(by_turn, start=1)
     )
 
 
@@ -239,23 +240,13 @@ class TypeProfile:
 
 def type_profiles(systems: Iterable[Interactions]) -> tuple[TypeProfile, ...]:
     """Count every type over the questions of all the systems together."""
-    counts: dict[QuestionType, list[list[int]]] = {kind: [] for kind in QUESTION_TYPES}
-    for system in systems:
-        for row in system.rows:
-            for turn in row.turns:
-                by_turn = counts[turn.reading.primary]
-                while len(by_turn) < turn.turn:
-                    by_turn.append([0, 0])
-                by_turn[turn.turn - 1][0] += 1
-                by_turn[turn.turn - 1][1] += turn.known
-    total = sum(n for by_turn in counts.values() for n, _ in by_turn)
-    return tuple(
-        TypeProfile(
-            kind,
-            sum(n for n, _ in by_turn),
-            total,
-            sum(known for _, known in by_turn),
-            tuple((n, known) for n, known in by_turn),
-        )
-        for kind, by_turn in counts.items()
-    )
+    questions = [asked for system in systems for row in system.rows for asked in row.turns]
+    asked = Counter((one.reading.primary, one.turn) for one in questions)
+    known = Counter((one.reading.primary, one.turn) for one in questions if one.known)
+    profiles = []
+    for kind in QUESTION_TYPES:
+        last = max((turn for of, turn in asked if of == kind), default=0)
+        by_turn = tuple((asked[kind, turn], known[kind, turn]) for turn in range(1, last + 1))
+        n, answered = (sum(counts) for counts in zip(*by_turn, strict=True)) if by_turn else (0, 0)
+        profiles.append(TypeProfile(kind, n, len(questions), answered, by_turn))
+    return tuple(profiles)

@@ -37,7 +37,7 @@ FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_que
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedLabels:
     """One judge's labels for one answer, and the score they make (0..100)."""
 
     score: float
@@ -59,7 +59,7 @@ class Item:
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
     answer: str = ""
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, JudgedLabels] = field(default_factory=dict)
     """By judge, without the judges that failed on this answer."""
 
     @property
@@ -150,25 +150,25 @@ def first_of(texts: Sequence[str], most: int = 3) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunPath:
     """A run directory or a judged file, and whether it was named itself or found in a folder that was named."""
 
     path: Path
     named: bool
 
 
-def find_runs(words: Sequence[str]) -> list[Found]:
+def find_runs(words: Sequence[str]) -> list[RunPath]:
     """Return the run directories and judged files that `words` name, each once, sorted by path.
 
     The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
-    by_path: dict[Path, Found] = {}
+    by_path: dict[Path, RunPath] = {}
     for path in paths_named(words, "no such run, folder or file"):
         inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
         for run in inside or [path]:
             before = by_path.get(run.resolve())
-            by_path[run.resolve()] = Found(run, not inside or bool(before and before.named))
+            by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
     wanted = set(without_gold_builds(found.path for found in by_path.values()))
     return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
 
@@ -191,7 +191,7 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[Found], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
+    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
 
@@ -247,19 +247,18 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def orig_beside(directories: Iterable[Path]) -> list[Path]:
     """Return the runs of orig that lie beside these run directories and are over the same data."""
-    found: dict[Path, Path] = {}
-    for directory in directories:
-        data = _data_key(directory)
-        for path in sorted(directory.resolve().parent.iterdir()):
-            is_orig = manifest_of(path).get("identity", {}).get("system") == ORIG
-            if is_orig and _data_key(path) == data:
-                found.setdefault(path, directory.parent / path.name)
-    return list(found.values())
+    places = {(one.resolve().parent, _data_key(one)): one.parent for one in directories}
+    return [
+        shown / path.name
+        for (parent, data), shown in places.items()
+        for path in sorted(parent.iterdir())
+        if manifest_of(path).get("identity", {}).get("system") == ORIG and _data_key(path) == data
+    ]
 
 
-def _data_key(directory: Path) -> list[Any]:
+def _data_key(directory: Path) -> tuple[str, ...]:
     data = data_of(manifest_of(directory).get("identity", {}))
-    return [data.get(name) for name in ("name", "sha256", "gold_sha256")]
+    return tuple(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
 
 
 # Clarifiers' runs with their run of orig, for `cts diagnose`
@@ -359,7 +358,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(lines.verdicts),
+        judges=tuple(judge for judge, by_id in lines.outcomes.items() if any(by_id.values())),
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -369,7 +368,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         players=players,
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
-        judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
+        judge_failures=lines.judge_failures(),
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
@@ -414,21 +413,15 @@ class _Lines:
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
         self.failed: set[str] = set()
-        self.verdicts: dict[str, dict[str, Verdict]] = {}
-        """By judge and id, the scoring judge first."""
-        self.unlabelled: dict[str, set[str]] = {}
-        """Ids of the answers that a judge failed to label."""
+        self.outcomes: dict[str, dict[str, JudgedLabels | None]] = {}
+        """By judge and id, the scoring judge first; None for an answer that the judge failed to label."""
 
     def add(self, line: Line) -> None:
         """Add a line of the results."""
         id, judge = line["id"], str(line.get("judge") or self._judge)
-        for by_id in self.verdicts.values():
+        for by_id in self.outcomes.values():
             by_id.pop(id, None)
-        for ids in self.unlabelled.values():
-            ids.discard(id)
-        if failed(line) and line.get("answer"):  # the answer is there: only the judge failed
-            self.unlabelled.setdefault(judge, set()).add(id)
-        elif failed(line):
+        if failed(line) and not line.get("answer"):  # with an answer only the judge failed
             self._found.pop(id, None)
             self.failed.add(id)
             return
@@ -436,26 +429,21 @@ class _Lines:
         self._found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
-        if verdict := self._verdict(line):
-            self.verdicts.setdefault(judge, {})[id] = verdict
+        outcome = self._verdict(line)
+        if failed(line) or outcome:
+            self.outcomes.setdefault(judge, {})[id] = outcome
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
-        judge, verdicts, failures = path.stem, dict[str, Verdict](), set[str]()
+        judge, outcomes = path.stem, dict[str, JudgedLabels | None]()
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
-            verdicts.pop(line["id"], None)
-            failures.discard(line["id"])
-            if not self._is_about(line):
-                continue
-            if failed(line):
-                failures.add(line["id"])
-            elif verdict := self._verdict(line):
-                verdicts[line["id"]] = verdict
-        if verdicts:
-            self.verdicts.setdefault(judge, {}).update(verdicts)
-        if failures:
-            self.unlabelled[judge] = failures
+            outcomes.pop(line["id"], None)
+            outcome = self._verdict(line)
+            if self._is_about(line) and (failed(line) or outcome):
+                outcomes[line["id"]] = outcome
+        if outcomes:
+            self.outcomes.setdefault(judge, {}).update(outcomes)
 
     def _is_about(self, line: Line) -> bool:
         """True if a verdict is about the recorded answer, as far as it says; after a crash there may be none."""
@@ -467,19 +455,26 @@ class _Lines:
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
         for id, item in self._found.items():
-            verdicts = {judge: by_id[id] for judge, by_id in self.verdicts.items() if id in by_id}
+            verdicts = {
+                judge: verdict for judge, by_id in self.outcomes.items() if (verdict := by_id.get(id))
+            }
             self._found[id] = replace(item, verdicts=verdicts)
         return {id: self._found[id] for id in sorted(self._found)}
 
-    def _verdict(self, line: Line) -> Verdict | None:
-        """Compute the score from the labels, as `cts score` does; the stored one may be wrong."""
+    def judge_failures(self) -> dict[str, int]:
+        """Count the answers that each judge failed to label."""
+        failures = {judge: list(by_id.values()).count(None) for judge, by_id in self.outcomes.items()}
+        return {judge: n for judge, n in failures.items() if n}
+
+    def _verdict(self, line: Line) -> JudgedLabels | None:
+        """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
         stored = line.get("restore_score_100")
-        if not line.get("nuggets") or stored is None:
+        if failed(line) or not line.get("nuggets") or stored is None:
             return None
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
         score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
-        return Verdict(score, coverage, weights, stored)
+        return JudgedLabels(score, coverage, weights, stored)
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
@@ -555,4 +550,4 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")
-    return Item(id, query, verdicts={judge: Verdict(score, coverage, weights, score)})
+    return Item(id, query, verdicts={judge: JudgedLabels(score, coverage, weights, score)})

@@ -103,7 +103,7 @@ def converse(
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import print_failures
     from cts_async.report.summary import summarise_run, write_summary
-    from cts_async.report.tables import make_folder, print_table, printable, write_csv
+    from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
@@ -113,7 +113,7 @@ def converse(
     judgments = open_judgments(evaluation, plan.dataset, instances)
     scorer = open_scorer(encoder)
     if csv is not None:
-        make_folder(csv)
+        make_table_folder(csv)
     err = Console(stderr=True)
     if not quiet:
         labels = ", ".join(system.label for system in plan.systems)

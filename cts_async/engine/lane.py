@@ -137,6 +137,15 @@ class Lane:
             raise self._stopped
         if not self._waiting and self._is_free(tokens, reserved):
             return self._send(tokens, reserved)
+        granted = self._queue(seq, tokens, step_key, reserved)
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled() and granted.exception() is None:
+                self.abandoned(granted.result())
+            raise
+
+    def _queue(self, seq: int, tokens: float, step_key: str, reserved: float) -> asyncio.Future[Permit]:
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         if self._waiting and self._refused_steps[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
@@ -144,12 +153,7 @@ class Lane:
         heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
         if self.in_flight < self.window.size:
             self._work.set()
-        try:
-            return await granted
-        except asyncio.CancelledError:
-            if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self.abandoned(granted.result())
-            raise
+        return granted
 
     async def rest(self, seconds: float) -> None:
         """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""

@@ -17,7 +17,7 @@ from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView, VisitView
 from cts_async.records import AgentPrompt, Answer, Language, Trace, language_of
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.terms import extract_for_goal, sentence_spans
 from cts_async.search.tools import Evidence
 

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
-from cts_async.analysis.compare import Pair, Robustness, Standing, compare_pairs, leaderboard, robustness
+from cts_async.analysis.compare import PairTest, Robustness, Standing, compare_pairs, leaderboard, robustness
 from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, EXACT, MANY, POWER
@@ -44,7 +44,7 @@ class Judged:
 
     judge: str
     standings: tuple[Standing, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairTest, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cts_async.datasets.io import unreadable
 from cts_async.datasets.registry import Kind
 from cts_async.report.output import plain
 from cts_async.report.tables import Column, DataTable, number, text
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.backends.corpus import read_documents
 from cts_async.search.rankers import Ranked
 

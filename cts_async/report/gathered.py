@@ -7,20 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
-    Found,
+    RunPath,
     check_same_data,
+    data_of,
     find_runs,
     orig_beside,
     read_runs,
 )
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
+from cts_async.analysis.turn_retrieval import NOBODY_ASKED
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import sessions_of
@@ -58,7 +59,7 @@ from cts_async.report.summary import (
     spent_by_system,
     summarise_run,
 )
-from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns
+from cts_async.report.tables import Column, DataTable, Row, number_columns, text_columns
 
 _USUAL: Final = EvaluationConfig()
 
@@ -125,7 +126,7 @@ def gather(
     check_same_data(path for path in named if path not in runs)
     if not baseline and (orig := _orig_beside(runs)):
         notes.append(f"Gains are over {orig}, which lies beside what was named.")
-        found.append(Found(orig, named=False))
+        found.append(RunPath(orig, named=False))
         runs.append(orig)
     check_same_data(runs)
     talks: list[Path] = []
@@ -213,12 +214,11 @@ def runs_table(runs: NamedRuns) -> DataTable:
     """The runs: when, over which data, by whom, and how far they got."""
     rows = [_run_row(name, run) for name, run in runs]
     columns = (
-        Column("system", text("system"), numeric=False),
+        *text_columns("system"),
         *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
         *text_columns("data", *_ROLES, "judges"),
         Column("done", lambda row: f"{row['done']}/{row['expected']}"),
-        Column("failed", text("failed")),
-        Column("missing", text("missing")),
+        *number_columns(failed="d", missing="d"),
     )
     caption = "done: instances with an outcome; missing: no line yet, the run is not over"
     return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
@@ -246,18 +246,10 @@ def _run_row(name: str, run: RunSummary) -> Row:
 def effort_table(runs: NamedRuns) -> DataTable:
     """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
-    columns = (
-        Column("system", text("system"), numeric=False),
-        Column("mean", number("mean", ".2f")),
-        Column("calls", number("calls", ",")),
-        Column("failed attempts", number("failed_attempts", ",")),
-        Column("tokens in", number("input_tokens", ",")),
-        Column("tokens out", number("output_tokens", ",")),
-        Column("USD", number("cost_usd", ",.2f")),
-        Column("USD/instance", number("usd_per_instance", ".4f")),
-        Column("hours", number("hours", ".2f")),
-    )
-    caption = "mean: of the scoring judge. USD: - where a model has no price. hours: all sessions together"
+    whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
+    numbers = {"mean": ".2f", **whole, "cost_usd": ",.2f", "usd_per_instance": ".4f", "hours": ".2f"}
+    columns = (*text_columns("system"), *number_columns(**numbers))
+    caption = "mean: of the scoring judge. cost: - where a model has no price. hours: all sessions together"
     return DataTable("effort", "Cost and time", caption, columns, rows)
 
 
@@ -284,8 +276,8 @@ def failures_table(runs: NamedRuns) -> DataTable:
     rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
     columns = (
         *text_columns("system", "step", "kind"),
-        Column("n", text("n")),
-        Column("for example", text("example"), numeric=False),
+        *number_columns(n="d"),
+        *text_columns("example"),
     )
     caption = f"counted apart and never as a score; every one stands in {RESULTS}"
     return DataTable("failures", "Failures by kind", caption, columns, rows)
@@ -318,12 +310,7 @@ def health_table(runs: NamedRuns) -> DataTable:
         for tool, word in TOOLS.items()
         if run.tools.asked.get(tool)
     ]
-    columns = (
-        *text_columns("system", "tool"),
-        Column("asked", number("asked", ",")),
-        Column("failed", number("failed", ",")),
-        Column("worked", number("worked", ".1%")),
-    )
+    columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
     caption = "queries searched and pages visited by the agent, and those that a tool could not bring"
     return DataTable("tool_health", "Searches and visits", caption, columns, rows)
 
@@ -335,7 +322,7 @@ def causes_table(runs: NamedRuns) -> DataTable:
         for name, run in runs
         for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
     ]
-    columns = (*text_columns("system", "tool", "host", "reason"), Column("n", number("n", ",")))
+    columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
     caption = f"at most {MOST} causes a run"
     return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
 
@@ -349,7 +336,7 @@ def served_table(runs: NamedRuns) -> DataTable:
         if set(by) != {asked}
         for served, n in ranked(by)
     ]
-    columns = (*text_columns("system", "asked", "served"), Column("replies", number("replies", ",")))
+    columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
     caption = "as servers call what answered"
     return DataTable("served_models", "Models that answered", caption, columns, rows)
 
@@ -369,25 +356,25 @@ _NAME_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedTable:
     """A table and the group that it is shown in."""
 
     group: Group
     table: DataTable
 
 
-def all_tables(gathered: Gathered) -> tuple[Grouped, ...]:
+def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
     """Return the tables that have rows, with distinct names that are valid for files and anchors.
 
     A table of scores made with the embedded model says so in a remark and in every row.
     """
-    found, taken = list[Grouped](), set[str]()
+    found, taken = list[GroupedTable](), set[str]()
     for group, tables in _by_group(gathered):
         for table in tables:
             if table.rows:
                 if group in _SCORED and gathered.embedded:
                     table = _marked(table, gathered)
-                found.append(Grouped(group, replace(table, name=_free(table.name, taken))))
+                found.append(GroupedTable(group, replace(table, name=_free(table.name, taken))))
     return tuple(found)
 
 
@@ -485,12 +472,17 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
     if compared is None:
         return (), ()
     runs = [run for run in _read(compared) if run.instances]
-    wanted = {one.extreme.id for run in runs for one in run.instances}
-    nuggets, note = _nuggets(gathered, wanted) if wanted else ({}, "")
-    found = tuple(replace(run, instances=tuple(_with(run.instances, nuggets))) for run in runs)
-    left_out = len(compared.board.entrants) - MOST_SYSTEMS
-    more = f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others."
-    return found, (*([note] if note else []), *([more] if left_out > 0 else []))
+    nuggets, notes = _nuggets(gathered, {one.extreme.id for run in runs for one in run.instances})
+    found = [
+        replace(
+            run,
+            instances=tuple(replace(one, nuggets=nuggets.get(one.extreme.id, {})) for one in run.instances),
+        )
+        for run in runs
+    ]
+    if (left_out := len(compared.board.entrants) - MOST_SYSTEMS) > 0:
+        notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
+    return tuple(found), tuple(notes)
 
 
 def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
@@ -542,29 +534,21 @@ def _is_about(verdict: Line | None, line: Line) -> bool:
     return digest is None or digest == answer_digest(str(line.get("fused_query") or ""), line["answer"])
 
 
-def _with(instances: Sequence[Opened], nuggets: Mapping[str, Sequence[Nugget]]) -> Iterator[Opened]:
-    for one in instances:
-        yield replace(one, nuggets={nugget.id: nugget for nugget in nuggets.get(one.extreme.id, ())})
-
-
-def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, tuple[Nugget, ...]], str]:
+def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dict[str, Nugget]], list[str]]:
     """Return the nuggets of those instances from the first gold file that is still unchanged, or a note why not."""
-    why = "no manifest says where it is"
-    for run in gathered.summaries:
+    why = "no manifest says where it is" if wanted else ""
+    for run in gathered.summaries if wanted else ():
         try:
             dataset = reopen_data(run.manifest)
-            if _other_gold(dataset.gold_path, run.manifest.get("identity", {}).get("data") or {}):
-                why = f"{dataset.gold_path} is no longer the gold of these runs"
-                continue
-            return {one.id: one.nuggets for one in dataset.instances() if one.id in wanted}, ""
         except UsageError as error:
             why = str(error)
-    return {}, f"Nuggets are shown without text, since their gold cannot be read: {why}."
-
-
-def _other_gold(path: Path | None, data: Mapping[str, Any]) -> bool:
-    expected = data.get("gold_sha256")
-    return path is not None and expected is not None and sha256_of(path) != expected
+            continue
+        expected = data_of(run.manifest.get("identity", {})).get("gold_sha256")
+        if dataset.gold_path is None or expected in (None, sha256_of(dataset.gold_path)):
+            instances = (one for one in dataset.instances() if one.id in wanted)
+            return {one.id: {nugget.id: nugget for nugget in one.nuggets} for one in instances}, []
+        why = f"{dataset.gold_path} is no longer the gold of these runs"
+    return {}, [f"Nuggets are shown without text, since their gold cannot be read: {why}."] if why else []
 
 
 # Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most
@@ -576,9 +560,15 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
         found = next((one for one in retrieved if talk.directory in one.directories), None)
-        last = _last(found, talk) if found else None
-        if found and last:
-            measure = found.measures[0]
+        identity = talk.manifest.get("identity", {})
+        own = [
+            cell
+            for cell in (found.cells if found else ())
+            if (cell.scheme, cell.mode) == (identity.get("scheme"), identity.get("mode"))
+        ]
+        if found and own:
+            measure, last = found.measures[0], max(own, key=lambda cell: cell.turn)
+            opened = _extremes(last.scores[measure], found.without[measure], most)
             yield OpenedRun(
                 talk.label,
                 talk.directory,
@@ -586,25 +576,13 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
                 embedded=bool(talk.manifest.get("embedded")),
-                instances=tuple(opened_lines(talk.directory, _extremes(found, last, measure, most))),
+                instances=tuple(opened_lines(talk.directory, opened)),
             )
 
 
-def _last(found: TurnRetrieval, talk: RunSummary) -> Cell | None:
-    """Return what was retrieved after the run's last turn."""
-    identity = talk.manifest.get("identity") or {}
-    own = [
-        cell
-        for cell in found.cells
-        if (cell.scheme, cell.mode) == (identity.get("scheme"), identity.get("mode"))
-    ]
-    return max(own, key=lambda cell: cell.turn, default=None)
-
-
-def _extremes(found: TurnRetrieval, last: Cell, measure: str, most: int) -> tuple[Extreme, ...]:
+def _extremes(scores: Mapping[str, float], without: Mapping[str, float], most: int) -> tuple[Extreme, ...]:
     import numpy as np
 
-    scores, without = last.scores[measure], found.without[measure]
     ids = sorted(scores)
     values = np.array([scores[id] for id in ids], float)
     gains = values - np.array([without.get(id, np.nan) for id in ids], float)

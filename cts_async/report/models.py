@@ -12,24 +12,19 @@ from rich.text import Text
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.systems import ModelEntry
 
-WIDE = 110
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
-    """Print a block for each model: id, address, limits, prices, and whether its key is set.
-
-    From WIDE columns on related facts share a line, so that 80 columns are enough.
-    """
-    join = "; " if console.width >= WIDE else "\n"
+    """Print a block for each model: id, address, limits, prices, and whether its key is set."""
     table = Table.grid(padding=(0, 2, 1, 0))
     table.add_column(no_wrap=True)
     table.add_column(ratio=1, overflow="fold")
     table.add_column(no_wrap=True)
     for entry in entries:
         spec = entry.spec
-        text = Text(join.join(filter(None, (spec.model, spec.base_url))))
-        text.append("\n" + join.join((limits_of(spec), prices_of(spec))))
+        facts = (spec.model, spec.base_url, limit_text(spec), price_text(spec))
+        text = Text("\n".join(filter(None, facts)))
         if entry.roles:
             text.append(f"\nplays {', '.join(entry.roles)} by default", "bold")
         if spec.note:
@@ -59,12 +54,12 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
     yield "missing", "nothing" if entry.ready else _lacks(entry)
     yield "roles", ", ".join(entry.roles) or "none by default"
-    counted = f"{limits_of(spec)}; {spec.limit}" + (
+    counted = f"{limit_text(spec)}; {spec.limit}" + (
         " (yours: headers may only lower them)" * spec.limits_fixed
     )
     yield "limits", f"{counted}; account {spec.account}"
     yield "time", f"{spec.timeout_s:g} s for a whole answer"
-    yield "prices", prices_of(spec)
+    yield "prices", price_text(spec)
     yield "parameters", _parameters(spec.sent({})) or "none"
     if spec.drops:
         yield "never sent", ", ".join(spec.drops)
@@ -96,10 +91,10 @@ def _nowhere(spec: ModelSpec) -> str:
     return "this machine" if spec.embedded else f"where {spec.base_url_env} says"
 
 
-def limits_of(spec: ModelSpec) -> str:
+def limit_text(spec: ModelSpec) -> str:
     """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
     known = [
-        f"{count(value)} {what}"
+        f"{short_count(value)} {what}"
         for value, what in ((spec.requests_per_min, "requests"), (spec.tokens_per_min, "tokens"))
         if value is not None
     ]
@@ -107,7 +102,7 @@ def limits_of(spec: ModelSpec) -> str:
     return f"{per_min}, {spec.max_concurrency} at once"
 
 
-def prices_of(spec: ModelSpec) -> str:
+def price_text(spec: ModelSpec) -> str:
     """Format prices: `$0.60 in, $14 out per million tokens`."""
     price_in, price_out = spec.input_usd_per_mtok, spec.output_usd_per_mtok
     if price_in is None or price_out is None:
@@ -123,7 +118,7 @@ def _usd(amount: float) -> str:
     return f"{amount:.2f}".removesuffix(".00")
 
 
-def count(value: float) -> str:
+def short_count(value: float) -> str:
     """Format a count: `500`, `30k`, `1.5M`."""
     for unit, letter in ((1e6, "M"), (1e3, "k")):
         if value >= unit:

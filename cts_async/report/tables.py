@@ -69,10 +69,10 @@ class Folded:
         return Measurement.get(console, options, Text(self._text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("\n".join(folded(self._text, options.max_width)))
+        yield Text("\n".join(wrapped(self._text, options.max_width)))
 
 
-def folded(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Break text into lines of at most `width` columns, at hyphens and spaces. Text that is not ASCII is not broken."""
     if len(text) <= width or not text.isascii():
         return [text]
@@ -157,7 +157,7 @@ def write_csv(folder: Path, table: DataTable) -> None:
     """
     if not table.rows:
         return
-    make_folder(folder)
+    make_table_folder(folder)
     with atomic_writer(folder / f"{table.name}.csv") as file:
         file.write(csv_text(table).encode(errors="replace"))
 
@@ -185,7 +185,7 @@ def _cell(value: Any) -> Any:
     return f"'{shown}" if shown.startswith(_LIKE_FORMULAS) else shown
 
 
-def make_folder(folder: Path) -> None:
+def make_table_folder(folder: Path) -> None:
     """Create a folder for tables if necessary. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -213,6 +213,11 @@ def text(key: str) -> Show:
 def text_columns(*keys: str) -> tuple[Column, ...]:
     """Return columns of text, each headed by its key."""
     return tuple(Column(key, text(key), numeric=False) for key in keys)
+
+
+def number_columns(**specs: str) -> tuple[Column, ...]:
+    """Return columns of numbers, each headed by its key and shown in Python's format."""
+    return tuple(Column(key.replace("_", " "), number(key, spec)) for key, spec in specs.items())
 
 
 def number(key: str, spec: str) -> Show:
@@ -410,7 +415,7 @@ def write_table_files(folder: Path, tables: Iterable[DataTable]) -> list[Path]:
     StorageFull.
     """
     texts = {name: text for table in tables if table.rows for name, text in _texts(table).items()}
-    make_folder(folder)
+    make_table_folder(folder)
     for name, text in texts.items():
         with atomic_writer(folder / name) as file:
             file.write(text.encode(errors="replace"))

@@ -14,7 +14,7 @@ import orjson
 
 from cts_async.engine.journal import record_at
 from cts_async.errors import ToolError, UnusableOutput
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.backends.corpus import canonical_url
 from cts_async.search.tools import read_hits, read_page
 

@@ -10,7 +10,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.runs import FinishedRun, Item, Verdict, read_run
+from cts_async.analysis.runs import FinishedRun, Item, JudgedLabels, read_run
 from cts_async.errors import UsageError
 
 
@@ -63,7 +63,7 @@ def test_different_nuggets_for_one_instance_are_refused(tmp_path: Path) -> None:
 
 
 def known_by_query(query: str, coverage: dict[str, str]) -> FinishedRun:
-    verdict = Verdict(50.0, coverage, dict.fromkeys(coverage, 1.0), 50.0)  # type: ignore[arg-type]
+    verdict = JudgedLabels(50.0, coverage, dict.fromkeys(coverage, 1.0), 50.0)  # type: ignore[arg-type]
     item = Item(query, query, verdicts={"ernie": verdict})
     return FinishedRun(Path("x"), "theirs", "theirs", ("ernie",), 1, 0, 1, {query: item})
 

@@ -12,7 +12,7 @@ from made_talks import made_talk
 
 from cts_async.analysis.runs import (
     UNNAMED,
-    Found,
+    RunPath,
     check_same_data,
     find_runs,
     named_system,
@@ -58,7 +58,11 @@ def test_folder_pattern_and_name_stand_for_runs(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "runs" / "notes").mkdir()
     (tmp_path / "runs" / ".gitkeep").touch()
     folder = tmp_path / "runs"
-    assert find_runs([str(folder), str(orig)]) == [Found(gpt, False), Found(orig, True), Found(talk, False)]
+    assert find_runs([str(folder), str(orig)]) == [
+        RunPath(gpt, False),
+        RunPath(orig, True),
+        RunPath(talk, False),
+    ]
     assert find_runs([str(orig), str(folder)]) == find_runs([str(folder), str(orig)])
     assert paths(folder / "made-*-k1", gpt, folder / "made-o*") == [gpt, orig]
     monkeypatch.chdir(tmp_path)

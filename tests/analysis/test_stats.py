@@ -21,7 +21,6 @@ from cts_async.analysis.stats import (
     Difference,
     PairedT,
     SignFlips,
-    Z,
     correlation,
     detectable_difference,
     flips_for,
@@ -41,12 +40,6 @@ def test_wilson_matches_newcombe_1998() -> None:
     assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
     assert wilson(15, 148) == pytest.approx((0.0624, 0.1605), abs=5e-5)
     assert wilson(0, 0) is None
-
-
-def test_wilson_of_none_and_all_ends_at_0_and_1() -> None:
-    spread = Z * Z / 20
-    assert wilson(0, 20) == pytest.approx((0.0, spread / (1 + spread)))
-    assert wilson(20, 20) == pytest.approx((1 / (1 + spread), 1.0))
 
 
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -104,11 +97,6 @@ def test_t_test_ignores_rounding_of_equal_scores() -> None:
     assert paired_t_test([1e-9], [0.0]).difference == 1e-9  # small, but beside nothing larger
 
 
-def test_t_test_treats_rounded_constant_difference_as_constant() -> None:
-    found = paired_t_test([0.3, 0.4, 0.5], [0.2, 0.3, 0.4])
-    assert (found.difference, found.t, found.p) == (pytest.approx(0.1), math.inf, 0.0)
-
-
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=12))
 def test_t_test_agrees_with_scipy(pairs: list[tuple[float, float]]) -> None:
     from scipy.stats import ttest_rel
@@ -120,13 +108,6 @@ def test_t_test_agrees_with_scipy(pairs: list[tuple[float, float]]) -> None:
     found = paired_t_test(scores, baselines)
     assert found.t == pytest.approx(expected.statistic, rel=1e-6, abs=1e-9)
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
-
-
-@given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=12))
-def test_t_test_changes_sign_when_sides_are_exchanged(pairs: list[tuple[float, float]]) -> None:
-    scores, baselines = [a for a, _ in pairs], [b for _, b in pairs]
-    one, other = paired_t_test(scores, baselines), paired_t_test(baselines, scores)
-    assert (one.n, one.difference, one.t, one.p) == (other.n, -other.difference, -other.t, other.p)
 
 
 def test_detectable_difference_at_n_518_is_2_8_standard_errors() -> None:
@@ -150,12 +131,6 @@ def test_difference_without_spread_needs_six_instances() -> None:
     assert instances_needed(3.0, 0.0) == instances_needed(50.0, 10.0) == 6
     assert least_instances() == 6
     assert [least_instances(alpha) for alpha in (0.5, 0.25, 0.05 / 3)] == [2, 3, 7]
-
-
-def test_instances_needed_make_difference_detectable() -> None:
-    difference = detectable_difference(200, 18.0)
-    assert difference is not None
-    assert instances_needed(difference, 18.0) == 200
 
 
 def test_detectable_difference_has_power_0_8_in_simulation() -> None:
@@ -213,17 +188,6 @@ def test_interval_of_two_instances_matches_hand_calculation() -> None:
     assert paired_difference([50.0, 60.0], [50.0, 50.0]) == Difference(2, 5.0, 0.0, 10.0)
 
 
-def test_interval_of_four_instances_matches_complete_enumeration() -> None:
-    differences = [0.0, 1.0, 4.0, 11.0]
-    means = [np.mean(drawn) for drawn in itertools.product(differences, repeat=4)]
-    low, high = np.percentile(means, [2.5, 97.5])
-    found = paired_difference(differences, [0.0] * 4)
-    assert found is not None
-    assert found.mean == 4.0
-    assert found.low == pytest.approx(low, abs=0.26)  # a step between neighbouring means is 0.25
-    assert found.high == pytest.approx(high, abs=0.76)
-
-
 def test_interval_is_reproducible_by_seed() -> None:
     rng = np.random.default_rng(3)
     scores, baseline = rng.uniform(0, 100, 40).tolist(), rng.uniform(0, 100, 40).tolist()
@@ -258,18 +222,6 @@ def test_interval_lies_within_differences_and_contains_mean(
     assert swapped.ends == pytest.approx((-high, -low), abs=1e-9)
 
 
-def test_comparisons_together_equal_those_one_by_one() -> None:
-    rng = np.random.default_rng(5)
-    differences = rng.normal(3, 10, (50, 4))
-    together = paired_differences(differences, resamples=500)
-    alone = [paired_difference(column.tolist(), [0.0] * 50, resamples=500) for column in differences.T]
-    for one, other in zip(together, alone, strict=True):
-        assert one is not None
-        assert other is not None
-        assert (one.n, one.mean) == (other.n, pytest.approx(other.mean))
-        assert (one.low, one.high) == pytest.approx((other.low, other.high))
-
-
 def test_missing_score_affects_its_comparison_only() -> None:
     nan = float("nan")
     found = paired_differences(np.array([[5.0, 1.0, nan], [nan, 3.0, nan], [5.0, 5.0, nan]]))
@@ -288,12 +240,6 @@ def test_resampling_by_value_matches_normal_interval() -> None:
     half = 1.96 * 5 / np.sqrt(2 * MANY)
     assert (found[0].n, found[0].mean) == (2 * MANY, 5.0)
     assert (found[0].low, found[0].high) == pytest.approx((5 - half, 5 + half), abs=0.003)
-
-
-def test_resampling_by_value_does_not_depend_on_other_columns() -> None:
-    few, many = np.tile([0.0, 10.0], MANY // 2), np.linspace(0, 1, MANY)
-    alone = paired_differences(few[:, None], resamples=50)
-    assert paired_differences(np.column_stack([few, many]), resamples=50)[0] == alone[0]
 
 
 NAN = float("nan")
@@ -342,15 +288,6 @@ def test_p_does_not_depend_on_other_pairs() -> None:
     assert together == [sign_flip_tests(scores, [pair])[0] for pair in pairs]
 
 
-def test_missing_instances_do_not_change_p() -> None:
-    """The same 60 differences among 30 instances without a score: only the random signs are others."""
-    alone = np.column_stack([np.random.default_rng(3).normal(3, 10, 60), np.zeros(60)])
-    among = np.full((90, 2), np.nan)
-    among[25:85] = alone
-    (one,), (other,) = (sign_flip_tests(scores, [(0, 1)], flips=40_000) for scores in (alone, among))
-    assert one.p == pytest.approx(other.p, abs=0.003)
-
-
 def test_number_of_flips_grows_with_family() -> None:
     """The smallest p times the tests of the family is .05 / 20 from 25 tests on."""
     assert [flips_for(n) for n in (0, 1, 25, 26, 501)] == [10_000, 10_000, 10_000, 10_400, 200_400]
@@ -365,14 +302,6 @@ def test_many_differences_use_normal_distribution() -> None:
     )  # 2 * (1 - Phi(3)), Abramowitz and Stegun, table 26.1
     exactly = 2 * binom.sf(5149, 10_000, 0.5)
     assert found.p == pytest.approx(exactly, rel=0.05)
-
-
-def test_normal_tail_matches_exact_tail() -> None:
-    """Against the binomial distribution at z = 6, in the middle of a step of it."""
-    found = sign_flip_test(np.repeat([1.0, -1.0], [10_600, 9_400]))
-    exactly = binom.sf(10_599, 20_000, 0.5) + binom.sf(10_600, 20_000, 0.5)
-    assert found.p < 1e-16
-    assert found.p == pytest.approx(exactly, rel=0.02)
 
 
 def test_p_is_uniform_under_the_null_hypothesis() -> None:

@@ -47,11 +47,3 @@ def test_a_failed_side_is_a_failure_and_never_a_difference(page: Page, viewer: V
     page.get_by_role("heading", level=1, name="tram fares").wait_for()
     expect(page.locator(".side-b").first).to_contain_text("refused by the content filter")
     expect(page.get_by_text("Score of B")).to_have_count(0)
-
-
-def test_beside_a_failure_there_still_is_what_the_other_covered(page: Page, viewer: Viewer) -> None:
-    """On s10 only example-small-k3 has an answer; a nugget that nobody judged in B makes no difference."""
-    page.goto(viewer.at("compare", a=SMALL_K3, b=LARGE_K3, id="s10"))
-    first = page.get_by_role("region", name="Nuggets", exact=True).locator("tbody tr").first
-    expect(first.locator(".coverage")).to_have_count(1)
-    expect(first.locator("[data-label=Difference]")).to_have_text("–")

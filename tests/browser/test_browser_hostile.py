@@ -4,7 +4,7 @@ error, a breach of the content security policy, a request to anywhere but the vi
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -14,7 +14,6 @@ from hostile_world import HOSTILE, IDS, IMAGE, LINK, NAME, SCRIPT, SVG, TRACKER
 from made_runs import Row, made_run
 from playwright.sync_api import Page, expect
 
-from browser.checks import faults
 from browser.viewing import Viewer, Watch, leave
 
 MADE = "script:not([src^='static/']), img, svg[onload], [onerror], iframe, object, embed, base, form[action]"
@@ -96,19 +95,6 @@ def test_everything_that_a_hostile_instance_holds_is_text(page: Page, viewer: Vi
     nuggets = page.get_by_role("region", name="Nuggets", exact=True).first
     expect(nuggets).to_contain_text("javascript:alert(document.domain)")
     innocent(page)
-
-
-def test_a_hostile_instance_fits_a_narrow_screen(new_page: Callable[..., Page], viewer: Viewer) -> None:
-    """One of the texts is a word of 400 letters."""
-    page = new_page(viewport={"width": 360, "height": 740})
-    for address, complete in (
-        (viewer.url, ".row-link"),
-        (viewer.at("run", run=NAME), "tr[data-id]"),
-        (viewer.at("instance", run=NAME, id=IDS[0]), ".bubble"),
-    ):
-        page.goto(address)
-        page.locator(complete).first.wait_for()
-        assert faults(page, ["wide", "overlaps"]) == {}
 
 
 def test_endless_texts_are_cut_until_expanded(page: Page, viewer: Viewer, endless: Path) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from example_world import TALKS
-from made_views import JUDGED, LARGE_K3, TALK
+from made_views import LARGE_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer
@@ -24,16 +24,6 @@ def museum(page: Page, viewer: Viewer) -> Page:
 def part(page: Page, name: str) -> Locator:
     """A section of the page by its heading."""
     return page.get_by_role("region", name=name, exact=True).first
-
-
-def test_both_queries_are_side_by_side(museum: Page) -> None:
-    queries = part(museum, "Queries")
-    blurred = queries.get_by_text("museum ticket prices", exact=True)
-    fused = queries.get_by_text("Tidewheel Museum ticket prices for seniors in 2033", exact=True)
-    left, right = blurred.bounding_box(), fused.bounding_box()
-    assert left
-    assert right
-    assert right["x"] > left["x"] + left["width"] / 2
 
 
 def test_questions_and_answers_read_as_a_conversation(museum: Page) -> None:
@@ -100,12 +90,3 @@ def test_a_conversation_by_turns_shows_types_and_reasoning(page: Page, viewer: V
     expect(thought).to_be_hidden()
     page.get_by_text("Reasoning", exact=True).click()
     expect(thought).to_be_visible()
-
-
-def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=JUDGED, id="s01"))
-    expect(page.locator(".verdict")).to_contain_text("46.2")
-    crossing = "The winter crossing from North Quay to Brack Island takes 50 minutes."
-    expect(part(page, "Answer")).to_contain_text(crossing)
-    row = part(page, "Nuggets").get_by_role("row").filter(has_text=crossing)
-    expect(row.locator("[data-label=lexical]")).to_contain_text("full")

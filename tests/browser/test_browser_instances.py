@@ -54,20 +54,6 @@ def test_unknown_answers_filter(listed: Page, choice: str, n: int) -> None:
     fitting(listed, n)
 
 
-@pytest.mark.parametrize(("text", "id"), [("ZEPPELIN", "q077"), ("飞艇", "q078")])
-def test_a_text_is_found_in_any_case_and_in_chinese(listed: Page, text: str, id: str) -> None:
-    listed.get_by_role("searchbox", name="Text").fill(text)
-    expect(listed.locator("tbody tr[data-id]")).to_have_count(1)
-    assert ids(listed) == [id]
-
-
-def test_filter_without_matches_shows_a_message(listed: Page) -> None:
-    listed.get_by_role("searchbox", name="Text").fill("no such words anywhere")
-    expect(listed.get_by_text("No instance matches the filter.")).to_be_visible()
-    listed.get_by_role("button", name="Clear the filter").click()
-    listed.locator("tr[data-id=q000]").wait_for()
-
-
 def test_filters_live_in_the_address(listed: Page, new_page: Callable[..., Page]) -> None:
     listed.get_by_label("Failures").select_option("only")
     fitting(listed, 12)

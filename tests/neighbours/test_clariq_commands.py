@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
 from made_clariq import BANK, REWORDED, ROWS, clariq_file
 from typer.testing import CliRunner
 
@@ -29,12 +28,6 @@ def dev(tmp_path: Path) -> Path:
 def write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
-
-
-def test_group_is_a_command() -> None:
-    assert isinstance(app, typer.Typer)
-    for name in ("figures", "questions", "documents", "need"):
-        assert f"Example: cts data clariq {name}" in ran(name, "--help")
 
 
 def test_figures_are_counted_by_file_with_published_values(dev: Path) -> None:

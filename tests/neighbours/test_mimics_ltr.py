@@ -273,19 +273,6 @@ def test_missing_option_scores_nothing() -> None:
     assert row["The clarification is a Statement or a Question"] == 1
 
 
-def test_select_one_to_refine_your_search_is_a_statement() -> None:
-    assert not words_of(PaneText("q", "Select one to refine your search", ("a",))).is_question
-    assert words_of(PaneText("q", "Which one? ", ("a",))).is_question
-
-
-def test_each_field_has_its_own_frequencies() -> None:
-    """The second option is there in one pane of two, so its collection is of one text."""
-    panes = [words_of(PaneText("q", "s", ("a", "b"))), words_of(PaneText("q", "s", ("a",)))]
-    found = collections(panes)
-    assert [known.n for known in found] == [2, 2, 1, 0, 0, 0]
-    assert found[2].frequency == {"s": 1, "b": 1}
-
-
 @given(WORDS, WORDS, st.lists(WORDS, max_size=4))
 def test_similarities_are_bounded_and_silent_on_nothing_in_common(
     query: list[str], words: list[str], texts: list[list[str]]

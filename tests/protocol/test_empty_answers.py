@@ -17,7 +17,7 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.report import audit_run
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
 from cts_async.protocol.run import run_plan

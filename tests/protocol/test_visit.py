@@ -11,7 +11,7 @@ import pytest
 from cts_async.errors import UnusableOutput
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.roles import EvidenceForm, PageVisitor, Role, page_tokens, quotes
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.tools import Evidence
 
 FULL = {"rational": "r", "evidence": " It leaves at nine. ", "summary": "At nine."}

@@ -104,14 +104,6 @@ def test_point_row_follows_its_hover_text() -> None:
     ]
 
 
-def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
-    guide = {"x": [0], "y": [0], "hoverinfo": "skip"}
-    cells = {"z": [[1, 2]], "hovertext": [["a and b<br>0.7", "a and b<br>0.7"]]}
-    found = numbers_of(figure(guide, cells))
-    assert [row["point"] for row in found.rows] == ["a and b"]
-    assert [column.heading for column in found.columns] == ["point", "value"]
-
-
 def test_long_data_table_is_sampled_as_its_caption_says() -> None:
     trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
     found = numbers_of(figure(trace))

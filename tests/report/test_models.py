@@ -9,7 +9,7 @@ from rich.console import Console
 
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.systems import ModelEntry, entry, model_list
-from cts_async.report.models import count, limits_of, prices_of, print_model, print_models
+from cts_async.report.models import limit_text, price_text, print_model, print_models, short_count
 
 ENVIRON = {"OPENAI_API_KEY": "sk-secret"}
 CATALOGUE = load_catalogue()
@@ -40,11 +40,6 @@ def test_every_model_lists_its_requirements(width: int) -> None:
     assert "Ready: gpt" in listed(width)
 
 
-def test_wide_terminal_joins_lines() -> None:
-    assert "gpt-5.2; https://api.openai.com/v1" in listed(160)
-    assert len(listed(160).splitlines()) < len(listed(80).splitlines())
-
-
 def test_single_model_lists_missing_variables() -> None:
     claude = in_full(entry(CATALOGUE, "claude", ENVIRON))
     assert claude["key"] == "ANTHROPIC_API_KEY, not set"
@@ -64,14 +59,14 @@ def test_single_model_lists_missing_variables() -> None:
     ("value", "text"), [(500.0, "500"), (30_000.0, "30k"), (1_500_000.0, "1.5M"), (128_000.0, "128k")]
 )
 def test_large_numbers_are_abbreviated(value: float, text: str) -> None:
-    assert count(value) == text
+    assert short_count(value) == text
 
 
 def test_unknown_limits_and_prices_are_stated() -> None:
     spec = ModelSpec("m", "openai", "http://h/v1", "m-1", None, "m", 8)
-    assert limits_of(spec) == "no known limit, 8 at once"
-    assert prices_of(spec) == "price unknown"
+    assert limit_text(spec) == "no known limit, 8 at once"
+    assert price_text(spec) == "price unknown"
     priced = ModelSpec(
         "m", "openai", "http://h/v1", "m-1", None, "m", 8, input_usd_per_mtok=0.6, output_usd_per_mtok=14.0
     )
-    assert prices_of(priced) == "$0.60 in, $14 out per million tokens"
+    assert price_text(priced) == "$0.60 in, $14 out per million tokens"

@@ -119,19 +119,6 @@ def test_locked_run_without_live_json_is_running(tmp_path: Path) -> None:
     assert "running, at 4 of 10" in state.line(WORKED)
 
 
-def test_new_run_is_at_zero(tmp_path: Path) -> None:
-    directory = made_run(tmp_path, label="orig", rows=[], n_expected=3)
-    (directory / "results.jsonl").unlink()
-    state = state_of_run(directory)
-    assert state.line(0.0) == f"{directory}: stopped at 0 of 3"
-    assert how_to_resume([state]) == ["To resume, run the same command again"]
-
-
-@pytest.mark.parametrize("sessions", [None, [], "x", [7]])
-def test_manifest_without_sessions_is_read(tmp_path: Path, sessions: object) -> None:
-    assert state_of_run(run(tmp_path, n_expected=9, sessions=sessions)).state == "stopped"
-
-
 def test_unreadable_run_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     state = idle_state(tmp_path)

@@ -23,7 +23,6 @@ from cts_async.report.tables import (
     DataTable,
     Folded,
     estimate,
-    folded,
     latex,
     markdown,
     number,
@@ -31,6 +30,7 @@ from cts_async.report.tables import (
     print_table,
     print_whole,
     text,
+    wrapped,
     write_csv,
 )
 
@@ -181,7 +181,7 @@ def test_names_fold_by_the_room_that_is_left() -> None:
     ],
 )
 def test_name_breaks_after_hyphen_or_space(text: str, lines: list[str]) -> None:
-    assert folded(text, 17) == lines
+    assert wrapped(text, 17) == lines
 
 
 SCORED = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends.base import Hit
+from cts_async.search.backends import Hit
 from cts_async.search.backends.corpus import Corpus, CorpusBackend, read_documents
 
 WIKI = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "wiki_en.jsonl"

@@ -15,7 +15,7 @@ import orjson
 
 from cts_async import __version__
 from cts_async.report.comparison import headline
-from cts_async.report.gathered import Gathered, Group, Grouped, OpenedRun, named_runs, smoke_test
+from cts_async.report.gathered import Gathered, Group, GroupedTable, OpenedRun, named_runs, smoke_test
 from cts_async.report.html import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
@@ -54,7 +54,7 @@ class Contents:
     """Everything that the page shows."""
 
     gathered: Gathered
-    tables: Sequence[Grouped]
+    tables: Sequence[GroupedTable]
     drawn: Drawn
     opened: Sequence[OpenedRun]
     opened_notes: Sequence[str]

@@ -235,12 +235,12 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
     )
 
 
-def _policy(system: str, point: policies.Point) -> Point:
+def _policy(system: str, point: policies.FrontierPoint) -> Point:
     text = f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}"
     return Point(100 * point.share_asked, point.mean_score, text)
 
 
-def thinned(frontier: policies.Frontier) -> list[policies.Point]:
+def thinned(frontier: policies.Frontier) -> list[policies.FrontierPoint]:
     """About MAX_FRONTIER points of it, evenly spaced, including both ends and the best."""
     last = len(frontier.points) - 1
     if last < MAX_FRONTIER:

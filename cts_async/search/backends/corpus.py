@@ -34,7 +34,7 @@ import anyio.to_thread
 import orjson
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.terms import best_window, query_terms, terms
 
 if TYPE_CHECKING:

@@ -67,12 +67,6 @@ def test_every_figure_has_a_text_alternative(hostile: Drawn) -> None:
         assert figure.spec["layout"]["height"] > 0
 
 
-def test_names_are_distinct_and_good_for_files(hostile: Drawn) -> None:
-    names = [figure.name for figure in (*hostile.figures, *hostile.left_out)]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[\w-]+", name) for name in names)
-
-
 def test_no_figure_names_a_colour_of_its_own(hostile: Drawn) -> None:
     """Themes could not be switched, else."""
     for figure in hostile.figures:

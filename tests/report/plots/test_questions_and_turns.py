@@ -11,7 +11,7 @@ from made_figures import named, traces
 from made_runs import Row, made_run
 from made_talks import INTENTS, QRELS, RANKED, three_talks
 
-from cts_async.analysis.diagnose import Frontier, Point
+from cts_async.analysis.diagnose import Frontier, FrontierPoint
 from cts_async.analysis.stats import Difference, wilson
 from cts_async.analysis.turn_retrieval import TurnRetrieval, retrieve_turns
 from cts_async.report.diagnosis import diagnose_named
@@ -98,7 +98,7 @@ def test_the_frontier_goes_from_never_to_always(found: Drawn) -> None:
 
 
 def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
-    points = tuple(Point(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
+    points = tuple(FrontierPoint(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
     nothing = Difference(1, 0.0, 0.0, 0.0)
     frontier = Frontier("gpt-k1", 1, 1_000, points, 0.0, points[333], points[0], nothing)
     drawn = thinned(frontier)

@@ -39,13 +39,6 @@ def test_best_mean_is_on_top(found: RunsCompared) -> None:
     assert "n = 3 to 4 scored" in figure.caption
 
 
-def test_whiskers_equal_bootstrap_intervals(found: RunsCompared) -> None:
-    """Of the scores 10 20 70 a resample is all 10s, or all 70s, in one of 27 cases, more than 2.5 %."""
-    k1 = traces(drawn(Material(found), "leaderboard"))[1]
-    assert k1["error_x"]["arrayminus"] == [pytest.approx(100 / 3 - 10)]
-    assert k1["error_x"]["array"] == [pytest.approx(70 - 100 / 3)]
-
-
 def test_gains_are_over_orig(found: RunsCompared) -> None:
     """10 0 30 over three pairs, and nothing over four."""
     (trace,) = traces(drawn(Material(found), "gain"))
@@ -205,11 +198,3 @@ def test_time_is_wall_time_by_instance(priced: Drawn) -> None:
     orig, local = traces(named(priced, "time"))
     assert (orig["x"], local["x"]) == ([2.0], [0.5])
     assert named(priced, "time").caption.endswith("amount is unknown: gpt-k1.")
-
-
-def test_free_calls_make_no_figure_of_cost(tmp_path: Path) -> None:
-    compared = three_runs(tmp_path)
-    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=0.0)
-    priced = figures(Material(compared, summaries=[summarise_run(tmp_path / "made-orig")]))
-    assert [one.reason for one in priced.left_out if one.name == "cost"] == ["All calls were free."]
-    assert named(priced, "time").alt.startswith("orig, 30.00 [")

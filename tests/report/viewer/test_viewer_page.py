@@ -134,16 +134,10 @@ def test_invisible_characters_are_written_out(told: dict[str, Any]) -> None:
     }
 
 
-def test_chinese_is_told_from_japanese_and_from_what_is_neither(told: dict[str, Any]) -> None:
-    assert told["languages"] == ["zh", None, None, None, None]
-
-
 def test_a_route_survives_its_address(told: dict[str, Any]) -> None:
     assert told["routes"] == [{"path": "/run", "query": query} for query in QUERIES]
     assert told["nowhere"] == {"path": "/", "query": {}}
 
-
-LANGUAGES = ("en", "zh")
 
 _WORD = re.compile(r'^  (\w+): "(.+)",$')
 _SAID = re.compile(r'\bt\("(\w+)"')
@@ -163,12 +157,6 @@ def words_of(language: str) -> dict[str, str]:
 def spoken() -> str:
     """All of the page's code but its words."""
     return "\n".join(path.read_text() for path in STATIC.glob("*.js") if not path.name.startswith("words."))
-
-
-def test_no_key_is_duplicated() -> None:
-    for language in LANGUAGES:
-        lines = (STATIC / f"words.{language}.js").read_text().splitlines()
-        assert len(words_of(language)) == sum(bool(line) for line in lines) - 2
 
 
 def test_every_language_has_the_same_words_in_the_same_order() -> None:

@@ -28,7 +28,6 @@ from cts_async.report.viewer.files import Refused
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.pages import Answers
-from cts_async.report.viewer.run import judgment_files
 
 ADDRESSES = [
     "/",
@@ -315,13 +314,6 @@ def test_a_file_that_vanishes_while_it_is_read_is_another_one_by_now(tmp_path: P
         with patch("cts_async.report.viewer.trace.opened", side_effect=FileNotFoundError):
             answer = asker.api("steps", run=run.name, id="a")
         assert (answer.status, "was replaced" in answer.json["error"]) == (409, True)
-
-
-def test_a_folder_of_judgments_may_vanish_while_it_is_read(tmp_path: Path) -> None:
-    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
-    with patch.object(Path, "glob", side_effect=FileNotFoundError):
-        assert judgment_files(run) == []
-    assert [path.name for path in judgment_files(run)] == ["gpt.jsonl"]
 
 
 IDS = ("a", "b", "汉")
