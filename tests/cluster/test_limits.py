@@ -131,10 +131,19 @@ def test_budget_is_never_exceeded_and_used_up_to_one_call(
 
 
 @pytest.mark.parametrize(
-    ("kind", "counts"), [("sliding", "sliding"), ("bucket", "bucket"), ("paced", "sliding")]
+    ("kind", "counts", "urgent_per_s"),
+    [
+        ("sliding", "sliding", 1000),
+        ("bucket", "bucket", 1000),
+        ("paced", "sliding", 1000),
+        ("paced", "sliding", 20),  # as if there were 200 workers
+    ],
 )
-def test_rate_limit_is_used_to_the_full(tmp_path: Path, kind: Any, counts: Any) -> None:
+def test_rate_limit_is_used_to_the_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, counts: Any, urgent_per_s: float
+) -> None:
     """1,200 requests at 600 a minute: two windows, or a full bucket and one minute; 600 where they are paced."""
+    monkeypatch.setattr(workers, "URGENT_PER_S", urgent_per_s)
     allowance = Allowance(600, kind=counts, headers="none")
     n = 150 if kind == "paced" else 300
     cluster = cluster_at(tmp_path, allowance, LaneLimits(600, kind=kind, max_concurrency=256), n=n, width=40)
