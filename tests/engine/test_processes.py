@@ -29,7 +29,9 @@ def starts() -> Iterator[tuple[str, ast.Call]]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)) if (
-                    owner in OWNERS and name in STARTERS and (owner, name) != ("asyncio", "run")
+                    owner in OWNERS
+                    and name in STARTERS
+                    and (owner, name) not in {("asyncio", "run"), ("anyio", "run")}
                 ):
                     yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node
 
