@@ -247,19 +247,18 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def orig_beside(directories: Iterable[Path]) -> list[Path]:
     """Return the runs of orig that lie beside these run directories and are over the same data."""
-    found: dict[Path, Path] = {}
-    for directory in directories:
-        data = _data_key(directory)
-        for path in sorted(directory.resolve().parent.iterdir()):
-            is_orig = manifest_of(path).get("identity", {}).get("system") == ORIG
-            if is_orig and _data_key(path) == data:
-                found.setdefault(path, directory.parent / path.name)
-    return list(found.values())
+    places = {(one.resolve().parent, _data_key(one)): one.parent for one in directories}
+    return [
+        shown / path.name
+        for (parent, data), shown in places.items()
+        for path in sorted(parent.iterdir())
+        if manifest_of(path).get("identity", {}).get("system") == ORIG and _data_key(path) == data
+    ]
 
 
-def _data_key(directory: Path) -> list[Any]:
+def _data_key(directory: Path) -> tuple[str, ...]:
     data = data_of(manifest_of(directory).get("identity", {}))
-    return [data.get(name) for name in ("name", "sha256", "gold_sha256")]
+    return tuple(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
 
 
 # Clarifiers' runs with their run of orig, for `cts diagnose`

@@ -15,6 +15,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from math import inf
 from typing import Any, Final, Literal
@@ -183,6 +184,16 @@ class SharedLane(Lane):
         super().__init__(name, limits, events, self.account)
         self._outage = False
 
+    def request(self, ask: Admit) -> asyncio.Future[Permit]:
+        """`admit` without a task that waits. Raises RunStopped."""
+        if self._stopped:
+            raise self._stopped
+        first = not self._waiting
+        granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
+        if first:
+            self._pump()
+        return granted
+
     def granted(self, permit: Permit, step_key: str) -> Grant:
         """A permit as it travels."""
         lease = self.account.leases[permit.number]
@@ -237,15 +248,25 @@ class WorkerShare:
 
     def __init__(self, limits: Limits, answer: Callable[[int, object], None]) -> None:
         self._limits, self._answer = limits, answer
-        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._permits: dict[int, tuple[SharedLane, Permit]] = {}
         self._reserved: dict[int, Cost] = {}
 
     def ask(self, number: int, request: Admit | Reserve) -> None:
         """Answer a request as soon as there is room."""
-        waits = self._admit(number, request) if isinstance(request, Admit) else self._reserve(number, request)
-        waiting = self._waiting[number] = asyncio.create_task(waits)
-        waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+        waiting: asyncio.Future[Any]
+        try:
+            if isinstance(request, Admit):
+                lane = self._limits.lanes[request.account]
+                waiting = lane.request(request)
+                waiting.add_done_callback(partial(self._admitted, number, lane, request.step_key))
+            else:
+                waiting = asyncio.ensure_future(self._reserve(number, request))
+                waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+        except RunStopped as reason:
+            self._answer(number, reason)
+        else:
+            self._waiting[number] = waiting
 
     def withdraw(self, number: int) -> None:
         """A request is not wanted any more, or its answer came too late."""
@@ -255,7 +276,7 @@ class WorkerShare:
         elif number in self._reserved:
             self.settle(number, NOTHING)
         elif number in self._waiting:
-            self._waiting[number].cancel()
+            self._waiting.pop(number).cancel()
 
     def report(self, report: Report) -> None:
         if report.number in self._permits:
@@ -272,8 +293,8 @@ class WorkerShare:
 
     def lose(self) -> None:
         """The worker is gone: it gets nothing more, and all that it may have spent counts as spent."""
-        for waiting in self._waiting.values():
-            waiting.cancel()
+        for number in list(self._waiting):
+            self._waiting.pop(number).cancel()
         for number, reserved in list(self._reserved.items()):
             self.settle(number, reserved)
 
@@ -283,15 +304,19 @@ class WorkerShare:
             lane.abandoned(permit)
         self._permits.clear()
 
-    async def _admit(self, number: int, ask: Admit) -> None:
-        lane = self._limits.lanes[ask.account]
-        try:
-            permit = await lane.admit(ask.seq, ask.tokens, ask.step_key, reserved=ask.reserved)
-        except RunStopped as reason:
+    def _admitted(
+        self, number: int, lane: SharedLane, step_key: str, granted: asyncio.Future[Permit]
+    ) -> None:
+        wanted = self._waiting.pop(number, None) is not None
+        if granted.cancelled():
+            return
+        if reason := granted.exception():
             self._answer(number, reason)
+        elif wanted:
+            self._permits[number] = lane, granted.result()
+            self._answer(number, lane.granted(granted.result(), step_key))
         else:
-            self._permits[number] = lane, permit
-            self._answer(number, lane.granted(permit, ask.step_key))
+            lane.unused(granted.result())
 
     async def _reserve(self, number: int, ask: Reserve) -> None:
         assert self._limits.budget, "workers have a budget only if the head has one"

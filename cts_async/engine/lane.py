@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush, nsmallest
+from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
@@ -104,11 +104,6 @@ class Lane:
         """The reason why nobody is admitted any more; None while the lane is in use."""
         return self._stopped
 
-    @property
-    def paused_s(self) -> float:
-        """Seconds for which nobody may send because the provider refused requests for its limits."""
-        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
-
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
         circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)
@@ -142,13 +137,7 @@ class Lane:
             raise self._stopped
         if not self._waiting and self._is_free(tokens, reserved):
             return self._send(tokens, reserved)
-        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        if self._waiting and self._refused_steps[step_key] > 1:
-            # A request that is too large for the account would hold up all others for as long as it is tried.
-            seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
-        if self.in_flight < self.window.size:
-            self._work.set()
+        granted = self._queue(seq, tokens, step_key, reserved)
         try:
             return await granted
         except asyncio.CancelledError:
@@ -156,14 +145,15 @@ class Lane:
                 self.abandoned(granted.result())
             raise
 
-    def oldest(self, n: int) -> list[tuple[int, float]]:
-        """The n oldest waiters, oldest first: their jobs' numbers and estimated tokens."""
-        waiting = (
-            (seq, order, self._charge(waiter.tokens, waiter.reserved))
-            for seq, order, waiter in self._waiting
-            if not waiter.granted.done()
-        )
-        return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
+    def _queue(self, seq: int, tokens: float, step_key: str, reserved: float) -> asyncio.Future[Permit]:
+        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        if self._waiting and self._refused_steps[step_key] > 1:
+            # A request that is too large for the account would hold up all others for as long as it is tried.
+            seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
+        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
+        if self.in_flight < self.window.size:
+            self._work.set()
+        return granted
 
     async def rest(self, seconds: float) -> None:
         """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""

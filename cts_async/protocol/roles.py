@@ -12,13 +12,12 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
 from cts_async.llm.model import FIRST_PER_BYTE, Model, output_limit
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase, json_string, literal
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase, object_schema
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView, VisitView
 from cts_async.records import AgentPrompt, Answer, Language, Trace, language_of
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import Page
-from cts_async.search.terms import extract_for_goal, sentence_spans
+from cts_async.search.backends import Page
 from cts_async.search.tools import Evidence
 
 T = TypeVar("T")
@@ -180,41 +179,18 @@ PAGE_TOKENS: Final = 20_000
 """Maximum of estimated tokens of a page; the rest is left out, with a note to the model."""
 AROUND_TOKENS: Final = 700
 """Tokens of the prompt without the page."""
-MOST_QUOTES: Final = 12
-QUOTE_CHARS: Final = 160
 _CUT: Final = "\n(The page goes on; the rest is left out here.)"
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """`{"rational", "evidence", "summary"}`; parses to an Evidence with at least one non-empty text.
+    """`{"rational", "evidence", "summary"}`; parses to an Evidence with at least one non-empty text."""
 
-    The grammar is for a model too small to quote: it chooses one or two of `quotes`, sentences of the page, and the
-    summary is the page's `title`.
-    """
-
-    quotes: tuple[str, ...] = ()
-    title: str = ""
-    json_schema: ClassVar[dict[str, Any] | None] = {
-        "type": "object",
-        "properties": {part: {"type": "string"} for part in ("rational", "evidence", "summary")},
-        "required": ["rational", "evidence", "summary"],
-        "additionalProperties": False,
-    }
-
-    @property
-    def grammar(self) -> str | None:
-        """None without quotes to choose from."""
-        if not self.quotes:
-            return None
-        first, second = (" | ".join(map(json_string, self.quotes[i::2])) for i in (0, 1))
-        closing = (
-            literal('],"summary":') + " " + json_string(self.title or self.quotes[0]) + " " + literal("}")
-        )
-        opening = literal('{"rational":"","evidence":[')
-        more = ' ("," second)?' if second else ""
-        root = f"root ::= {opening} first{more} {closing}"
-        return "\n".join([root, f"first ::= {first}", *([f"second ::= {second}"] if second else [])])
+    name: ClassVar[str] = "evidence"
+    json_schema: ClassVar[dict[str, Any] | None] = object_schema(
+        {part: {"type": "string"} for part in ("rational", "evidence", "summary")}
+    )
+    grammar: ClassVar[str | None] = None
 
     def parse(self, text: str) -> Evidence:
         found = find_json(text)
@@ -252,29 +228,17 @@ class PageVisitor:
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         spec = self.role.model.spec
         view = VisitView(goal, cut(text, page_tokens(spec)))
-        form = (
-            EvidenceForm(quotes(page.text, goal), page.title)
-            if spec.structured == "llama"
-            else EvidenceForm()
-        )
         # The journal (the agent's turn, the page's step) or the documents have goal and page already.
         return await self.role.ask(
             ctx,
             step,
             "visit",
             language_of(goal),
-            form,
+            EvidenceForm(),
             on_record=("goal", "page"),
             goal=view.goal,
             page=view.page,
         )
-
-
-def quotes(text: str, goal: str) -> tuple[str, ...]:
-    """The sentences of a page that a small model may choose from: the ones closest to the goal, in order."""
-    near = extract_for_goal(text, goal, MOST_QUOTES * QUOTE_CHARS)
-    sentences = (" ".join(near[start:end].split()) for start, end in sentence_spans(near, QUOTE_CHARS))
-    return tuple(dict.fromkeys(sentence for sentence in sentences if sentence))[:MOST_QUOTES]
 
 
 def page_tokens(spec: ModelSpec) -> int:

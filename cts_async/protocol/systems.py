@@ -169,6 +169,8 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     support = name("support") if config.support is None else config.support
     reader = config.visit_model or (config.every_role if web else None) or defaults.get("visit")
     reader = reader or (support if web else LEXICAL)
+    if reader == "local" and reader not in (config.visit_model, defaults.get("visit")):
+        reader = LEXICAL  # it would copy the prompt's words, or make some up
     return RoleNames(
         support,
         tuple(config.judges) or (name("judge"),),

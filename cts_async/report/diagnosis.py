@@ -17,8 +17,8 @@ from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import FOR_QUESTIONS, RunSet, read_run, read_run_set
+from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.report.results import SMOKE_TEST

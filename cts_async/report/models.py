@@ -12,24 +12,19 @@ from rich.text import Text
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.systems import ModelEntry
 
-WIDE = 110
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
-    """Print a block for each model: id, address, limits, prices, and whether its key is set.
-
-    From WIDE columns on related facts share a line, so that 80 columns are enough.
-    """
-    join = "; " if console.width >= WIDE else "\n"
+    """Print a block for each model: id, address, limits, prices, and whether its key is set."""
     table = Table.grid(padding=(0, 2, 1, 0))
     table.add_column(no_wrap=True)
     table.add_column(ratio=1, overflow="fold")
     table.add_column(no_wrap=True)
     for entry in entries:
         spec = entry.spec
-        text = Text(join.join(filter(None, (spec.model, spec.base_url))))
-        text.append("\n" + join.join((limit_text(spec), price_text(spec))))
+        facts = (spec.model, spec.base_url, limit_text(spec), price_text(spec))
+        text = Text("\n".join(filter(None, facts)))
         if entry.roles:
             text.append(f"\nplays {', '.join(entry.roles)} by default", "bold")
         if spec.note:

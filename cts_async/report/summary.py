@@ -48,14 +48,6 @@ class Scores:
     ids: Array
     values: Array
 
-    @classmethod
-    def of(cls, scores: Mapping[str, float]) -> Scores:
-        """Build from scores by id."""
-        import numpy as np
-
-        ids = array(HASHES, map(hash, scores))
-        return cls(np.array(ids, np.int64), np.array(list(scores.values()), float))
-
     def __len__(self) -> int:
         return len(self.values)
 

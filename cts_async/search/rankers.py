@@ -10,15 +10,16 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 from cts_async.errors import UsageError
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.backends.corpus import Corpus, best_rows
 from cts_async.search.terms import terms
 
@@ -110,7 +111,7 @@ _CACHE_BYTES: Final = 64 * 1024 * 1024
 """Memory of the cached columns."""
 
 
-class Conversation(NamedTuple):
+class ConversationText(NamedTuple):
     """A query with the questions and answers about it; their order does not matter."""
 
     query: str
@@ -194,18 +195,18 @@ class QueryLikelihoodRanker:
 
         self._index, self._mu, self._weights = index, mu, weights or Weights()
         self._log_length = np.log(mu + index.lengths)
-        self._columns: OrderedDict[str, _Column] = OrderedDict()
-        self._most = max(64, _CACHE_BYTES // (8 * max(1, len(index.ids))))
+        columns = max(64, _CACHE_BYTES // (8 * max(1, len(index.ids))))
+        self._column = lru_cache(columns)(self._score)
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
         """Return the `limit` best documents, ties in corpus order; [] if no term is in the collection."""
-        return self.rank_conversation(Conversation(query), limit)
+        return self.rank_conversation(ConversationText(query), limit)
 
-    def rank_conversation(self, said: Conversation, limit: int) -> list[Ranked]:
+    def rank_conversation(self, said: ConversationText, limit: int) -> list[Ranked]:
         """Return the `limit` best documents for a conversation; [] if no weighted term is in the collection."""
-        query = self._column(said.query, query=True)
-        questions = [self._column(text) for text in said.questions]
-        answers = [self._column(text) for text in said.answers]
+        query = self._column(said.query, True)
+        questions = [self._column(text, False) for text in said.questions]
+        answers = [self._column(text, False) for text in said.answers]
         lengths = ([column.words for column in columns] for columns in (questions, answers))
         weights = self._weights.of_texts(query.words, *lengths)
         weighed = [
@@ -222,23 +223,12 @@ class QueryLikelihoodRanker:
         ids = self._index.ids
         return [Ranked(ids[row], float(total[row])) for row in best_rows(total, limit)]
 
-    def _column(self, text: str, *, query: bool = False) -> _Column:
-        key = f"query {text}" if query else f"other {text}"
-        column = self._columns.get(key)
-        if column is None:
-            # As in search: stop words count only if a query has nothing else ("The Who").
-            words = terms(text) or (terms(text, keep_stops=True) if query else [])
-            column = self._columns[key] = self._score(words)
-            if len(self._columns) > self._most:
-                self._columns.popitem(last=False)
-        else:
-            self._columns.move_to_end(key)
-        return column
-
-    def _score(self, words: list[str]) -> _Column:
+    def _score(self, text: str, is_query: bool) -> _Column:
         """Evaluate the last equation of the class for all documents at once."""
         import numpy as np
 
+        # As in search: stop words count only if a query has nothing else ("The Who").
+        words = terms(text) or (terms(text, keep_stops=True) if is_query else [])
         numbers = self._index.vocabulary
         counted = Counter(word for word in words if word in numbers)
         if not counted:
@@ -261,7 +251,7 @@ BATCH: Final = 32
 """Documents that the model reads at once."""
 
 
-class Scorer(Protocol):
+class PairScorer(Protocol):
     """Scores documents for one query; higher is better."""
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -278,7 +268,7 @@ class CrossEncoderRanker:
         corpus: Corpus,
         depth: int = DEPTH,
         *,
-        scorer: Scorer | None = None,
+        scorer: PairScorer | None = None,
     ) -> None:
         """Load the model at `model_path`, a folder or a hub name, unless a `scorer` is given.
 

@@ -28,7 +28,7 @@ from cts_async.errors import (
     UnusableOutput,
 )
 from cts_async.records import Source, ToolFailure, ToolUse
-from cts_async.search.backends.base import Hit, Page, PageReader, SearchEngine
+from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
 from cts_async.search.terms import best_window, extract_for_goal, query_terms
 from cts_async.search.turn_format import (
     SEPARATOR,

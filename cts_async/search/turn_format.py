@@ -17,7 +17,7 @@ import orjson
 from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import repairable
 from cts_async.llm.parsing import literal
-from cts_async.search.backends.base import Hit
+from cts_async.search.backends import Hit
 from cts_async.tagged_text import TAG_NAMES, AnswerFrom, find_answer, split_parts
 
 MAX_QUERIES: Final = 3

@@ -112,23 +112,6 @@ def test_line_without_answer_is_refused_with_its_fields(write: Write) -> None:
     assert "'id', 'text'" in str(error)
 
 
-def test_line_without_key_is_refused_with_its_fields(write: Write) -> None:
-    error = refusal(write("c.jsonl", [{"topic": "a", "answer": "x"}]))
-    assert (error.line, error.field) == (1, "fused_query")
-    assert "'topic', 'answer'" in str(error)
-
-
-def test_answer_must_be_text(write: Write) -> None:
-    error = refusal(write("c.jsonl", [{"id": "a", "candidate": {"text": "x"}}]))
-    assert (error.line, error.field, error.problem) == (1, "candidate", "must be text, is an object")
-
-
-def test_mapping_may_be_a_path(write: Write) -> None:
-    path = write("c.jsonl", [{"id": "a", "result": {"text": "x"}}])
-    found = list(read_candidates(path, {"answer": "result.text"}))
-    assert found == [CandidateLine(path, 1, Candidate("a", "", "x"))]
-
-
 # -- which files --------------------------------------------------------------------------------------
 
 

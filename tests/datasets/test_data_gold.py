@@ -58,12 +58,6 @@ def test_only_nuggets_are_required(write: Write) -> None:
     assert read_gold(path).lookup("unheard of", "q") == (Nugget("N1", "x", 2.0),)
 
 
-def test_nuggets_without_ids_are_numbered(write: Write) -> None:
-    nuggets = [{"content": "x", "weight": 1}, {"text": "y", "weight": 0.5}]
-    found = read_gold(write("gold.jsonl", [record(nuggets)])).lookup("a", None)
-    assert found == (Nugget("N1", "x", 1.0), Nugget("N2", "y", 0.5))
-
-
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -123,11 +117,6 @@ def test_repeated_key_with_other_nuggets_is_an_error(write: Write) -> None:
     assert (by_query.line, by_query.field) == (2, "fused_query")
 
 
-def test_repeated_record_counts_once(write: Write) -> None:
-    gold = read_gold(write("gold.jsonl", [record([N1, N2]), record([N1, N2])]))
-    assert gold.lookup("a", None) == READ
-
-
 # -- leaving out what is bad --------------------------------------------------------------------------
 
 
@@ -180,10 +169,6 @@ def test_gold_with_only_bad_lines_is_refused(write: Write) -> None:
     path = write("gold.jsonl", BAD[1:5])
     with pytest.raises(InputError, match=r"gold\.jsonl:1: field 'gold.nuggets': is empty"):
         read_gold(path, skip_bad=True)
-
-
-def test_error_names_skip_bad_gold(write: Write) -> None:
-    assert "leave such lines out with --skip-bad-gold" in str(refusal(write("gold.jsonl", BAD)))
 
 
 # -- joining ------------------------------------------------------------------------------------------

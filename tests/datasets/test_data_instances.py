@@ -79,12 +79,6 @@ def test_ids_must_be_on_all_rows_or_none(write: Write, ids: tuple[str, str]) -> 
     assert "ids belong on all rows or none" in str(error)
 
 
-@pytest.mark.parametrize(("row", "field"), [("1,,b", "oq"), ("1,f,  ", "bq")])
-def test_empty_query_is_located(write: Write, row: str, field: str) -> None:
-    error = refusal(write("q.csv", f"id,oq,bq\n0,f,b\n{row}\n"))
-    assert (error.line, error.field, error.problem) == (3, field, "is empty")
-
-
 def test_missing_columns_are_reported_with_existing_ones(write: Write) -> None:
     error = refusal(write("q.csv", "query;blurred\na;b\n"))
     assert (error.line, error.field) == (2, "fused_query")
@@ -97,7 +91,7 @@ def test_mapping_names_the_columns(write: Write) -> None:
     assert list(read_queries(path, fields=mapping)) == [Instance("q0001", "f", "b")]
 
 
-def test_a_file_without_rows_is_refused(write: Write) -> None:
+def test_file_without_rows_is_refused(write: Write) -> None:
     assert "contains no queries" in str(refusal(write("q.csv", "fused_query,blurred_query\n")))
     assert "contains no queries" in str(refusal(write("q.jsonl", "")))
 

@@ -81,9 +81,3 @@ def test_endless_line_is_not_held_in_memory(file: Path, read: Read, good: str) -
         sparse.truncate(1 << 30)
     with pytest.raises(InputError, match=":1: is longer than 65536 bytes"):
         read(file)
-
-
-@pytest.mark.parametrize(("read", "good"), READERS)
-def test_missing_file_is_an_input_error(file: Path, read: Read, good: str) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read(file)

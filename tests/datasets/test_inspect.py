@@ -118,13 +118,6 @@ def test_panes_are_counted_and_streamed(tmp_path: Path) -> None:
     assert (opened.kind, opened.dataset, len(opened.paths)) == ("mimics-duo", None, 4)
 
 
-def test_panes_need_a_path_and_take_no_gold(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="mimics-duo:DIR"):
-        open_to_inspect("mimics-duo")
-    with pytest.raises(UsageError, match="--gold"):
-        open_to_inspect(f"mimics-duo:{tmp_path}", tmp_path / "gold.jsonl")
-
-
 def test_unused_columns_are_validated_too(write: Write) -> None:
     """`--data` needs three columns of Qulac, but all of them are read here."""
     broken = {name: column for name, column in SMALL.items() if name != "answer"}
@@ -135,12 +128,6 @@ def test_unused_columns_are_validated_too(write: Write) -> None:
 def test_kind_without_instances_is_refused_with_an_alternative(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cts data mimics-duo"):
         open_dataset(f"mimics-duo:{tmp_path}")
-
-
-@pytest.mark.parametrize("spec", ["sample", "run:2.csv"])
-def test_inspected_kind_is_in_the_registry(write: Write, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(write("run:2.csv", "fused_query,blurred_query\nf,b\n").parent)
-    assert open_to_inspect(spec).kind == {"sample": "sample", "run:2.csv": "file"}[spec]
 
 
 def soundness_facts(kind: str, path: Path | str) -> dict[str, Any]:
@@ -289,9 +276,3 @@ def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.
     assert (caught.value.line, caught.value.field) == (3, "blurred_query")
     assert to.read_text() == "old"
     assert sorted(path.name for path in to.parent.iterdir()) == ["q.csv", "there.jsonl"]
-
-
-def test_nul_cannot_be_written_to_csv(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="NUL"):
-        convert(inspected([Instance("a", "f\0g", "b")]), tmp_path / "q.csv")
-    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
+from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
@@ -21,13 +21,6 @@ def test_list_cells_are_json_or_python_literals(write: Write) -> None:
     assert read_question_file(write("k2.csv", text)) == [
         QuestionedInstance("a", ("which year?", "where?"), ("2024", "unknown")),
         QuestionedInstance("b", ("who?", "why?"), ("unknown", "it is late")),
-    ]
-
-
-def test_single_question_needs_no_list(write: Write) -> None:
-    text = "blurred_query,question,answer\nferry times,which day?,Monday\n"
-    assert read_question_file(write("k1.csv", text)) == [
-        QuestionedInstance("ferry times", ("which day?",), ("Monday",))
     ]
 
 
@@ -55,11 +48,6 @@ def test_rows_of_one_id_are_turns_in_order(write: Write) -> None:
         QuestionedInstance("a", ("when?", "where?"), ("now", "here")),
         QuestionedInstance("b", ("what?",), ("unknown",)),
     ]
-
-
-def test_json_lines_are_read(write: Write) -> None:
-    rows = [{"id": 7, "questions": ["when?"], "answers": ["now"]}]
-    assert read_question_file(write("k1.jsonl", rows)) == [QuestionedInstance("7", ("when?",), ("now",))]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,6 @@ import pytest
 from qulac_rows import SMALL
 
 import cts_async
-import cts_async.datasets as datasets
 from cts_async.datasets import registry as dataset_module
 from cts_async.datasets import sha256_of
 from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
@@ -92,12 +90,6 @@ def test_missing_file_and_invalid_mapping_are_refused(tmp_path: Path) -> None:
         open_dataset(str(tmp_path / "none.csv"), fields={"fused": "OQ"})
 
 
-def test_sha256_of_file(write: Write, tmp_path: Path) -> None:
-    assert sha256_of(write("a", b"abc")) == hashlib.sha256(b"abc").hexdigest()
-    with pytest.raises(InputError, match="no such file"):
-        sha256_of(tmp_path / "none")
-
-
 def test_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """Its digest would be that of nothing, since it is taken when all has been read."""
     pipe = tmp_path / "pipe"
@@ -110,10 +102,6 @@ def test_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=refusal):
             opening()
-
-
-def test_public_names_exist() -> None:
-    assert all(hasattr(datasets, name) for name in datasets.__all__)
 
 
 KINDS = [*all_kinds().values(), FILE]
@@ -208,13 +196,6 @@ def test_sample_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
     assert (dataset.name, dataset.count) == ("sample", 1)
     assert (dataset.path, dataset.gold_path, dataset.corpus) == (queries, gold, corpus)
     assert [nugget.text for instance in dataset.instances() for nugget in instance.nuggets] == ["x"]
-
-
-def test_sample_opens_another_folder(write: Write) -> None:
-    folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
-    write("world/gold.jsonl", SAMPLE_GOLD)
-    dataset = open_sample(str(folder), None, {})
-    assert (dataset.path.parent, dataset.corpus) == (folder, None)
 
 
 def test_sample_without_gold_is_an_input_error(write: Write) -> None:

@@ -22,7 +22,7 @@ from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments, turn_tables
-from cts_async.neighbours.at_cot.generation import MARKS, TokenF1, open_scorer, published
+from cts_async.neighbours.at_cot.generation import MARKS, TokenF1, published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
 from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
@@ -216,14 +216,6 @@ def test_without_documents_only_the_questions_are_looked_at(tmp_path: Path) -> N
     assert report.notes[-1] == "Nothing was retrieved: name documents with --corpus FILE.jsonl."
 
 
-def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text(
-        "1-1 0 clueweb09-en0000-00-00000 1\n1-1 0 museum 1\n"
-    )  # no query finds it
-    report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot")), tmp_path, str(tmp_path / "qrels"))
-    assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
-
-
 def test_intent_without_relevant_document_counts_0_with_a_note(tmp_path: Path) -> None:
     """Its document, ferry, is found first: by its grade of 0 that is worth nothing, before and after."""
     (tmp_path / "qrels").write_text(JUDGED.replace("ferry 1", "ferry 0"))
@@ -324,14 +316,6 @@ def test_unreadable_corpus_or_reranker_is_named_at_once(tmp_path: Path) -> None:
         opened(tmp_path, "intent:3", measures=("nDGC@10",))
 
 
-def test_without_documents_nothing_is_judged(tmp_path: Path) -> None:
-    assert opened(tmp_path, "intent:3", corpus=None) is None
-
-
-def test_words_are_compared_where_no_encoder_is_named() -> None:
-    assert isinstance(open_scorer(None), TokenF1)
-
-
 FEW = [(id, query) for id, query, _ in INTENTS][:2]
 
 
@@ -376,12 +360,6 @@ def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path
     assert set(others) == {"w/o clarification"}  # and no scheme against itself
 
 
-def test_evaluation_without_documents_notes_what_is_missing(tmp_path: Path) -> None:
-    data, _ = write_talk_world(tmp_path)
-    found = evaluate_held([held(tmp_path, spec=str(data))], EvaluationConfig())
-    assert found.notes == ("Nothing was retrieved: name documents with --corpus FILE.jsonl.",)
-
-
 def test_evaluation_without_data_notes_the_reason(tmp_path: Path) -> None:
     found = evaluate_held([held(tmp_path)], EvaluationConfig())
     assert found.tables == ()
@@ -418,13 +396,14 @@ def test_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> No
     assert "2 at-cot 1.000* 3 0.000 3" in rows
 
 
-def test_it_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
+def test_turn_table_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
     lines = turns_printed(found, beside_paper=True)
     assert max(map(len, lines)) <= 80
     rows = [" ".join(line.split()) for line in lines]
     assert "turn scheme respond n paper select n paper" in rows
     assert "1 at-cot 1.000* 3 0.244 1.000 3 0.188" in rows
     assert sum("paper" in row for row in rows) == 1  # beside nDCG@10 only
+    assert published()["table_8"].keys() == {NOBODY_ASKED, *MARKS, "at-cot"}
 
 
 def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: Path) -> None:
@@ -435,29 +414,3 @@ def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: 
     write_csv(tmp_path, tests)
     header = (tmp_path / f"{tests.name}.csv").read_text().splitlines()[0]
     assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm,judgments"
-
-
-def test_every_row_names_its_judgments(found: TurnRetrieval) -> None:
-    tables = list(turn_tables(found, "bm25 over made.jsonl; stand-in judgments"))
-    assert len(tables) == 3
-    for table in tables:
-        assert "stand-in judgments" in table.caption
-        assert {row["judgments"] for row in table.rows} == {"bm25 over made.jsonl; stand-in judgments"}
-
-
-def test_rows_are_unrounded_and_list_improved_schemes(found: TurnRetrieval) -> None:
-    table = next(turn_tables(found, "caption"))
-    row = next(r for r in table.rows if (r["turn"], r["scheme"]) == (2, "at-cot"))
-    assert (row["respond"], row["respond_n"], row["respond_over"]) == (1.0, 3, ["standard"])
-    assert (row["select"], row["select_over"]) == (0.0, [])
-
-
-def test_published_values_are_those_of_the_paper() -> None:
-    """AT-CoT leads every turn and mode of TREC 2009-2012 but turn 3 of respond, where CoT does."""
-    values = dict(published()["table_8"])
-    assert values.pop(NOBODY_ASKED) == [[0.123, 0.123]]
-    for turn in (1, 2, 3):
-        rows = {scheme: turns[turn - 1] for scheme, turns in values.items()}
-        assert rows.keys() == {*MARKS, "at-cot"}
-        assert max(rows, key=lambda scheme: rows[scheme][0]) == "at-cot"
-        assert max(rows, key=lambda scheme: rows[scheme][1]) == ("cot" if turn == 3 else "at-cot")

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
-from cts_async.analysis.turn_retrieval import retrieve_turns
 from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
@@ -31,14 +30,12 @@ from cts_async.neighbours.at_cot.generation import (
     level_table,
     pearson,
     published,
-    retrieved_first,
     scheme_rows,
     score_queries,
     source_of,
     type_table,
 )
 from cts_async.report.tables import DataTable, print_table
-from cts_async.search.rankers import Ranked
 
 
 class Made:
@@ -132,15 +129,6 @@ def test_table_6_takes_the_queries_of_each_level() -> None:
     assert [row["mean"] for row in rows[2:]] == [pytest.approx(52.0), pytest.approx(62.0)]
 
 
-def test_progress_is_reported_after_each_query() -> None:
-    told: list[tuple[int, int]] = []
-    generated = of(cot={"q": ["g1"], "r": ["g2"]})
-    score_queries(
-        generated, {"q": ["a1"], "r": ["a1"]}, Made(MATRIX), on_progress=lambda *at: told.append(at)
-    )
-    assert told == [(1, 2), (2, 2)]
-
-
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.randoms())
 def test_order_of_questions_changes_no_score(points: list[int], random: Any) -> None:
     questions = [f"g{n}" for n in range(len(points))]
@@ -222,41 +210,19 @@ def talk(folder: Path, scheme: str, mode: str, asked: dict[str, list[str]]) -> T
     return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED))
 
 
-def test_first_intent_that_was_talked_about_speaks_for_its_query(tmp_path: Path) -> None:
-    asked = {"2-1": ["When?"], "1-2": ["Which?", "Why?"]}
-    cot = talk(tmp_path, "cot", "respond", asked)
-    assert asked_first([cot], BLURRED) == {
-        "cot": {"jaguar": Generated(("Which?",), ("specify",)), "ferry": Generated(("When?",), ("specify",))}
-    }
-    assert asked_first([cot], {"1-2": "jaguar"}) == {"cot": {"jaguar": Generated(("Which?",), ("specify",))}}
-
-
-def test_questions_asked_at_once_go_before_first_turns(tmp_path: Path) -> None:
-    respond = talk(tmp_path, "cot", "respond", {"1-1": ["Which?"]})
-    at_once = talk(tmp_path, "standard", "at-once", {"1-1": ["Who?"]})
+def test_first_questions_of_a_query_are_compared(tmp_path: Path) -> None:
+    """The first intent that has a conversation counts; questions asked at once go before those of respond."""
+    which, when = Generated(("Which?",), ("specify",)), Generated(("When?",), ("specify",))
+    respond = talk(tmp_path, "cot", "respond", {"2-1": ["When?"], "1-2": ["Which?", "Why?"]})
+    assert asked_first([respond], BLURRED) == {"cot": {"jaguar": which, "ferry": when}}
+    assert asked_first([respond], {"1-2": "jaguar"}) == {"cot": {"jaguar": which}}
+    at_once = talk(tmp_path, "standard", "at-once", {"1-1": ["Which?"]})
     select = talk(tmp_path, "at-cot", "select", {"1-1": ["jaguar cat"]})
     assert source_of([respond, at_once, select]) == "at-once"
-    assert asked_first([respond, at_once, select], BLURRED) == {
-        "standard": {"jaguar": Generated(("Who?",), ("specify",))}
-    }
+    assert asked_first([respond, at_once, select], BLURRED) == {"standard": {"jaguar": which}}
     assert source_of([respond, select]) == "respond"
-
-
-def test_offered_queries_are_no_questions(tmp_path: Path) -> None:
-    select = talk(tmp_path, "at-cot", "select", {"1-1": ["jaguar cat"]})
-    assert source_of([select]) is None
-    assert asked_first([select], BLURRED) == {}
-
-
-def test_retrieval_is_that_of_every_intent_after_the_first_response(tmp_path: Path) -> None:
-    talks = [
-        talk(tmp_path, "cot", "respond", {"1-1": ["a", "b"], "1-2": ["a", "b"]}),
-        talk(tmp_path, "cot", "select", {"1-1": ["a", "b"]}),
-    ]
-    found_at = {"jaguar": [], "ferry": [], "jaguar 0": [Ranked("x", 1.0)], "jaguar 1": []}
-    qrels = {"1-1": {"x": 1}, "1-2": {"y": 1}}
-    found = retrieve_turns(talks, BLURRED, found_at, qrels, ["MRR@10"])
-    assert retrieved_first(found, "MRR@10", BLURRED) == {"cot": {"jaguar": [1.0, 0.0]}}
+    # Offered queries are no questions.
+    assert (source_of([select]), asked_first([select], BLURRED)) == (None, {})
 
 
 # --- Tables in print -------------------------------------------------------------------------------------
@@ -322,17 +288,12 @@ def test_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
     assert at_cot["over_standard_p_holm"] == at_cot["over_standard_p"]
 
 
-def test_other_data_or_measures_have_no_published_values() -> None:
-    for dataset, scorer in (("sample", Lengths()), ("qulac", TokenF1())):
-        tables = named(generation_tables(made_questions(), annotations(), scorer, dataset=dataset))
-        assert not any("published" in key for row in tables["generation"].rows for key in row)
-        assert not any("published" in key for row in tables["ambiguity_types"].rows for key in row)
-
-
 def test_token_f1_is_named_in_every_table() -> None:
-    tables = generation_tables(made_questions(), annotations({"a": 1}), TokenF1(), {"cot": {"a": [0.5]}})
+    made = made_questions(), annotations({"a": 1}), TokenF1(), {"cot": {"a": [0.5]}}
+    tables = generation_tables(*made, dataset="qulac")
     assert len(tables) == 5
     assert all("token F1, not BERTScore" in table.caption for table in tables)
+    assert not any("published" in key for table in tables for row in table.rows for key in row)
 
 
 def test_table_6_needs_levels_and_shows_published_clariq_values() -> None:

@@ -17,8 +17,6 @@ from cts_async.neighbours.mimics_duo.panes import (
     QUALITY,
     RATING,
     PaneText,
-    as_records,
-    numbered,
     read_pane_scores,
     read_pane_table,
     read_panes,
@@ -176,16 +174,6 @@ def scores_refusal(path: Path) -> InputError:
         read_pane_scores(path, SCORED)
     assert str(caught.value).startswith(str(path))
     return caught.value
-
-
-def test_panes_are_numbered_within_their_query() -> None:
-    assert [number for number, _ in numbered(SCORED)] == [1, 2, 1]
-
-
-def test_pane_record_starts_with_query_and_number() -> None:
-    record = next(iter(as_records(SCORED)))
-    assert list(record)[:4] == ["query", "pane", "question", "options"]
-    assert (record["query"], record["pane"], record["options"]) == ("q1", 1, ("a", "b"))
 
 
 def test_scores_are_returned_in_pane_order(write: Write) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 import cts_async
@@ -46,26 +45,6 @@ def cts(*words: object) -> str:
     return result.stdout
 
 
-def test_figures_are_printed_and_given_as_json(path: Path, tmp_path: Path) -> None:
-    assert "differs" in cts("figures", path, "--csv", tmp_path / "csv")
-    rows = json.loads(cts("figures", path, "--json"))["figures"]
-    assert rows[0] == {"figure": "topics", "published": 198, "counted": 2, "reproduced": False, "digits": 0}
-    assert (tmp_path / "csv" / "figures.csv").read_text().splitlines()[1].startswith("topics,198,2,False")
-
-
-def test_conversations_are_streamed_to_standard_output(path: Path) -> None:
-    lines = cts("conversations", path, "--turns", "2", "--topic", "2").splitlines()
-    assert len(lines) == 6
-    assert json.loads(lines[0]) == {
-        "id": "2-1-1-2-1",
-        "history_id": "2-1-1",
-        "history_list": [{"question": "q1", "answer": "a1"}],
-        "query": "t2",
-        "question": "q2",
-        "answer": "a2",
-    }
-
-
 def test_conversations_go_to_a_file_and_are_counted(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     assert cts("conversations", path, "--out", out) == ""
@@ -74,18 +53,20 @@ def test_conversations_go_to_a_file_and_are_counted(path: Path, tmp_path: Path) 
     assert [row["conversations"] for row in counted] == [6, 6, 12]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--turns", "1,4"], r"--turns 1,4: '4' is not one of 1, 2, 3"),
-        (["--topic", "7"], r"--topic 7: no such topic; there are 2 from 1 to 2"),
-    ],
-)
-def test_unknown_turns_topic_and_output_are_refused(path: Path, options: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        cts("conversations", path, *options)
+def test_conversation_options_are_checked(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "conversations.jsonl"
+    with pytest.raises(UsageError, match=r"--turns 1,4: '4' is not one of 1, 2, 3"):
+        cts("conversations", path, "--turns", "1,4")
+    with pytest.raises(UsageError, match=r"--topic 7: no such topic; there are 2 from 1 to 2"):
+        cts("conversations", path, "--topic", "7")
     with pytest.raises(UsageError, match="is an input file of this command"):
         cts("conversations", path, "--out", path)
+    cts("conversations", path, "--turns", "1", "--out", out)
+    with pytest.raises(UsageError, match=r"conversations.jsonl: exists already; --force replaces it"):
+        cts("conversations", path, "--turns", "2", "--out", out)
+    before = out.read_bytes()
+    cts("conversations", path, "--turns", "2", "--out", out, "--force")
+    assert out.read_bytes() != before
 
 
 def test_gains_of_chosen_metrics_are_printed_with_notes(tmp_path: Path) -> None:
@@ -104,11 +85,6 @@ def test_gains_of_chosen_metrics_are_printed_with_notes(tmp_path: Path) -> None:
         cts("gains", path)
 
 
-def test_every_command_has_help_with_an_example() -> None:
-    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
-        assert "Example: cts data qulac" in (command.help or "")
-
-
 def test_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -> None:
     """60 questions give 60 + 60 * 59 + 60 * 59 * 58 / 2 conversations: far more than a pipe holds."""
     path = tmp_path / "qulac.json"
@@ -122,16 +98,6 @@ def test_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -> 
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
-
-
-def test_conversations_replace_a_file_only_with_force(path: Path, tmp_path: Path) -> None:
-    out = tmp_path / "conversations.jsonl"
-    cts("conversations", path, "--turns", "1", "--out", out)
-    with pytest.raises(UsageError, match=r"conversations.jsonl: exists already; --force replaces it"):
-        cts("conversations", path, "--turns", "2", "--out", out)
-    before = out.read_bytes()
-    cts("conversations", path, "--turns", "2", "--out", out, "--force")
-    assert out.read_bytes() != before
 
 
 DOCUMENTS = {
@@ -228,17 +194,6 @@ def test_relevance_level_is_used_and_recorded(world: Path, capsys: pytest.Captur
     assert (about["relevance_level"], about["notes"]) == (2, notes)
 
 
-def test_facet_without_relevant_document_gives_a_note(
-    world: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (world / "qrels").write_text("1 1 cat 2\n1 2 car 0\n1 2 mac -2\n")
-    run(world, str(world / "qrels"), as_json=True)
-    assert json.loads(capsys.readouterr().out)["notes"] == [
-        "1 of 2 facets have judgments but no relevant document: they count 0, whatever is asked"
-    ]
-    assert json.loads((world / "eval.json").read_bytes())["P1"]["1-2-0-0"] == 0.0
-
-
 @pytest.mark.parametrize(
     ("qrels", "problem"),
     [
@@ -275,11 +230,6 @@ def test_wrong_option_is_one_line(world: Path, qrels: str, changes: dict[str, An
     assert "\n" not in str(caught.value)
 
 
-def test_input_file_as_output_is_refused(world: Path) -> None:
-    with pytest.raises(UsageError, match="is an input file of this command"):
-        retrieve(world / "qulac.json", world / "docs.jsonl", "intent", world / "docs.jsonl")
-
-
 def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -294,6 +244,8 @@ def test_evaluation_that_exists_is_replaced_only_with_force(world: Path) -> None
     (world / "eval.json").write_text("hours of work")
     with pytest.raises(UsageError, match=r"--out .*eval\.json: exists already; --force replaces it"):
         run(world, metric=["P1"])
+    with pytest.raises(UsageError, match="is an input file of this command"):
+        retrieve(world / "qulac.json", world / "docs.jsonl", "intent", world / "docs.jsonl")
     assert (world / "eval.json").read_text() == "hours of work"
     run(world, metric=["P1"], force=True)
     assert json.loads((world / "eval.json").read_bytes()).keys() == {"P1"}

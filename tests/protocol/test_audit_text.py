@@ -168,10 +168,6 @@ def test_spelled_number_is_elicited_like_digits(answer: str, q_hat: str) -> None
     assert additions(q_hat, "laptops", "laptops for 900 dollars", [("How much?", answer)]) == []
 
 
-def test_soft_hyphen_hides_no_leak() -> None:
-    assert museum("museum ticket prices for sen\u00adiors", []) == [Addition("leak", "seniors")]
-
-
 @pytest.mark.parametrize("answer", ["yes", "Yes, exactly", "是", "对的"])
 def test_confirmed_question_elicits_its_constraint(answer: str) -> None:
     assert museum("museum ticket prices in Europe", [("Do you mean Europe?", answer)]) == []

@@ -11,22 +11,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fake_roles
 import orjson
 import pytest
-from fake_provider import FAULTS, FakeProvider, Settings
+from audited_runs import made, write
+from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_records
+from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
+from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
+from cts_async.records import EmptyAnswers
 from cts_async.report.summary import summarise_run, write_summary
+from cts_async.scorer import score_file
 
 N, K = 10, 2
 TURNS = 2
@@ -333,3 +339,248 @@ def test_failed_calls_count_and_no_session_crosses_the_line(tmp_path: Path) -> N
     with pytest.raises(BudgetSpent):
         campaign(tmp_path, second, budget=budget)
     assert second.seen == []
+
+
+# --- Models of every habit: the messages API, reasoning, refusals
+
+
+N_MODELS = 2
+KEY = "sk-right-0123456789"
+CLARIFIED, ORIG = 6, 3
+"""Calls for an instance: clarify, answer, rewrite, two turns, judge; and two turns, judge."""
+CLAUDE = '[models.claude]\nbase_url = "{url}"\nrequests_per_min = 60000\ntokens_per_min = 60000000\n'
+CHAT = '[models.claude]\napi = "openai"\nbase_url = "{url}"\nrequests_per_min = 60000\ntokens_per_min = 60000000\n'
+
+
+class Ran:
+    """A run that has ended: its files, what was said meanwhile, and the provider."""
+
+    def __init__(self, directory: Path, provider: FakeProvider, said: list[Event]) -> None:
+        self.provider, self.said = provider, said
+        self.results = [self._lines(directory, system, "results.jsonl") for system in ("orig", "claude-k1")]
+        self.steps = self._lines(directory, "claude-k1", "steps.jsonl")
+        self.summary = write_summary(summarise_run(directory / "runs" / "sample-claude-k1+all-claude"))
+
+    @staticmethod
+    def _lines(directory: Path, system: str, name: str) -> list[dict[str, Any]]:
+        path = directory / "runs" / f"sample-{system}+all-claude" / name
+        return sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: line.get("id", ""))
+
+
+def ran(directory: Path, toml: str = CLAUDE, **settings: Any) -> Ran:
+    """Run the sample world's first instances with `claude` in every role."""
+    said: list[Event] = []
+    provider = FakeProvider(Settings(key=KEY, **settings))
+
+    async def main() -> None:
+        async with provider:
+            config = directory / "cts.toml"
+            config.write_text(toml.format(url=provider.url))
+            asked = RunConfig(
+                models=("claude",), every_role="claude", limit=N_MODELS, runs_dir=directory / "runs"
+            )
+            environ = {"ANTHROPIC_API_KEY": KEY}
+            plan = make_plan(asked, load_catalogue(config), environ)
+            await run_plan(plan, environ, Events(said.append))
+
+    asyncio.run(main())
+    return Ran(directory, provider, said)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return ran(tmp_path_factory.mktemp("plain"))
+
+
+def test_claude_plays_every_role_over_the_messages_api(plain: Ran) -> None:
+    assert (plain.summary["n_scored"], plain.summary["n_failed"]) == (N_MODELS, 0)
+    assert [seen.fault for seen in plain.provider.seen] == [""] * N_MODELS * (CLARIFIED + ORIG)
+    assert plain.summary["calls"] == N_MODELS * CLARIFIED
+    assert plain.summary["tokens"].keys() == {"claude-sonnet-4-5-20250929"}
+
+
+@pytest.mark.parametrize("toml", [CLAUDE, CHAT])
+@pytest.mark.parametrize("where", ["apart", "in the text"])
+def test_what_a_model_thinks_changes_nothing_and_is_kept(
+    plain: Ran, tmp_path: Path, toml: str, where: str
+) -> None:
+    thinker = ran(tmp_path, toml, thoughts=where)
+    assert thinker.results == plain.results
+    for step in thinker.steps:
+        if "model" in step and not (where == "in the text" and step["step"].startswith("search/")):
+            assert step["response"]["reasoning"] == THOUGHTS
+            assert THOUGHTS not in step["response"]["text"]
+
+
+@pytest.mark.parametrize("toml", [CLAUDE, CHAT])
+def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, toml: str) -> None:
+    refused = ran(tmp_path, toml, refuses="judge")
+    for line in (*refused.results[0], *refused.results[1]):
+        assert line["error"]["kind"] == "refused"
+        assert "refuses" in line["error"]["message"]
+        assert "restore_score_100" not in line
+    assert (refused.summary["n_scored"], refused.summary["n_failed"], refused.summary["mean"]) == (
+        0,
+        N_MODELS,
+        None,
+    )
+    assert len(refused.provider.seen) == N_MODELS * (CLARIFIED + ORIG), "nobody asks again"
+    judged = [step for step in refused.steps if step["step"].startswith("judge/")]
+    assert all(step["usage"]["input"] > 0 for step in judged), "a refusal is charged all the same"
+
+
+# --- Schemes and modes
+
+
+N_TALKS, K = 2, 2
+MODES = {
+    "modes": ("at-once", "respond", "select"),
+    "schemes": ("at-cot",),
+    "references": (),
+    "limit": N_TALKS,
+}
+AT_ONCE, RESPOND, SELECT = "fake-at-cot-k2", "fake-at-cot-respond-k2", "fake-at-cot-select-k2"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return made(tmp_path_factory.mktemp("talks"), Settings(unknown_share=0.0), **MODES)
+
+
+def latest_lines(run: Path) -> list[dict[str, Any]]:
+    return list(latest_results(run / "results.jsonl").values())
+
+
+def test_a_line_has_its_turns_and_what_was_asked_and_answered(runs: dict[str, Path]) -> None:
+    for label, mode in ((AT_ONCE, "at-once"), (RESPOND, "respond")):
+        for line in latest_lines(runs[label]):
+            assert (line["scheme"], line["mode"], line["k"]) == ("at-cot", mode, K)
+            turns = line["turns"]
+            assert len(turns) == (1 if mode == "at-once" else K)
+            assert line["questions"] == [question for turn in turns for question in turn["offered"]]
+            assert line["answers"] == [answer for turn in turns for answer in turn["answers"]]
+            assert len(line["questions"]) == K
+            assert turns[0]["types"] == ["specify"]
+            assert turns[0]["reasoning"] == "Nothing says which time is meant."
+            assert turns[-1]["query"] == line["rewritten_query"]
+            assert all("chosen" not in turn for turn in turns)
+
+
+def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[str, Path]) -> None:
+    for line in latest_lines(runs[SELECT]):
+        assert (line["questions"], line["answers"]) == ([], [])
+        for turn in line["turns"]:
+            assert turn["query"] == turn["offered"][turn["chosen"]]
+        assert line["rewritten_query"] == line["turns"][-1]["query"]
+    openings = [r for r in read_records(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
+    searched = {record["instance"]: record["request"]["fields"]["question"] for record in openings}
+    assert searched == {line["id"]: line["rewritten_query"] for line in latest_lines(runs[SELECT])}
+
+
+def test_only_who_converses_says_scheme_and_mode_and_keeps_those_prompts(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    usual = made(tmp_path, limit=1, references=())["fake-k2"]
+    identity = json.loads((usual / "run.json").read_text())["identity"]
+    assert identity.keys().isdisjoint({"scheme", "mode"})
+    assert {name.split(".")[0] for name in identity["prompts"]} >= {"clarify", "answer", "rewrite"}
+    assert "turns" not in latest_lines(usual)[0]
+    identity = json.loads((runs[RESPOND] / "run.json").read_text())["identity"]
+    assert (identity["scheme"], identity["mode"]) == ("at-cot", "respond")
+    roles = {"at_cot", "respond", "reformulate", "agent", "judge"}
+    assert {name.split(".")[0] for name in identity["prompts"]} == roles
+    assert {path.stem for path in (runs[RESPOND] / "prompts").iterdir()} == set(identity["prompts"])
+
+
+@pytest.mark.parametrize("kept", [1, 4, 9])
+def test_a_run_that_was_cut_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, kept: int) -> None:
+    first = made(tmp_path, **MODES)
+    whole = {
+        label: (list(read_records(run / "steps.jsonl")), latest_lines(run)) for label, run in first.items()
+    }
+    for label, run in first.items():
+        write(run / "steps.jsonl", whole[label][0][:kept])
+        (run / "results.jsonl").unlink()
+    for label, run in made(tmp_path, **MODES).items():
+        steps, results = whole[label]
+        again = list(read_records(run / "steps.jsonl"))
+        assert sorted(record["key"] for record in again) == sorted(record["key"] for record in steps)
+        assert sorted(map(json.dumps, latest_lines(run))) == sorted(map(json.dumps, results))
+
+
+# --- Searches that end without an answer: failed, or scored 0 where that was asked for
+
+
+N_SILENT, SILENT = 3, "s02"
+
+
+@pytest.fixture
+def silent_about_enrolling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent searches for the sample's second query, and then has nothing but thoughts."""
+    usual = fake_roles._ANSWERS["agent"]
+
+    def agent(asked: str, messages: fake_roles.Messages, unknown_share: float) -> str:
+        said = usual(asked, messages, unknown_share)
+        silent = "how to enrol a child" in asked and "<answer>" in said
+        return "<think>I cannot say.</think>" if silent else said
+
+    monkeypatch.setattr(fake_roles, "_ANSWERS", {**fake_roles._ANSWERS, "agent": agent})
+    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
+
+
+def played(folder: Path, empty_answers: EmptyAnswers) -> tuple[Path, dict[str, Any], int]:
+    """A run of one Clarifier: its directory, what is in its summary, and how often judges were asked."""
+
+    async def main() -> tuple[Path, dict[str, Any], int]:
+        async with FakeProvider(Settings()) as provider:
+            config = folder / "cts.toml"
+            config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
+            asked = RunConfig(
+                models=("fake",),
+                every_role="fake",
+                references=(),
+                limit=N_SILENT,
+                runs_dir=folder / "runs",
+                empty_answers=empty_answers,
+            )
+            plan = make_plan(asked, load_catalogue(config), {})
+            await run_plan(plan, {}, Events())
+            (directory,) = plan.systems.values()
+            n_judged = sum(request.role == "judge" for request in provider.seen)
+            return directory, write_summary(summarise_run(directory)), n_judged
+
+    return asyncio.run(main())
+
+
+@pytest.mark.usefixtures("silent_about_enrolling")
+def test_a_search_without_an_answer_fails_unless_told_otherwise(tmp_path: Path) -> None:
+    directory, summary, _ = played(tmp_path, "fail")
+    line = latest_results(directory / "results.jsonl")[SILENT]
+    assert (line["error"]["step"], line["error"]["kind"]) == ("search/turn/2", "unusable_output")
+    assert (summary["n_scored"], summary["n_failed"]) == (N_SILENT - 1, 1)
+    assert "empty_answers" not in (read_manifest(directory) or {})["identity"]
+
+
+@pytest.mark.usefixtures("silent_about_enrolling")
+def test_a_search_without_an_answer_is_scored_0_without_a_judge(tmp_path: Path) -> None:
+    directory, summary, n_judged = played(tmp_path, "zero")
+    line = latest_results(directory / "results.jsonl")[SILENT]
+    assert (line["answer"], line["restore_score_100"]) == ("", 0.0)
+    assert {nugget["coverage"] for nugget in line["nuggets"]} == {"none"}
+    assert line["questions"]
+    assert (line["search"]["model_calls"], line["search"]["searches"]) == (2, 1)
+    assert n_judged == N_SILENT - 1
+    assert (summary["n_scored"], summary["n_failed"], summary["min"]) == (N_SILENT, 0, 0.0)
+    assert summary["judges"]["lexical"]["n_scored"] == N_SILENT
+    assert summary["mean"] == score_file(directory / "results.jsonl").mean
+    assert not [finding for finding in audit_run(directory).findings if finding.instance == SILENT]
+
+
+@pytest.mark.usefixtures("silent_about_enrolling")
+def test_that_choice_belongs_to_the_run(tmp_path: Path) -> None:
+    directory, _, _ = played(tmp_path, "zero")
+    assert (read_manifest(directory) or {})["identity"]["empty_answers"] == "zero"
+    _, summary, n_judged = played(tmp_path, "zero")
+    assert (summary["n_scored"], n_judged) == (N_SILENT, 0)
+    with pytest.raises(UsageError, match="empty_answers"):
+        played(tmp_path, "fail")

@@ -18,7 +18,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.report import audit_run
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
 from cts_async.protocol.results import failed, latest_results
 

@@ -31,7 +31,7 @@ from cts_async.protocol.gold import (
     write_gold,
 )
 from cts_async.records import Instance
-from cts_async.search.backends.base import Hit
+from cts_async.search.backends import Hit
 from cts_async.search.backends.corpus import CorpusBackend
 
 INTENTS = 3

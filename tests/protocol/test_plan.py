@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_provider import FakeProvider, Settings
+from virtual_time import run_virtual
 
-from cts_async.config import RunConfig
+from cts_async.config import BudgetConfig, RunConfig
+from cts_async.engine.budget import Budget, Lines
+from cts_async.engine.events import Cost, Events
+from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.step import Prices
 from cts_async.errors import InputError, UsageError
-from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
+from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.resources import open_budget, spent_before
+from cts_async.protocol.run import run_plan
+from cts_async.protocol.systems import check_prices
+from cts_async.records import AgentPrompt
 from cts_async.search.catalog import load_search
 
 JINA = {"JINA_API_KEY": "k"}
@@ -207,3 +221,154 @@ def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() ->
         searching(search="corpus", allow_addresses=("wiki.lan",))
     with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
         searching(search="serper", allow_addresses=("10.0.0.0/99",))
+
+
+# --- The prompt of the agent
+
+
+PROMPTS = load_prompts()
+TODAY = "2031-05-01"
+
+
+def planned_with(**options: Any) -> Plan:
+    asked = RunConfig(models=("gpt",), no_judge=True, **options)
+    return make_plan(asked, load_catalogue(None), {}, keyless=True)
+
+
+def identity_with(plan: Plan) -> dict[str, Any]:
+    return plan.identity(next(iter(plan.systems)))  # orig: of all roles it has the agent alone
+
+
+def agent_prompts(plan: Plan) -> list[str]:
+    return [name for name in identity_with(plan)["prompts"] if name.startswith("agent")]
+
+
+def test_webdancer_gets_its_native_prompt_and_the_run_records_it() -> None:
+    plan = planned_with()
+    assert plan.roles.agent == "webdancer"
+    assert identity_with(plan)["agent_prompt"] == "native"
+    assert agent_prompts(plan) == ["agent.native"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("native", ["agent.native"]),
+        ("en", ["agent.en", "agent.small.en"]),
+        ("zh", ["agent.small.zh", "agent.zh"]),
+        ("query", ["agent.en", "agent.small.en", "agent.small.zh", "agent.zh"]),
+    ],
+)
+def test_the_option_wins_over_the_catalogue(choice: AgentPrompt, names: list[str]) -> None:
+    assert agent_prompts(planned_with(agent_prompt=choice)) == names
+    assert agent_prompts(planned_with(agent="gpt", agent_prompt=choice)) == names
+
+
+def test_the_native_prompt_has_the_layout_of_webdancer_s_training() -> None:
+    """Principles and date in the system message; format, tools and example in front of the question."""
+    system, user = PROMPTS.agent("native", "q").render(question="Who?", current_date=TODAY)
+    assert system["content"].endswith(f"\n\nCurrent date: {TODAY}")
+    assert "# Tools" not in system["content"]
+    assert user["content"].index("# Tools\n") < user["content"].index("Example:\n")
+    assert user["content"].endswith("\n\nUser: Who?")
+
+
+def played(folder: Path, **options: Any) -> tuple[list[str], dict[str, Any]]:
+    """The agent's opening system messages of a run of `orig` on one instance, and the run's identity."""
+
+    async def main() -> tuple[list[str], dict[str, Any]]:
+        async with FakeProvider(Settings(keep=True)) as provider:
+            config = folder / "cts.toml"
+            config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
+            asked = RunConfig(models=(), every_role="fake", limit=1, runs_dir=folder / "runs", **options)
+            plan = make_plan(asked, load_catalogue(config), {})
+            await run_plan(plan, {}, Events())
+            (directory,) = plan.systems.values()
+            said = [request.messages[0]["content"] for request in provider.seen if request.role == "agent"]
+            return said, (read_manifest(directory) or {})["identity"]
+
+    return asyncio.run(main())
+
+
+def test_the_date_asked_for_is_in_the_prompt_and_stays_that_of_the_run(tmp_path: Path) -> None:
+    said, recorded = played(tmp_path, date="2019-07-04")
+    assert said
+    assert all("Current date: 2019-07-04" in text for text in said)
+    assert recorded["current_date"] == "2019-07-04"
+    # Resumed on another day, without the option: everything is remembered under the same date.
+    assert played(tmp_path) == ([], recorded)
+
+
+# --- A budget begins with what the command's own journals say was spent
+
+
+PRICES = Prices(1.0, 10.0)
+
+
+def spec(name: str, *, priced: bool = True) -> ModelSpec:
+    prices = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0} if priced else {}
+    return ModelSpec(name, "openai", "http://a.example/v1", f"{name}-1", None, name, 8, **prices)
+
+
+def record(
+    step: str, model: str = "m-1", used: tuple[int, int] | None = (100, 10), **more: Any
+) -> dict[str, Any]:
+    usage = {} if used is None else {"usage": {"input": used[0], "output": used[1]}}
+    return {"key": "0" * 32, "ok": True, "step": step, "model": model, "attempts": 1, **usage, **more}
+
+
+def journal(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_every_attempt_of_every_journal_counts(tmp_path: Path) -> None:
+    paths = [
+        journal(
+            tmp_path / "a.jsonl",
+            record("clarify"),
+            # Failed for good after three attempts, which were charged 250 + 30 together.
+            record("rewrite", used=(250, 30), ok=False, attempts=3),
+            {"key": "0" * 32, "ok": True, "step": "search/tool/1.1", "attempts": 1},  # a tool: no model, free
+        ),
+        journal(tmp_path / "b.jsonl", record("clarify", used=None, assumed={"tokens": 40.0, "usd": 0.5})),
+        tmp_path / "missing.jsonl",
+    ]
+    # 110 + 280 + 40 tokens; (350 x 1 + 40 x 10) / 1e6 dollars and the half assumed.
+    assert spent_before(paths, {"m-1": PRICES}, lambda step: True) == Cost(5, 430, pytest.approx(0.50075))
+
+
+def opened(
+    asked: BudgetConfig, journals: list[Path], *judges: str, only_judging: bool = False
+) -> Budget | None:
+    async def main() -> Budget | None:
+        return open_budget(asked, [spec("m")], journals, judges, Events(), only_judging=only_judging)
+
+    return run_virtual(main)
+
+
+def test_a_command_counts_its_own_steps_only(tmp_path: Path) -> None:
+    steps = [record("clarify"), record("search/turn/1"), record("judge/own"), record("judge/further")]
+    path = journal(tmp_path / "a.jsonl", *steps)
+    running = opened(BudgetConfig(max_calls=9), [path], "own")
+    judging = opened(BudgetConfig(max_calls=9), [path], "further", only_judging=True)
+    assert running
+    assert judging
+    assert (running.spent.calls, judging.spent.calls) == (3, 1)
+    assert running.lines == Lines(max_calls=9)
+    assert running.deadline is None
+
+
+def test_a_deadline_moves_from_the_wall_clock_to_the_loops() -> None:
+    budget = opened(BudgetConfig(deadline=time.time() + 1000.0), [])
+    assert budget
+    assert budget.deadline
+    # The virtual loop began at 0.
+    assert budget.deadline.at == pytest.approx(1000.0, abs=60.0)
+    assert budget.lines == Lines()
+
+
+def test_dollars_need_every_price_and_every_missing_one_is_named() -> None:
+    check_prices([spec("cheap")])
+    with pytest.raises(UsageError, match=r"price of dear, unknown:x: give input_usd_per_mtok and output_usd"):
+        check_prices([spec("cheap"), spec("dear", priced=False), spec("unknown:x", priced=False)])

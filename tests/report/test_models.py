@@ -40,11 +40,6 @@ def test_every_model_lists_its_requirements(width: int) -> None:
     assert "Ready: gpt" in listed(width)
 
 
-def test_wide_terminal_joins_lines() -> None:
-    assert "gpt-5.2; https://api.openai.com/v1" in listed(160)
-    assert len(listed(160).splitlines()) < len(listed(80).splitlines())
-
-
 def test_single_model_lists_missing_variables() -> None:
     claude = in_full(entry(CATALOGUE, "claude", ENVIRON))
     assert claude["key"] == "ANTHROPIC_API_KEY, not set"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_runs import Row, made_run
 from rich.console import Console
@@ -17,9 +19,14 @@ from cts_async.report.results import difference_to, other_models, print_judged, 
 from cts_async.report.summary import JudgeScores, RunSummary, Scores, Spent, summarise_run, write_summary
 
 
+def scores_of(scores: Mapping[str, float]) -> Scores:
+    ids = np.array([hash(id) for id in scores], np.int64)
+    return Scores(ids, np.array(list(scores.values()), float))
+
+
 def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
     named = {f"q{i}": score for i, score in enumerate(scores)}
-    return JudgeScores(judge, Scores.of(named), scorer.summarise(scores, n_failed, 8))
+    return JudgeScores(judge, scores_of(named), scorer.summarise(scores, n_failed, 8))
 
 
 def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0) -> RunSummary:
@@ -88,7 +95,7 @@ def test_names_in_results_are_untrusted_text() -> None:
 
 
 def scored(scores: dict[str, float]) -> JudgeScores:
-    return JudgeScores("ernie", Scores.of(scores), scorer.summarise(scores.values()))
+    return JudgeScores("ernie", scores_of(scores), scorer.summarise(scores.values()))
 
 
 def test_differences_pair_instances_of_the_same_judge() -> None:
@@ -109,7 +116,7 @@ def test_interval_does_not_depend_on_finishing_order() -> None:
         named = {f"{own} {base}": (own, base) for own, base in ordered}
         own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
         scores, orig = (
-            JudgeScores("ernie", Scores.of(of), scorer.summarise(of.values())) for of in (own, base)
+            JudgeScores("ernie", scores_of(of), scorer.summarise(of.values())) for of in (own, base)
         )
         found.add(difference_to(scores, summary("orig", orig)))
     assert len(found) == 1

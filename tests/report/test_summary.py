@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,11 @@ MANIFEST = {
     "sessions": [{"wall_s": 10.5}, {"wall_s": None}, {"wall_s": 1.5}],
     "embedded": False,
 }
+
+
+def scores_of(scores: Mapping[str, float]) -> Scores:
+    ids = np.array([hash(id) for id in scores], np.int64)
+    return Scores(ids, np.array(list(scores.values()), float))
 
 
 def scored(id: str, label: str, answers: list[str]) -> dict[str, Any]:
@@ -269,10 +276,10 @@ TABLES = st.dictionaries(st.text(max_size=3), st.floats(0, 100), max_size=20)
 
 @given(TABLES, TABLES)
 def test_scores_agree_with_dicts(a: dict[str, float], b: dict[str, float]) -> None:
-    scores = Scores.of(a)
+    scores = scores_of(a)
     assert list(scores.numbers()) == sorted(a.values())
     both = [id for id in a if id in b]
-    here, there = scores.paired(Scores.of(b))
+    here, there = scores.paired(scores_of(b))
     assert (here.tolist(), there.tolist()) == ([a[id] for id in both], [b[id] for id in both])
 
 

@@ -7,13 +7,10 @@ others still stand for the private network around it.
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import os
 import random
 import socket
-import subprocess
-import sys
 import time
 import tracemalloc
 import zlib
@@ -32,9 +29,7 @@ from cts_async.search.backends import fetch
 from cts_async.search.backends.fetch import (
     PER_HOST,
     DirectReader,
-    Extracted,
     TextExtractor,
-    charset_of,
     declared_kind,
     kind_of,
     read_body,
@@ -333,16 +328,6 @@ async def test_retry_after_is_obeyed_or_the_page_is_given_up(
     assert all(wait >= 3 for wait in fetching.waits)
 
 
-async def test_hanging_page_times_out(extractor: TextExtractor) -> None:
-    async def hang(_: web.Request) -> web.Response:
-        await asyncio.sleep(60)
-        return web.Response()
-
-    async with served(hang) as url:
-        error = await Fetching(extractor, timeout_s=0.1).failure(url)
-    assert (error.reason, error.host) == ("timeout", HERE)
-
-
 async def test_dripping_page_times_out(extractor: TextExtractor) -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/html"})
@@ -435,14 +420,6 @@ async def test_huge_page_is_refused(extractor: TextExtractor, declared: bool) ->
         error = await Fetching(extractor, max_bytes=1_000_000).failure(url)
     assert (error.reason, error.host) == ("too large", HERE)
     assert sent < 40_000_000
-
-
-async def test_decompression_bomb_is_refused(extractor: TextExtractor) -> None:
-    headers = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
-    page = Page(web.Response(body=gzip.compress(bytes(100_000_000)), headers=headers))
-    async with served(page.reply) as url:
-        error = await Fetching(extractor).failure(url)
-    assert (error.reason, error.host) == ("too large", HERE)
 
 
 @pytest.mark.parametrize(
@@ -575,18 +552,6 @@ async def test_body_is_decompressed(encoding: str, data: bytes, size: int) -> No
     assert await read(data, encoding, size=size) == TEXT
 
 
-@pytest.mark.parametrize(("max_bytes", "fits"), [(len(TEXT), True), (len(TEXT) - 1, False)])
-@pytest.mark.parametrize("encoding", ["", "gzip"])
-async def test_limit_applies_to_decompressed_size(encoding: str, max_bytes: int, fits: bool) -> None:
-    data = gzip.compress(TEXT) if encoding else TEXT
-    if fits:
-        assert await read(data, encoding, max_bytes) == TEXT
-        return
-    with pytest.raises(ToolError) as caught:
-        await read(data, encoding, max_bytes)
-    assert caught.value.reason == "too large"
-
-
 async def test_limit_applies_to_received_size() -> None:
     empty = gzip.compress(b"") * 10_000
     with pytest.raises(ToolError, match="more than 100,000 bytes"):
@@ -639,15 +604,6 @@ def test_kind_follows_content_type(content_type: str, kind: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "content_type", ["application/pdf", "image/png", "video/mp4", "application/zip", "x"]
-)
-def test_other_content_type_is_refused(content_type: str) -> None:
-    with pytest.raises(ToolError, match=f"is {content_type}, not text") as caught:
-        declared_kind(content_type)
-    assert caught.value.reason == "not text"
-
-
-@pytest.mark.parametrize(
     "data", [b"%PDF-1.7", b"\x89PNG\r\n", b"PK\x03\x04", b"MZ\x90\x00\x03\x00", b"\x1f\x8b\x08"]
 )
 @pytest.mark.parametrize("content_type", ["text/html", ""])
@@ -655,19 +611,6 @@ def test_binary_data_is_refused_whatever_its_type(content_type: str, data: bytes
     with pytest.raises(ToolError) as caught:
         kind_of(content_type, data)
     assert caught.value.reason == "not text"
-
-
-@pytest.mark.parametrize(
-    ("content_type", "charset"),
-    [
-        ("text/html; charset=GBK", "gbk"),
-        ('text/html; charset="utf-8"', "utf-8"),
-        ("text/html;Charset = big5; x=y", "big5"),
-        ("text/html", ""),
-    ],
-)
-def test_charset_follows_content_type(content_type: str, charset: str) -> None:
-    assert charset_of(content_type) == charset
 
 
 @given(st.binary(max_size=300), st.sampled_from(["", "gzip", "deflate"]), st.integers(1, 200))
@@ -696,7 +639,7 @@ def test_kind_without_content_type_follows_first_bytes(data: bytes, kind: str) -
 
 STUBBORN = """
 import os, sys, time
-sys.stdin.buffer.readline()
+sys.stdin.buffer.read()
 {action}
 """
 
@@ -722,32 +665,11 @@ def wait_for_text(path: Path) -> None:
         time.sleep(0.01)
 
 
-async def test_text_of_a_page_is_extracted() -> None:
-    extractor = TextExtractor()
-    found = await extractor.extract(article().encode(), "html", "utf-8", 30)
-    extractor.close()
-    assert (found.title, found.text) == ("Ferries", "Sentence number 0 says that th")
-    assert found.chars > 500
-
-
-async def test_process_is_reused() -> None:
-    extractor = TextExtractor(workers=1)
-    pids = set()
-    for text in ("one", "two", "three"):
-        assert await extractor.extract(text.encode(), "plain", "", 99) == Extracted("", text, len(text))
-        pids |= {worker._process.pid for worker in extractor._idle}
-    assert len(pids) == 1
-    extractor.close()
-    assert not alive(pids.pop())
-
-
 async def test_concurrent_pages_return_to_their_callers() -> None:
     extractor = TextExtractor(workers=2)
     pages = [f"page {number} " * 2000 for number in range(12)]
     found = await asyncio.gather(*(extractor.extract(page.encode(), "plain", "", 8) for page in pages))
     assert [each.text for each in found] == [page[:8] for page in pages]
-    assert len(extractor._idle) <= 2
-    extractor.close()
 
 
 async def test_hanging_process_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -757,10 +679,8 @@ async def test_hanging_process_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_pa
         with pytest.raises(ToolError, match=r"takes longer than 0.3 s") as caught:
             await extractor.extract(bytes(1_000_000), "html", "", 99)
     assert caught.value.reason == "too large"
-    assert extractor._idle == []
     extractor.timeout_s = 20.0
     assert (await extractor.extract(b"next", "plain", "", 99)).text == "next"
-    extractor.close()
 
 
 @pytest.mark.parametrize(
@@ -775,7 +695,6 @@ async def test_crashed_process_costs_one_page(
         with pytest.raises(ToolError) as caught:
             await extractor.extract(b"<p>x</p>", "html", "", 99)
     assert caught.value.reason == "no text"
-    extractor.close()
 
 
 async def test_cancelled_extraction_kills_its_process(
@@ -792,16 +711,6 @@ async def test_cancelled_extraction_kills_its_process(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(int(ids.read_text()))
-    assert extractor._idle == []
-
-
-async def test_processes_end_with_the_extractor() -> None:
-    extractor = TextExtractor()
-    await extractor.extract(b"x", "plain", "", 99)
-    pid = extractor._idle[0]._process.pid
-    del extractor
-    gc.collect()
-    assert not alive(pid)
 
 
 async def test_processes_receive_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -826,38 +735,3 @@ async def test_hostile_page_does_not_block_the_loop() -> None:
     with pytest.raises(ToolError):
         await task
     assert turns > 5
-
-
-async def test_ten_megabytes_of_open_tags_are_handled() -> None:
-    extractor = TextExtractor(timeout_s=20.0)
-    with pytest.raises(ToolError) as caught:
-        await extractor.extract(b"<div>" * 2_000_000, "html", "", 99)
-    assert caught.value.reason in ("no text", "too large")
-    assert (await extractor.extract(b"next", "plain", "", 99)).text == "next"
-    extractor.close()
-
-
-def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
-    """Even one that is killed: the pipe that they read from ends."""
-    code = (
-        "import asyncio, os, signal\n"
-        "from cts_async.search.backends.fetch import TextExtractor\n"
-        "extractor = TextExtractor()\n"
-        "asyncio.run(extractor.extract(b'x', 'plain', '', 9))\n"
-        "print(extractor._idle[0]._process.pid, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    pid = int(done.stdout)
-    deadline = time.monotonic() + 30
-    while alive(pid) and time.monotonic() < deadline and not _is_zombie(pid):
-        time.sleep(0.02)
-    assert not alive(pid) or _is_zombie(pid)
-
-
-def _is_zombie(pid: int) -> bool:
-    """Ended, and not yet collected by whoever inherited it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return False

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
     BATCH,
     Bm25Ranker,
-    Conversation,
+    ConversationText,
     CrossEncoderRanker,
     QueryLikelihoodRanker,
     Ranked,
@@ -39,45 +39,21 @@ def corpus(tmp_path: Path) -> Corpus:
     return Corpus.open(tmp_path / "docs", tmp_path / "cache")
 
 
-def test_the_score_is_bm25_by_hand(corpus: Corpus) -> None:
+def test_bm25_score_by_hand(corpus: Corpus) -> None:
     """One of four documents has it: idf = ln(1 + 3.5 / 1.5); tf 1 in 2 words, where 2.25 is the average."""
     (found,) = Bm25Ranker(corpus).rank("whales", 5)
     assert found == Ranked("d2", pytest.approx(1.2039728 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.25)), rel=1e-6))
 
 
-def test_it_ranks_as_the_search_does_with_ties_in_file_order(corpus: Corpus) -> None:
+def test_ranking_is_that_of_search_with_ties_in_file_order(corpus: Corpus) -> None:
     ranked = Bm25Ranker(corpus).rank("red fox", 10)
     assert ranked == [(hit.id, hit.score) for hit in corpus.search("red fox", 10)]
     assert [found.id for found in ranked] == ["d0", "d3", "d1"]
 
 
 @pytest.mark.parametrize(("query", "limit"), [("zebra", 5), ("", 5), ("fox", 0)])
-def test_what_matches_nothing_finds_nothing(corpus: Corpus, query: str, limit: int) -> None:
+def test_query_without_match_finds_nothing(corpus: Corpus, query: str, limit: int) -> None:
     assert Bm25Ranker(corpus).rank(query, limit) == []
-
-
-def test_documents_are_read_in_file_order_and_ids_once(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert [page.text for page in corpus.documents()] == TEXTS
-    corpus.rank("whale", 1)
-    monkeypatch.setattr(corpus, "_page", None)
-    assert [found[0] for found in corpus.rank("whale", 1)] == ["d2"]
-
-
-def test_a_document_is_found_by_its_id(corpus: Corpus) -> None:
-    assert [page and page.text for page in map(corpus.document, ("d2", "d0", "d9"))] == [
-        "a blue whale",
-        "the red fox",
-        None,
-    ]
-
-
-def test_a_file_is_opened_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "docs").write_text('{"id": "1", "url": "u", "title": "", "text": "fox"}\n')
-    ranker = Bm25Ranker(Corpus.open(tmp_path / "docs"))
-    assert (ranker.name, [found.id for found in ranker.rank("foxes", 3)]) == ("bm25", ["1"])
 
 
 def index_of(*texts: str) -> TermIndex:
@@ -87,27 +63,13 @@ def index_of(*texts: str) -> TermIndex:
 THREE = ("fox fox hen", "fox dog", "hen hen hen dog cow")
 
 
-def test_the_index_counts_words_by_document() -> None:
-    index = index_of(*THREE)
-    assert (index.ids, index.lengths.tolist(), index.total) == (("d0", "d1", "d2"), [3, 2, 5], 10)
-    postings = {
-        term: [part.tolist() for part in index.postings(number)] for term, number in index.vocabulary.items()
-    }
-    assert postings == {
-        "fox": [[0, 1], [2, 1]],
-        "hen": [[0, 2], [1, 3]],
-        "dog": [[1, 2], [1, 1]],
-        "cow": [[2], [1]],
-    }
-
-
 def test_three_documents_by_hand() -> None:
     """mu = 10, |C| = 10, so a term that stands c times in C adds c to its numerator, over 10 + |d|.
 
     The query is "fox" (3 in C), the history "hen cow" (4 and 1 in C): p = 1/2, 1/4, 1/4.
     """
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
-    ranked = ranker.rank_conversation(Conversation("fox", ("hen",), ("cow",)), 5)
+    ranked = ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5)
     assert dict(ranked) == {
         "d0": pytest.approx(log(5 / 13) / 2 + log(5 / 13) / 4 + log(1 / 13) / 4),
         "d1": pytest.approx(log(4 / 12) / 2 + log(4 / 12) / 4 + log(1 / 12) / 4),
@@ -116,34 +78,29 @@ def test_three_documents_by_hand() -> None:
     assert [found.id for found in ranked] == ["d0", "d1", "d2"]
 
 
-def test_a_query_alone_has_the_query_model_alone() -> None:
+def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
+    """As published, p(fox | "fox unicorn") is 1/2, and the other half of the query says nothing."""
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
     assert ranker.rank("foxes", 1) == [("d0", pytest.approx(log(5 / 13)))]
-    assert ranker.rank_conversation(Conversation("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
-
-
-def test_words_that_are_nowhere_in_the_collection_are_left_out_but_dilute_their_text() -> None:
-    """As published: p(fox | query) is 1/2, and the other half of the query says nothing."""
-    ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
+    assert ranker.rank_conversation(ConversationText("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
     assert ranker.rank("fox unicorn", 1) == [("d0", pytest.approx(log(5 / 13) / 2))]
-    assert ranker.rank("unicorn", 3) == []
-    assert ranker.rank("fox", 0) == []
+    assert (ranker.rank("unicorn", 3), ranker.rank("fox", 0)) == ([], [])
 
 
-def test_documents_of_equal_score_stand_in_the_order_of_the_corpus() -> None:
+def test_equal_scores_are_in_corpus_order() -> None:
     ranker = QueryLikelihoodRanker(index_of("cow", "fox", "cow", "fox"))
     assert [found.id for found in ranker.rank("fox", 9)] == ["d1", "d3", "d0", "d2"]
 
 
-def test_stop_words_count_where_a_query_has_nothing_else() -> None:
+def test_stop_words_count_if_a_query_has_nothing_else() -> None:
     pages = [Page("d0", "u0", "Fox", "who is the fox"), Page("d1", "u1", "The Who", "a band")]
     ranker = QueryLikelihoodRanker(TermIndex.build(pages))
     assert ranker.rank("the who", 1)[0].id == "d1"
 
 
-def test_questions_and_answers_may_have_weights_of_their_own() -> None:
+def test_questions_and_answers_have_separate_weights() -> None:
     ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
-    ranked = dict(ranker.rank_conversation(Conversation("fox", ("hen",), ("cow",)), 5))
+    ranked = dict(ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5))
     assert ranked["d1"] == pytest.approx(0.5 * log(4 / 12) + 0.1 * log(4 / 12) + 0.4 * log(1 / 12))
 
 
@@ -161,7 +118,7 @@ def test_texts_of_a_part_share_its_weight_by_their_words(weights: Weights, expec
     assert weights.of_texts(2, [6, 2], [2]) == pytest.approx(expected)
 
 
-def test_what_was_not_said_leaves_its_weight_to_the_others() -> None:
+def test_missing_part_leaves_its_weight_to_the_others() -> None:
     assert Weights().of_texts(2, [], []) == [1.0]
     assert Weights().of_texts(0, [3], [1]) == [0.0, 0.75, 0.25]
     assert Weights(0.2, answers=0.4).of_texts(2, [3], [0]) == pytest.approx([1 / 3, 2 / 3, 0.0])
@@ -175,7 +132,7 @@ def test_weights_beyond_one_are_refused(weights: tuple[float, float | None]) -> 
 
 
 @pytest.mark.parametrize("mu", [0, -1, float("nan"), float("inf")])
-def test_smoothing_needs_a_weight_above_zero(mu: float) -> None:
+def test_mu_must_be_positive(mu: float) -> None:
     with pytest.raises(UsageError, match="mu must be"):
         QueryLikelihoodRanker(index_of(*THREE), mu=mu)
 
@@ -211,12 +168,12 @@ def likelihoods(text: str) -> dict[str, float]:
 
 
 @given(DOCUMENTS, WORDS.filter(bool).map(" ".join), TEXT, TEXT, SHARE, st.sampled_from([0.5, 10.0, 1500.0]))
-def test_every_score_is_what_the_equation_says(texts, query, question, answer, alpha, mu) -> None:
+def test_scores_follow_the_equation(texts, query, question, answer, alpha, mu) -> None:
     asked, said = likelihoods(query), likelihoods(f"{question} {answer}")
     share = alpha if said else 1.0
     model = {t: share * asked.get(t, 0) + (1 - share) * said.get(t, 0) for t in {*asked, *said}}
     ranker = QueryLikelihoodRanker(index_of(*texts), mu=mu, weights=Weights(alpha))
-    ranked = ranker.rank_conversation(Conversation(query, (question,), (answer,)), 9)
+    ranked = ranker.rank_conversation(ConversationText(query, (question,), (answer,)), 9)
     for name, score in ranked:
         assert isclose(score, equation(texts, model, mu)[name], rel_tol=1e-9, abs_tol=1e-9)
     assert [score for _, score in ranked] == sorted((score for _, score in ranked), reverse=True)
@@ -229,15 +186,8 @@ def test_the_weights_of_all_texts_sum_to_one(alpha, part, questions, answers, qu
         assert isclose(total, 1) or (total == 0 and weights.query == 0)
 
 
-@given(DOCUMENTS, TEXT, TEXT, TEXT)
-def test_alpha_one_hears_the_query_alone(texts, query, question, answer) -> None:
-    ranker = QueryLikelihoodRanker(index_of(*texts), weights=Weights(1.0))
-    conversation = Conversation(query, (question,), (answer,))
-    assert ranker.rank_conversation(conversation, 9) == ranker.rank(query, 9)
-
-
 @given(st.integers(0, 5), st.integers(1, 4), st.integers(0, 5))
-def test_a_word_more_in_place_of_another_never_lowers_a_document(often, more, others) -> None:
+def test_more_occurrences_raise_the_score(often, more, others) -> None:
     rest = ["cow"] * (others + more)
     fewer, many = ["ant"] * often + rest, ["ant"] * (often + more) + rest[more:]
     ranker = QueryLikelihoodRanker(index_of(" ".join(fewer), " ".join(many), "ant"))
@@ -246,20 +196,10 @@ def test_a_word_more_in_place_of_another_never_lowers_a_document(often, more, ot
 
 
 @given(st.integers(1, 5), st.integers(0, 5), st.integers(1, 9))
-def test_of_documents_that_say_it_as_often_the_shorter_is_better(often, others, longer) -> None:
+def test_shorter_document_with_same_occurrences_ranks_first(often, others, longer) -> None:
     short, long = (" ".join(["ant"] * often + ["cow"] * n) for n in (others, others + longer))
     ranker = QueryLikelihoodRanker(index_of(long, short))
     assert [found.id for found in ranker.rank("ant", 9)] == ["d1", "d0"]
-
-
-def test_columns_forgotten_for_want_of_room_are_computed_again() -> None:
-    ranker = QueryLikelihoodRanker(index_of(*THREE))
-    ranker._most = 2
-    before = ranker.rank("fox", 3)
-    for query in ("hen", "cow", "dog"):
-        ranker.rank(query, 1)
-    assert len(ranker._columns) == 2
-    assert ranker.rank("fox", 3) == before
 
 
 class InFileOrder:
@@ -291,7 +231,7 @@ def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
     return Corpus.open(folder / "docs", folder / "cache")
 
 
-def test_the_best_of_the_base_come_in_the_scorers_order_ties_in_the_bases(tmp_path: Path) -> None:
+def test_candidates_are_ordered_by_scorer_with_ties_as_in_base(tmp_path: Path) -> None:
     corpus, scorer = corpus_of(tmp_path, ["a", "abc", "ab", "xyz", "longest"]), Length()
     ranker = CrossEncoderRanker(InFileOrder(5), "some/model", corpus, 4, scorer=scorer)
     assert ranker.name == "all+model"
@@ -300,7 +240,7 @@ def test_the_best_of_the_base_come_in_the_scorers_order_ties_in_the_bases(tmp_pa
     assert scorer.read[0] == ("query", ["T abc", "T xyz", "T ab", "T a"])
 
 
-def test_nothing_found_is_nothing_read(tmp_path: Path) -> None:
+def test_no_document_is_scored_without_candidates(tmp_path: Path) -> None:
     corpus, scorer = corpus_of(tmp_path, ["a"]), Length()
     assert CrossEncoderRanker(InFileOrder(0), "m", corpus, scorer=scorer).rank("query", 5) == []
     assert CrossEncoderRanker(InFileOrder(1), "m", corpus, scorer=scorer).rank("query", 0) == []
@@ -308,7 +248,7 @@ def test_nothing_found_is_nothing_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [BATCH, BATCH + 1, 2 * BATCH + 5])
-def test_documents_are_read_in_batches_of_like_length(tmp_path: Path, count: int) -> None:
+def test_documents_are_scored_in_batches_of_similar_length(tmp_path: Path, count: int) -> None:
     texts = ["x" * (n * 7 % count + 1) for n in range(count)]
     corpus, scorer = corpus_of(tmp_path, texts), Length()
     ranked = CrossEncoderRanker(InFileOrder(count), "m", corpus, count, scorer=scorer).rank("query", count)
@@ -331,7 +271,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "</s>"]
 
 
 @pytest.mark.skipif(HAS_TORCH, reason="torch is here")
-def test_without_torch_it_says_what_to_install() -> None:
+def test_missing_torch_error_gives_install_command() -> None:
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[bertscore\]'"):
         open_pair_scorer("model")
 
@@ -381,7 +321,7 @@ def t5() -> Any:
 
 
 @needs_torch
-def test_one_number_is_the_score(tmp_path: Path) -> None:
+def test_single_logit_is_the_score(tmp_path: Path) -> None:
     import torch
 
     network = bert(1)
@@ -393,7 +333,7 @@ def test_one_number_is_the_score(tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_of_two_numbers_the_second_is_relevant(tmp_path: Path) -> None:
+def test_second_of_two_logits_is_relevant(tmp_path: Path) -> None:
     import torch
 
     network = bert(2)
@@ -406,7 +346,7 @@ def test_of_two_numbers_the_second_is_relevant(tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_mono_t5_is_asked_whether_true_or_false_comes_first(tmp_path: Path) -> None:
+def test_mono_t5_score_is_log_probability_of_true(tmp_path: Path) -> None:
     import torch
 
     network = t5()
@@ -425,7 +365,7 @@ def test_mono_t5_is_asked_whether_true_or_false_comes_first(tmp_path: Path) -> N
 
 @needs_torch
 @pytest.mark.parametrize("make", [lambda: bert(1), lambda: bert(2), t5])
-def test_a_text_scores_alike_alone_and_beside_a_longer_one(tmp_path: Path, make: Any) -> None:
+def test_score_does_not_depend_on_batch(tmp_path: Path, make: Any) -> None:
     scorer = open_pair_scorer(save(tmp_path, make()))
     texts = ["fox", "hen fox red hen", ""]
     alone = [score for text in texts for score in scorer.score("red", [text])]
@@ -434,7 +374,7 @@ def test_a_text_scores_alike_alone_and_beside_a_longer_one(tmp_path: Path, make:
 
 @needs_torch
 @pytest.mark.parametrize("make", [lambda: bert(1), t5])
-def test_what_is_too_long_is_cut(tmp_path: Path, make: Any) -> None:
+def test_long_text_is_truncated(tmp_path: Path, make: Any) -> None:
     scorer = open_pair_scorer(save(tmp_path, make()))
     longer, long = scorer.score("red", ["fox " * 5000, "fox " * 900])
     assert longer == pytest.approx(long, abs=1e-4)
@@ -445,17 +385,17 @@ def test_what_is_too_long_is_cut(tmp_path: Path, make: Any) -> None:
     ("make", "words", "reason"),
     [
         (lambda: bert(3), PAIR_SCORER_WORDS, "3 classes"),
-        (lambda: bert(1, "BertModel"), PAIR_SCORER_WORDS, "no head that scores pairs"),
-        (t5, PAIR_SCORER_WORDS[:-1], "'false' is no word"),
+        (lambda: bert(1, "BertModel"), PAIR_SCORER_WORDS, "neither a cross-encoder nor MonoT5"),
+        (t5, PAIR_SCORER_WORDS[:-1], "'false' is not in its vocabulary"),
     ],
 )
-def test_another_model_is_refused(tmp_path: Path, make: Any, words: list[str], reason: str) -> None:
+def test_unfit_model_is_refused(tmp_path: Path, make: Any, words: list[str], reason: str) -> None:
     with pytest.raises(UsageError, match=f"cannot be used for re-ranking: .*{reason}"):
         open_pair_scorer(save(tmp_path, make(), words))
 
 
 @needs_torch
-def test_a_folder_without_a_model_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_folder_without_model_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be used for re-ranking") as caught:
         open_pair_scorer(tmp_path)
     assert "\n" not in str(caught.value)

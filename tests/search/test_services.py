@@ -18,9 +18,8 @@ from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import ConnectionPool
-from cts_async.search.backends import services
+from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
-from cts_async.search.backends.base import Hit, Page
 from cts_async.search.backends.services import (
     READER_REFUSALS,
     SEARCH_REFUSALS,

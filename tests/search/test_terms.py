@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.terms import (
     best_window,
     extract_for_goal,
@@ -39,7 +39,7 @@ def test_sentences_are_found(text: str, sentences: list[str]):
 
 
 @given(st.text(alphabet="ab .!?。，\n ", max_size=200), st.integers(1, 30))
-def test_spans_are_ordered_short_and_lose_nothing(text: str, limit: int):
+def test_spans_are_ordered_short_and_complete(text: str, limit: int):
     spans = sentence_spans(text, limit)
     assert all(0 < end - start <= limit for start, end in spans)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
@@ -54,11 +54,11 @@ def test_spans_are_ordered_short_and_lose_nothing(text: str, limit: int):
         ({}, "Cats sleep all day. Dogs bark at night!"),
     ],
 )
-def test_the_heaviest_window_wins(words: dict[str, float], window: str):
+def test_window_with_most_weight_wins(words: dict[str, float], window: str):
     assert best_window(TEXT, words, 40) == window
 
 
-def test_a_chinese_window_is_found():
+def test_window_is_found_in_chinese():
     text = "猫整天睡觉。" * 30 + "长城始建于春秋时期。" + "狗在夜里叫。" * 30
     window = best_window(text, {"长城": 1.0}, 30)
     assert "长城始建于春秋时期。" in window
@@ -79,7 +79,7 @@ def test_a_chinese_window_is_found():
         (["1990s", "1990"], "1990"),
     ],
 )
-def test_a_word_and_its_forms_share_a_stem(group: list[str], expected: str):
+def test_forms_of_a_word_share_a_stem(group: list[str], expected: str):
     assert {stem(word) for word in group} == {expected}
 
 
@@ -91,16 +91,16 @@ def test_a_word_and_its_forms_share_a_stem(group: list[str], expected: str):
         ("Python3教程", ["python3", "教程"]),
     ],
 )
-def test_words_of_both_languages(text: str, expected: list[str]):
+def test_terms_of_both_languages(text: str, expected: list[str]):
     assert [word for word in terms(text) if word in expected] == expected
 
 
-def test_a_query_of_stop_words_keeps_them():
+def test_query_of_stop_words_keeps_them():
     assert query_terms("The Who") == ["the", "who"]
     assert query_terms("who is the king king") == ["king"]
 
 
-def test_presence_is_by_word_in_english_and_anywhere_in_chinese():
+def test_presence_is_by_word_in_english_and_by_substring_in_chinese():
     assert present("Planned parks; 长城很长", {"plan", "par", "长城", "故宫"}) == {"plan", "长城"}
 
 
@@ -122,17 +122,17 @@ PAGE = (
         ("text", "goal", 0, ""),
     ],
 )
-def test_evidence_is_what_shares_most_with_the_goal(text: str, goal: str, limit: int, expected: str):
+def test_evidence_shares_most_with_the_goal(text: str, goal: str, limit: int, expected: str):
     assert extract_for_goal(text, goal, limit) == expected
 
 
-def test_a_page_gives_bounded_evidence_and_its_title_with_the_nearest_passage():
+def test_lexical_evidence_is_bounded_and_has_a_summary():
     read = read_lexically(Page("1", "https://x", "Rome\n", PAGE), "when was the Colosseum built", 150)
     assert "The Colosseum was built in 80 AD." in read.evidence
     assert len(read.evidence) <= 150
     assert read.summary.startswith("Rome: ")
 
 
-def test_a_model_s_evidence_is_bounded_too():
+def test_model_evidence_is_bounded():
     assert Evidence("e" * 900, "s" * 900).within(800) == Evidence("e" * 800, "s" * 400)
     assert Evidence("e" * 900, "s" * 900).within(100) == Evidence("e" * 100, "s" * 300)

@@ -24,7 +24,7 @@ from cts_async.errors import (
     UnusableOutput,
 )
 from cts_async.records import Source, ToolFailure, ToolUse
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Evidence, ToolResult, Tools, hit_row, read_hits, reason_of
 from cts_async.search.turn_format import SearchCall, VisitCall
 

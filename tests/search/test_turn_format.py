@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.search.backends.base import Hit
+from cts_async.search.backends import Hit
 from cts_async.search.turn_format import (
     InvalidCall,
     SearchCall,

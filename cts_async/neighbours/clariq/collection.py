@@ -26,7 +26,7 @@ from cts_async.datasets.inspect import Contents, contents_of
 from cts_async.datasets.io import short
 from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Text, checked, read_columns
+from cts_async.neighbours.inputs import Text, annotations_of, checked, facet_instances, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, number, text
@@ -118,7 +118,7 @@ JOINED: Final = ("topic_id", "initial_request", "facet_id", "facet_desc")
 
 
 @dataclass(slots=True)
-class Topic:
+class ClariqTopic:
     """A request, and what people were asked about it. `need` is None where the file has no labels."""
 
     id: str
@@ -131,7 +131,7 @@ class Topic:
 
 
 @dataclass(slots=True)
-class Facet:
+class ClariqFacet:
     """An intent behind a topic's request, and what people who had it answered."""
 
     id: str
@@ -145,8 +145,8 @@ class Facet:
 class Clariq:
     """Topics and facets by id, in the order in which the files first mention them."""
 
-    topics: dict[str, Topic] = field(default_factory=dict)
-    facets: dict[str, Facet] = field(default_factory=dict)
+    topics: dict[str, ClariqTopic] = field(default_factory=dict)
+    facets: dict[str, ClariqFacet] = field(default_factory=dict)
     n_rows: int = 0
     """Of facet, question and answer: the release calls them single-turn conversations."""
     rewordings: dict[str, str] = field(default_factory=dict)
@@ -163,7 +163,9 @@ class Clariq:
     def add(self, path: Path, line: int, row: _TopicRow) -> None:
         """Add a row; the topic keeps its first request text. InputError where it contradicts an earlier row."""
         need = row.clarification_need if isinstance(row, ClariqRow) else None
-        topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.initial_request, need, path))
+        topic = self.topics.setdefault(
+            row.topic_id, ClariqTopic(row.topic_id, row.initial_request, need, path)
+        )
         if topic.path != path:
             problem = f"topic {short(row.topic_id)} already occurs in {topic.path}"
             raise InputError(path, problem, line=line, field="topic_id")
@@ -176,7 +178,7 @@ class Clariq:
             return
         topic.questions[row.question_id] = row.question
         self.n_rows += 1
-        facet = self.facets.setdefault(row.facet_id, Facet(row.facet_id, row.topic_id, row.facet_desc))
+        facet = self.facets.setdefault(row.facet_id, ClariqFacet(row.facet_id, row.topic_id, row.facet_desc))
         if (facet.topic_id, facet.description) != (row.topic_id, row.facet_desc):
             problem = f"facet {short(row.facet_id)} occurs earlier with another topic or facet_desc"
             raise InputError(path, problem, line=line, field="facet_id")
@@ -250,30 +252,22 @@ def _instances(
     if not facets:
         chosen = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
         raise InputError(path, f"has no facets{chosen}; {', '.join(FILES)} have them", field="facet_id")
-    if gold is not None:
-        gold.require_join(path, JOINED, ((facet.id, facet.description) for facet in facets))
-    for facet in facets:
-        nuggets = gold.lookup(facet.id, facet.description) if gold is not None else None
-        request = found.topics[facet.topic_id].request
-        yield Instance(facet.id, facet.description, request, nuggets or ())
+    rows = [(facet.id, facet.description, found.topics[facet.topic_id].request) for facet in facets]
+    return facet_instances(path, JOINED, rows, gold)
 
 
 def _annotations(found: Clariq) -> Annotations:
-    """Requests with their needs and questions; (question, answer) pairs by facet.
-
-    Topics with the same request are one query: its questions are theirs together, its need that of the first.
-    """
-    questions: dict[str, dict[str, None]] = {}
-    first: dict[str, Topic] = {}
-    for topic in found.topics.values():
-        first.setdefault(topic.request, topic)
-        asked = questions.setdefault(topic.request, {})
-        asked.update((text, None) for id, text in topic.questions.items() if id != NO_QUESTION)
-    queries = {
-        request: AnnotatedQuery(topic.id, request, tuple(questions[request]), topic.need)
-        for request, topic in first.items()
-    }
-    return Annotations(queries, {id: tuple(facet.pairs) for id, facet in found.facets.items()})
+    """Requests with their needs and questions; (question, answer) pairs by facet."""
+    queries = (
+        AnnotatedQuery(
+            topic.id,
+            topic.request,
+            tuple(dict.fromkeys(text for id, text in topic.questions.items() if id != NO_QUESTION)),
+            topic.need,
+        )
+        for topic in found.topics.values()
+    )
+    return annotations_of(queries, {id: tuple(facet.pairs) for id, facet in found.facets.items()})
 
 
 def clariq_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Contents:

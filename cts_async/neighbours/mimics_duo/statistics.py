@@ -58,7 +58,7 @@ FAR: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PublishedCell:
     """One figure and what is printed for it, None where the paper has no such cell.
 
     `repeats`: the printed value is the mean of so many draws. `again`: the printed value is compared with an earlier
@@ -406,13 +406,13 @@ RELEASED_PANES: Final = 1034
 _MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 
 
-def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> list[Cell]:
+def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> list[PublishedCell]:
     """The cells of one of `TABLES`, each with what is printed in its place."""
     figures, paper = _COMPUTE[name](panes, draws, seed), published()[name]
     # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single draws.
     means = (RANDOM, *_RANDOM_BY) if name == "7" else ()
     return [
-        Cell(
+        PublishedCell(
             *key,
             figure,
             paper.printed.get(key),
@@ -427,7 +427,7 @@ def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int
 class MimicsTables:
     """The tables that are wanted, by number, with the draws and the seed that broke their ties."""
 
-    cells: Mapping[str, Sequence[Cell]]
+    cells: Mapping[str, Sequence[PublishedCell]]
     panes: int
     draws: int
     seed: int
@@ -445,7 +445,7 @@ class MimicsTables:
 
     @property
     def verdicts(self) -> dict[Verdict, int]:
-        """Published cells by verdict, each counted once (`Cell.again`)."""
+        """Published cells by verdict, each counted once (`PublishedCell.again`)."""
         counts = Counter(cell.verdict for found in self.cells.values() for cell in found if not cell.again)
         return {verdict: counts[verdict] for verdict in VERDICTS}
 
@@ -483,7 +483,7 @@ class MimicsTables:
             console.print(Text(self.warning, style="yellow"))
 
 
-def as_table(name: str, found: Sequence[Cell]) -> DataTable:
+def as_table(name: str, found: Sequence[PublishedCell]) -> DataTable:
     """A line for each cell: what is printed, what is found here, and how far chance explains the difference."""
     rows = [
         {**cell.as_row(), "cell": cell, "first": cell.row if before is None or cell.row != before.row else ""}

@@ -26,8 +26,7 @@ from cts_async.errors import InputError
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
 from cts_async.report.tables import Column, DataTable, number
 from cts_async.report.tables import text as as_text
-from cts_async.search.rankers import Conversation as Spoken
-from cts_async.search.rankers import QueryLikelihoodRanker
+from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
 
 # --- Record ids: topic - facet - past question 1 - past question 2 - current question - answer flag ------
 
@@ -88,7 +87,7 @@ def decode_record_id(text: str) -> RecordId:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ArtificialConversation:
     """A record: the topic's text, the past pairs in the order asked, and the current pair."""
 
     id: RecordId
@@ -107,7 +106,7 @@ class Conversation:
             "answer": self.current.answer,
         }
 
-    def spoken(self, *, answered: bool) -> Spoken:
+    def spoken(self, *, answered: bool) -> ConversationText:
         """What a ranker gets, with or without the current answer.
 
         Questions and answers are in the order of their numbers: query likelihood does not depend on their order, and so
@@ -115,10 +114,10 @@ class Conversation:
         """
         asked = sorted((*self.history, self.current), key=lambda pair: pair.number)
         answers = (pair.answer for pair in asked if answered or pair is not self.current)
-        return Spoken(self.query, tuple(pair.question for pair in asked), tuple(answers))
+        return ConversationText(self.query, tuple(pair.question for pair in asked), tuple(answers))
 
 
-def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iterator[Conversation]:
+def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iterator[ArtificialConversation]:
     """Qulac's artificial conversations (README, `qulac_hist012_dict`), facet by facet, short ones first.
 
     Each has a current question and a history of 0, 1 or 2 other questions of the same facet, with that facet's
@@ -138,7 +137,7 @@ def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iter
                 for asked, pair in pairs.items():
                     if asked not in past:
                         id = RecordId(*facet.numbers, past, asked, True)
-                        yield Conversation(id, topic.text, history, pair)
+                        yield ArtificialConversation(id, topic.text, history, pair)
 
 
 def counts_table(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> DataTable:
@@ -175,9 +174,9 @@ _AT_ONCE: Final = 500
 
 def facet_records(
     topic: Topic, facet: Facet, turns: Sequence[int], flags: Collection[bool] = FLAGS
-) -> dict[str, Spoken]:
+) -> dict[str, ConversationText]:
     """Map record id -> conversation of one facet, in the order of the ids' numbers, the query alone first."""
-    records = {RecordId(*facet.numbers, (), NO_QUESTION, False): Spoken(topic.text)}
+    records = {RecordId(*facet.numbers, (), NO_QUESTION, False): ConversationText(topic.text)}
     for one in conversations([replace(topic, facets=(facet,))], turns):
         for flag in flags:
             records[replace(one.id, answered=flag)] = one.spoken(answered=flag)
@@ -195,7 +194,7 @@ def walk_facets(
 def evaluate_conversations(
     ranker: QueryLikelihoodRanker,
     grades: Mapping[str, int],
-    spoken: Mapping[str, Spoken],
+    spoken: Mapping[str, ConversationText],
     measures: Sequence[str],
     *,
     level: int = 1,
@@ -207,7 +206,7 @@ def evaluate_conversations(
     """
     depth = max([LEAST_DEPTH, *(cutoff(name) or FULL_DEPTH for name in measures)])
     relevant = {document: grade for document, grade in grades.items() if grade > 0} or grades
-    values: dict[Spoken, list[float]] = {}
+    values: dict[ConversationText, list[float]] = {}
     texts = list(dict.fromkeys(spoken.values()))
     for start in range(0, len(texts), _AT_ONCE):
         batch = texts[start : start + _AT_ONCE]

@@ -1,10 +1,251 @@
 """Proves the closed book from what a run wrote, without trusting the code that made the run.
 
-Trusted are only the parsing of recorded replies (`llm.structured`), the digest of a request's fields
+Trusted are only the parsing of recorded replies (`llm.parsing`), the digest of a request's fields
 (`engine.step.step_key`) and the reading of the data. What the protocol allows is written down a second time here.
+
+The audit of a run directory: its prompts, then instance by instance its requests, queries and result. It reads only.
+The data is read again from its own file if that still has the manifest's sha256; otherwise q and q* are taken from
+results.jsonl, and a note says so.
 """
 
-from cts_async.protocol.audit.report import Audit, audit_run
-from cts_async.protocol.audit.rules import Finding, Level
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.evidence import Record, RecordsByInstance, Scheme
+from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
+from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
+from cts_async.protocol.results import LatestLines, Line, read_results
+from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
+from cts_async.records import MODES, SCHEMES
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
+
+
+@dataclass(slots=True)
+class Audit:
+    """One run's audit. The closed book held for an instance if no finding about it is a violation."""
+
+    directory: Path
+    label: str
+    n_instances: int = 0
+    """Instances with steps or results; those that were not started are not counted."""
+    n_held: int = 0
+    n_requests: int = 0
+    """Checked requests to the Clarifier, the User Answerer, the Rewriter and the agent."""
+    n_rewrites: int = 0
+    n_unsupported: int = 0
+    """Rewritten queries with a constraint that no answer elicited."""
+    findings: list[Finding] = field(default_factory=list)
+    notes: Sequence[str] = ()
+    """Limits of the evidence: damaged lines, data that could not be read."""
+
+    @property
+    def held(self) -> bool:
+        """True if the closed book was proved for the run and each of its instances."""
+        return not any(finding.violates for finding in self.findings)
+
+    @property
+    def n_leaks(self) -> int:
+        return sum(finding.level == "leak" for finding in self.findings)
+
+    def verdict(self) -> str:
+        """Return one line: `closed book: held for 518/518 instances; 0 leaks; unsupported constraints in 7 ...`."""
+        proof = "held" if self.held else "NOT held: proved"
+        parts = [
+            f"closed book: {proof} for {self.n_held}/{self.n_instances} instances",
+            f"{self.n_leaks} leak{'s' * (self.n_leaks != 1)}",
+        ]
+        if self.n_rewrites:
+            share = 100 * self.n_unsupported / self.n_rewrites
+            parts.append(f"unsupported constraints in {self.n_unsupported} rewrites ({share:.1f} %)")
+        return "; ".join(parts)
+
+
+def audit_run(directory: Path, data: str | None = None) -> Audit:
+    """Audit a run. `data` names its dataset, as `--data` does, if that is no longer where the run read it.
+
+    Raises InputError if `directory` is no run, UsageError if `data` is not the dataset of this run.
+    """
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, "not a run directory: run.json not found")
+    prompts = Prompts(directory, manifest)
+    sources = _read_sources(directory, manifest, data)
+    run = _run_facts(directory, manifest, prompts, sources.people)
+    records = RecordsByInstance(directory / STEPS)
+    audit = Audit(directory, str(manifest["identity"]["system"]), findings=list(prompts.findings))
+    seen: set[int] = set()  # hashes, to save memory
+    for instance, own in records:
+        seen.add(hash(instance))
+        _add(audit, instance, own, run, sources, prompts)
+    for instance in sources.ids():
+        if hash(instance) not in seen:
+            seen.add(hash(instance))
+            _add(audit, instance, [], run, sources, prompts)
+    audit.notes = (*sources.notes, *_damage(records))
+    return audit
+
+
+def _add(
+    audit: Audit, instance: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
+) -> None:
+    """Audit one instance, and count it."""
+    line = sources.results.line(instance)
+    queries = sources.queries(instance, line)
+    findings: list[Finding] = []
+    if queries is None:
+        problem = "its q and q* are not recorded: use --data to name the data"
+        findings.append(Finding("missing", instance, "", problem))
+    else:
+        rules = Rules(run, instance, queries, records)
+        findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
+        findings += rules.result(line) if line is not None else ()
+        audit.n_rewrites += rules.n_rewrites
+        audit.n_unsupported += rules.n_unsupported
+    audit.n_instances += 1
+    audit.n_held += not any(finding.violates for finding in findings)
+    audit.n_requests += len(records)
+    audit.findings += findings
+
+
+def _run_facts(
+    directory: Path, manifest: Mapping[str, Any], prompts: Prompts, people: HumanAnswers | None
+) -> RunFacts:
+    identity = manifest.get("identity", {})
+    label, models = identity.get("system"), identity.get("models", {})
+    if "clarifier" not in models and label not in ("orig", "gold"):
+        problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
+        raise InputError(directory / MANIFEST, problem, field="system")
+    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode != "at-once"):
+        problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
+        raise InputError(directory / MANIFEST, problem, field="scheme")
+    clarifies = "clarifier" in models
+    return RunFacts(
+        system="clarify" if clarifies else label,
+        scheme=Scheme(scheme, mode, int(identity.get("k") or 0)),
+        current_date=str(identity.get("current_date")),
+        prompts=frozenset(prompts.expected),
+        vocabulary=vocabulary_of(prompts.texts.values()),
+        people=people,
+        searches=not clarifies or "agent" in models,
+    )
+
+
+def _damage(records: RecordsByInstance) -> Iterator[str]:
+    path = records.path
+    if not path.exists():
+        yield f"{path}: the journal is missing"
+    if n := len(list((path.parent / "shards").glob("*.jsonl*"))):  # of a cluster run of version 0.7
+        yield f"{path.parent / 'shards'}: parts of the journal that are not merged, and not audited: {n}"
+    if found := records.damaged_lines:
+        lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
+        yield f"{path}: damaged lines: {len(found)} (line {lines})"
+
+
+# --- Data and results
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Queries by instance from the data (None: only the results have them), and the results by instance."""
+
+    data: Mapping[str, Queries] | None
+    results: LatestLines
+    results_path: Path
+    notes: tuple[str, ...]
+    people: HumanAnswers | None = None
+    """People's answers, in a run that people answered; empty if they cannot be read."""
+
+    def queries(self, instance: str, line: Line | None) -> Queries | None:
+        """Return q* and q of an instance whose result is `line`; None if they are not recorded."""
+        if self.data is not None:
+            return self.data.get(instance)
+        if line is None or not isinstance(line.get("fused_query"), str):
+            return None
+        return Queries(line["fused_query"], str(line.get("blurred_query")))
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids that have results, once for each line."""
+        return (str(line["id"]) for line in read_results(self.results_path))
+
+
+def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None) -> Sources:
+    """Open a run's data again, at `spec` or where the manifest says it was; UsageError if `spec` is not usable."""
+    notes: tuple[str, ...] = ()
+    data = None
+    people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
+    try:
+        dataset = reopen_data(manifest, spec)
+        data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
+        if people is not None and dataset.annotations is not None:
+            people = dataset.annotations().pairs
+    except UsageError as error:
+        if spec is not None:
+            raise
+        notes = (f"q and q* were taken from {RESULTS}: {error}; use --data to name the data",)
+    path = directory / RESULTS
+    return Sources(data, LatestLines(path), path, notes, people)
+
+
+# --- Prompts
+
+_MIN_OWN_WORDS: Final = 2
+"""A whole short q* is searched for if it has so many words that are neither function words nor in q."""
+_LONG_RUN: Final = 6
+"""So many units of q* in a row are no accident. Prompts share shorter runs with many a query."""
+
+Gram = tuple[str, ...]
+
+
+class Prompts:
+    """The prompts of a run: do they match the manifest, and do they contain text of any instance's q*?"""
+
+    def __init__(self, directory: Path, manifest: Mapping[str, Any]) -> None:
+        self.expected: Mapping[str, str] = manifest.get("identity", {}).get("prompts", {})
+        self.texts: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        """Findings about the files themselves."""
+        for path in sorted((directory / "prompts").glob("*.txt")):
+            self.texts[path.stem] = path.read_bytes().decode(errors="replace")
+        for name, sha256 in self.expected.items():
+            path = directory / "prompts" / f"{name}.txt"
+            if name not in self.texts:
+                self._add("missing", path.name, "the prompt is not in prompts/")
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
+        if not self.expected:
+            self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
+        self._units = {name: unit_texts(text) for name, text in self.texts.items()}
+        self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}
+        self._all_grams = frozenset().union(*self._grams.values()) if self._grams else frozenset()
+
+    def _add(self, level: Level, name: str, problem: str) -> None:
+        self.findings.append(Finding(level, "", f"prompts/{name}", problem))
+
+    def leaks(self, instance: str, queries: Queries) -> Iterator[Finding]:
+        """Yield a finding for every prompt that contains text of the instance's q*."""
+        intent = unit_texts(queries.fused)
+        if len(intent) >= _LONG_RUN:
+            shared = _grams(intent, _LONG_RUN) & self._all_grams
+            if shared:
+                shared -= _grams(unit_texts(queries.blurred), _LONG_RUN)
+            found = {name: min(shared & grams) for name, grams in self._grams.items() if shared & grams}
+        else:
+            own, whole = set(intent) - set(unit_texts(queries.blurred)) - FUNCTION_WORDS, tuple(intent)
+            in_full = [name for name, text in self._units.items() if whole in _grams(text, len(whole))]
+            found = dict.fromkeys(in_full if len(own) >= _MIN_OWN_WORDS else (), whole)
+        for name, gram in found.items():
+            problem = f"the prompt {name} contains text of q*"
+            yield Finding("leak", instance, "prompts", problem, " ".join(gram))
+
+
+def _grams(units: list[str], n: int) -> frozenset[Gram]:
+    return frozenset(zip(*(units[i:] for i in range(n)), strict=False)) if n else frozenset()

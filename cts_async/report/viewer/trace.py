@@ -33,7 +33,7 @@ from cts_async.report.viewer.files import (
 )
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
-from cts_async.search.backends.base import Page
+from cts_async.search.backends import Page
 from cts_async.search.tools import AgentSettings, Evidence, read_evidence, read_hits, read_lexically
 from cts_async.search.turn_format import (
     InvalidCall,

@@ -34,7 +34,7 @@ import anyio.to_thread
 import orjson
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.terms import best_window, query_terms, terms
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ _FORMAT: Final = "1"
 """Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
 _OFFSETS: Final = "offsets.npy"
 _NAMES: Final = "names.json"
-_DIGESTS: Final = "digests.json"
+_DIGESTS: Final = "manifest.json"
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,8 @@ from cts_async.llm.http import (
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
+from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
-from cts_async.search.backends.base import Hit, Page, PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 

@@ -19,7 +19,7 @@ from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
 from cts_async.search.agent import Agent
-from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
