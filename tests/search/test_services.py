@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.services import (
@@ -268,25 +267,6 @@ async def test_compression_that_was_not_offered_fails_the_call() -> None:
     error = await failing(packed)
     assert isinstance(error, ToolError)
     assert "compressed as 'br'" in str(error)
-
-
-async def test_request_is_repeated_if_the_server_had_closed_the_connection() -> None:
-    seen: list[bytes] = []
-
-    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await reader.readuntil(b"\r\n\r\n{}"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-        await reader.read(1)
-        writer.close()
-
-    async with (
-        await asyncio.start_server(once, "127.0.0.1", 0) as server,
-        aiohttp.ClientSession(connector=ConnectionPool()) as session,
-    ):
-        url = URL("http://{}:{}/s".format(*server.sockets[0].getsockname()))
-        for _ in range(3):
-            assert (await ask(SEARCH, session, "POST", url, {}, {})).text == "{}"
-    assert len(seen) == 3
 
 
 async def test_redirect_is_not_followed() -> None:
@@ -704,11 +684,6 @@ async def test_jina_text_format_is_understood() -> None:
     )
     assert jina_text("just text") == JinaPage("", "just text")
     assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")
-
-
-async def test_long_page_is_cut_with_a_note() -> None:
-    found = await read(page(content="word " * 10), max_chars=9)
-    assert found.text == "word word\n\n[Cut here: the page has 49 characters.]"
 
 
 @pytest.mark.parametrize(
