@@ -22,11 +22,11 @@ from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.services import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
-    Answer,
     HttpReader,
     JinaPage,
     JinaReader,
     Service,
+    ServiceAnswer,
     ask,
     failure_of,
     filled,
@@ -122,11 +122,11 @@ def test_error_message_is_one_line_without_the_key(data: bytes, message: str) ->
 def test_error_object_under_status_200_is_an_error() -> None:
     for data in (b'{"error": "no such engine"}', b'{"error": {"message": "no such engine"}}'):
         with pytest.raises(ToolError, match="no such engine") as caught:
-            json_of(Answer({}, data), SEARCH, "h.example")
+            json_of(ServiceAnswer({}, data), SEARCH, "h.example")
         assert caught.value.reason == "failed"
     with pytest.raises(ProviderRefused, match=r"out of credits \(key: MY_KEY\)"):
-        json_of(Answer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
-    assert json_of(Answer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
+        json_of(ServiceAnswer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
+    assert json_of(ServiceAnswer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
 
 
 @pytest.mark.parametrize("word", ["credits", "billing", "payment", "balance"])
@@ -137,22 +137,24 @@ def test_address_of_a_page_is_no_unpaid_bill(word: str) -> None:
     ):
         assert type(failure(400, data, service=READER)) is ToolError
     with pytest.raises(ToolError):
-        json_of(Answer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
+        json_of(ServiceAnswer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
     assert type(failure(403, f'{{"message": "no {word}."}}'.encode(), service=READER)) is ProviderRefused
 
 
 def test_json_is_read_in_its_charset_and_with_half_an_emoji() -> None:
-    assert json_of(Answer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
-    answer = Answer({"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk"))
+    assert json_of(ServiceAnswer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
+    answer = ServiceAnswer(
+        {"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk")
+    )
     assert json_of(answer, SEARCH, "") == {"text": "渡轮"}
     for broken in (b"[" * 100_000, b'{"organic": ['):
         with pytest.raises(TransientError, match="not JSON"):
-            json_of(Answer({}, broken), SEARCH, "")
+            json_of(ServiceAnswer({}, broken), SEARCH, "")
 
 
 def test_text_is_read_in_its_charset() -> None:
     def text(content_type: str, data: bytes) -> str:
-        return Answer({"Content-Type": content_type}, data).text
+        return ServiceAnswer({"Content-Type": content_type}, data).text
 
     assert text("text/plain; charset=gb18030", "渡轮".encode("gb18030")) == "渡轮"
     assert text("text/plain", "渡轮".encode()) == "渡轮"
@@ -171,7 +173,7 @@ def test_text_is_read_in_its_charset() -> None:
 # --- Exchanges
 
 
-async def send(url: str, service: Service = SEARCH, body: Any = None) -> Answer:
+async def send(url: str, service: Service = SEARCH, body: Any = None) -> ServiceAnswer:
     async with aiohttp.ClientSession() as session:
         return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
 

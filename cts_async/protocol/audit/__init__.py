@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.audit.evidence import Record, RecordsByInstance, Scheme
+from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.results import LatestLines, Line, read_results
@@ -130,7 +130,7 @@ def _run_facts(
     clarifies = "clarifier" in models
     return RunFacts(
         system="clarify" if clarifies else label,
-        scheme=Scheme(scheme, mode, int(identity.get("k") or 0)),
+        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0)),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),

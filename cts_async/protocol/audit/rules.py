@@ -35,11 +35,11 @@ from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
 from cts_async.protocol.audit.evidence import (
+    AuditedTurn,
     Conversation,
     Record,
-    Replies,
-    Scheme,
-    Turn,
+    RecordedReplies,
+    RunScheme,
     fields_of,
     rewritten_query,
     role_and_turn,
@@ -110,7 +110,7 @@ class RunFacts:
 
     system: Literal["clarify", "orig", "gold"]
     """"orig" searches q itself, "gold" q*."""
-    scheme: Scheme
+    scheme: RunScheme
     current_date: str
     prompts: Collection[str]
     """Names of the prompts whose sha256 is in the manifest."""
@@ -128,7 +128,7 @@ class Rules:
     def __init__(self, run: RunFacts, instance: str, queries: Queries, records: Sequence[Record]) -> None:
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
         self._scheme = run.scheme
-        self._replies = Replies(run.scheme, queries.blurred, records)
+        self._replies = RecordedReplies(run.scheme, queries.blurred, records)
         self._secrets: dict[int | None, Secret] = {}
         self.n_rewrites = self.n_unsupported = 0
         """Rewritten queries, and those with an unsupported constraint; complete when `rewrites` is exhausted."""
@@ -468,7 +468,7 @@ class Rules:
             for conversation in self._replies.conversations(scheme.k)
         )
 
-    def _is_reply(self, number: int, turn: Turn, line: Mapping[str, Any]) -> bool:
+    def _is_reply(self, number: int, turn: AuditedTurn, line: Mapping[str, Any]) -> bool:
         if self._scheme.mode == "select":
             return (line.get("chosen"), line.get("query")) == (turn.chosen, turn.reply)
         needs_query = number == self._scheme.k or "query" in line
