@@ -18,12 +18,12 @@ from cts_async.analysis.interactions import Interaction, Interactions, Reader, i
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import (
     FOR_QUESTIONS,
+    FOR_SCORES,
     ORIG,
     FinishedRun,
     check_same_data,
     find_runs,
     orig_beside,
-    read_path,
     read_run,
     read_runs,
 )
@@ -141,7 +141,7 @@ def _of_runs(
         raise UsageError("; ".join([problem, *notes]))
     orig = orig or _find_orig(runs, notes)
     if orig and all(run.directory != orig for run in runs):
-        runs.append(read_path(orig))
+        runs.append(read_run(orig, without=FOR_SCORES))
     check_same_data(run.directory for run in runs)
     board = make_board(runs)
     baseline = next((entrant for entrant in board.entrants if entrant.directory == orig), None)
