@@ -157,6 +157,7 @@ class _Member:
         self.lookups: deque[tuple[int, Lookup]] = deque()
         self._gather_s = gather_s
         self._giving: asyncio.TimerHandle | None = None
+        self._give_at = 0.0
         self._loop = asyncio.get_running_loop()
         self._news, self._heard_at = 0, self._loop.time()
 
@@ -206,8 +207,13 @@ class _Member:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        if self._giving is None:
-            self._giving = self._loop.call_later(self._gather_s, self._give)
+        # A permit must not use up much of its time here, however many workers there are.
+        gather_s = min(self._gather_s, answer.lease_s / 4) if isinstance(answer, Grant) else self._gather_s
+        give_at = self._loop.time() + gather_s
+        if self._giving is None or give_at < self._give_at:
+            if self._giving:
+                self._giving.cancel()
+            self._giving, self._give_at = self._loop.call_at(give_at, self._give), give_at
 
     def _give(self) -> None:
         if self.link and self.answers:

@@ -216,14 +216,6 @@ def test_without_documents_only_the_questions_are_looked_at(tmp_path: Path) -> N
     assert report.notes[-1] == "Nothing was retrieved: name documents with --corpus FILE.jsonl."
 
 
-def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text(
-        "1-1 0 clueweb09-en0000-00-00000 1\n1-1 0 museum 1\n"
-    )  # no query finds it
-    report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot")), tmp_path, str(tmp_path / "qrels"))
-    assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
-
-
 def test_intent_without_relevant_document_counts_0_with_a_note(tmp_path: Path) -> None:
     """Its document, ferry, is found first: by its grade of 0 that is worth nothing, before and after."""
     (tmp_path / "qrels").write_text(JUDGED.replace("ferry 1", "ferry 0"))
@@ -422,18 +414,3 @@ def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: 
     write_csv(tmp_path, tests)
     header = (tmp_path / f"{tests.name}.csv").read_text().splitlines()[0]
     assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm,judgments"
-
-
-def test_every_row_names_its_judgments(found: TurnRetrieval) -> None:
-    tables = list(turn_tables(found, "bm25 over made.jsonl; stand-in judgments"))
-    assert len(tables) == 3
-    for table in tables:
-        assert "stand-in judgments" in table.caption
-        assert {row["judgments"] for row in table.rows} == {"bm25 over made.jsonl; stand-in judgments"}
-
-
-def test_rows_are_unrounded_and_list_improved_schemes(found: TurnRetrieval) -> None:
-    table = next(turn_tables(found, "caption"))
-    row = next(r for r in table.rows if (r["turn"], r["scheme"]) == (2, "at-cot"))
-    assert (row["respond"], row["respond_n"], row["respond_over"]) == (1.0, 3, ["standard"])
-    assert (row["select"], row["select_over"]) == (0.0, [])

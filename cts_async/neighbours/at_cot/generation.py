@@ -367,17 +367,12 @@ def overall_table(
         row | ({"published": paper.get(row["scheme"])} if paper else {})
         for row in scheme_rows(scores, generated)
     ]
-    columns = (
-        Column("scheme", text("scheme"), numeric=False),
-        Column("queries", text("n")),
-        Column("left out", text("left_out")),
-        *_score_columns(scores, paper),
-    )
     caption = (
         f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
-        f"without either are left out.{_legend(scores, paper)}"
+        "without either are left out."
     )
-    return DataTable("generation", "Generated clarifying questions (table 5)", caption, columns, rows)
+    title, left_out = "Generated clarifying questions (table 5)", Column("left out", text("left_out"))
+    return _scheme_table("generation", title, caption, rows, scores, paper, [left_out])
 
 
 def level_table(
@@ -396,15 +391,36 @@ def level_table(
             known = paper and row["scheme"] in paper and level in (1, 2, 3, 4)
             printed = {"published": paper[row["scheme"]][level - 1] if known else None} if paper else {}
             rows.append({"level": level, **row, **printed})
-    columns = (
-        Column("level", text("level")),
-        Column("scheme", text("scheme"), numeric=False),
-        Column("queries", text("n")),
-        *_score_columns(scores, paper),
-    )
-    caption = f"From 1 (clear) to 4 (most ambiguous). {_measure(scorer)}{_legend(scores, paper)}"
+    caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
     title = "Generated clarifying questions by ambiguity level (table 6)"
-    return DataTable("generation_by_level", title, caption, columns, rows, group="level")
+    columns = [Column("level", text("level"))]
+    return _scheme_table("generation_by_level", title, caption, rows, scores, paper, columns, "level")
+
+
+def _scheme_table(
+    name: str,
+    title: str,
+    caption: str,
+    rows: Sequence[Row],
+    scores: QueryScores,
+    paper: object,
+    more: Sequence[Column],
+    group: str = "",
+) -> DataTable:
+    """A table of scores by scheme with their marks, what is published, and the tests' p-values."""
+    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
+    caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
+    caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else ""
+    columns = (
+        Column("scheme", text("scheme"), numeric=False),
+        *more,
+        Column("queries", text("n")),
+        Column("score", number("mean", ".1f")),
+        Column("", text("marks"), numeric=False),
+        *((Column("published", number("published", ".1f")),) if paper else ()),
+        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
+    )
+    return DataTable(name, title, caption, columns, rows, group=group)
 
 
 def _only(
@@ -566,29 +582,12 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
     return DataTable("generation_by_query", title, _measure(scorer), (), rows, shown=0)
 
 
-def _score_columns(scores: QueryScores, paper: object) -> tuple[Column, ...]:
-    """The score, its marks, what is published, and the tests' p-values."""
-    return (
-        Column("score", number("mean", ".1f")),
-        Column("", text("marks"), numeric=False),
-        *((Column("published", number("published", ".1f")),) if paper else ()),
-        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
-    )
-
-
 def _published_type(row: Row) -> str:
     return f"{row['published_share']:.1f} ({row['published_gain']:+.1f})"
 
 
 def _measure(scorer: Scorer) -> str:
     return f"Score: {scorer.name}, x 100."
-
-
-def _legend(scores: QueryScores, paper: object) -> str:
-    """The meaning of the marks, and of the published values."""
-    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
-    better = f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
-    return better + (f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else "")
 
 
 def _mean(values: Sequence[float]) -> float:
