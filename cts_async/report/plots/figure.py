@@ -354,13 +354,13 @@ def figure(
     caption: str,
     traces: Sequence[Spec],
     *,
-    told: Sequence[Spec] | None = None,
+    described: Sequence[Spec] | None = None,
     legend: bool = True,
     height: int = 340,
     **layout: Any,
 ) -> Figure:
-    """A figure with the text alternative of its traces (or of those `told`); `height` is without the legend below."""
-    alt = alternative(traces if told is None else told)
+    """A figure with the text alternative of its traces (or of those `described`); `height` is without the legend."""
+    alt = alternative(traces if described is None else described)
     return Figure(name, title, caption, alt, spec(traces, height=height, legend=legend, **layout))
 
 

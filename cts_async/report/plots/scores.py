@@ -137,7 +137,7 @@ def distribution(systems: Sequence[Scored]) -> Figure:
         f"{BIN} points; equal heights are equal shares. Failed instances have no score.",
         [_histograms(names, values), mean, median],
         names,
-        told=[mean, median],
+        described=[mean, median],
         row_px=52,
         xaxis=axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
         yaxis={"range": [len(names) - 0.6, -1]},
