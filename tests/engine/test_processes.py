@@ -18,9 +18,8 @@ STARTERS = {
     *("Popen", "run", "call", "check_call", "check_output"),
     *("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell"),
     *("execv", "execve", "posix_spawn", "spawnv", "system", "popen"),
-    *("open_process", "run_process"),
 }
-OWNERS = {"subprocess", "asyncio", "anyio", "os", "loop"}
+OWNERS = {"subprocess", "asyncio", "os", "loop"}
 
 
 def starts() -> Iterator[tuple[str, ast.Call]]:
