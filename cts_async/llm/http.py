@@ -28,7 +28,7 @@ from yarl import URL
 from cts_async.errors import CTSError, ProviderRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
-from cts_async.values import value
+from cts_async.records import value
 
 CONNECT_S = 15.0
 MAX_BYTES = 16_000_000

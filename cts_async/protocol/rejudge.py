@@ -73,8 +73,7 @@ from cts_async.protocol.systems import (
     with_stand_ins,
 )
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, is_one_line
-from cts_async.values import value
+from cts_async.records import Judgment, is_one_line, value
 
 SYSTEMS: Final = "systems"
 """The manifest's field that marks an OUT of several candidate files: their names, in order."""
