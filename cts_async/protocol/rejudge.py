@@ -410,7 +410,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
         for target in plan.targets
     ]
     for files in runs:
-        files.journal.beside = [other.journal for other in runs if other is not files]
+        files.journal.siblings = [other.journal for other in runs if other is not files]
     return runs
 
 

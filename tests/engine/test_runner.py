@@ -793,7 +793,7 @@ class World:
         async def main() -> None:
             journals = [Journal(self.folder / f"{i}.jsonl") for i in range(len(streams))]
             for journal in journals:
-                journal.beside = [other for other in journals if other is not journal]
+                journal.siblings = [other for other in journals if other is not journal]
             runner = Runner(events=Events(self.hear), in_flight=4)
             asyncio.get_running_loop().call_later(stop_after_s, runner.stop, interrupted())
             jobs = [self.jobs(abouts, journals[i], "abc"[i]) for i, abouts in enumerate(streams)]
