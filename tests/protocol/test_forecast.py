@@ -134,10 +134,7 @@ def test_the_tightest_limit_of_an_account_binds(
 ) -> None:
     (lane,) = forecast(planned(tmp_path, table)).lanes
     assert lane.binding == binding
-    expected = {
-        "tokens/min": lane.effort.tokens / 1000 * 60,
-        "concurrency": lane.under["concurrency"],
-    }
+    expected = {"tokens/min": lane.effort.tokens / 1000 * 60, "concurrency": lane.under["concurrency"]}
     assert lane.time_s == pytest.approx(expected.get(binding, time_s))
 
 

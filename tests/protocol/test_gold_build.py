@@ -22,14 +22,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.gold import (
-    build_gold,
-    check_target,
-    gold_lines,
-    intents_of,
-    plan_gold,
-    write_gold,
-)
+from cts_async.protocol.gold import build_gold, check_target, gold_lines, intents_of, plan_gold, write_gold
 from cts_async.records import Instance
 from cts_async.search.backends import Hit
 from cts_async.search.backends.corpus import CorpusBackend
