@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -23,9 +21,7 @@ from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
 from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, marginal_us, spent_by
-from benchmarks.shared.rations import NoRations, Rations
 from benchmarks.shared.result import Result, Row
-from benchmarks.shared.sample_world import write_world
 from benchmarks.shared_limit import fullest, wait_s
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
@@ -38,13 +34,13 @@ def cpu(seconds: float) -> Spent:
     return Spent(seconds, 0.0, "")
 
 
-def test_one_more_costs_the_difference_of_two_sizes() -> None:
+def test_marginal_cost_is_the_difference_of_two_sizes() -> None:
     """Medians 5.0 s for 2,000 and 1.0 s for 1,000: 4 s for 1,000 more, 4,000 us each."""
     large, small = [cpu(5.0), cpu(4.0), cpu(90.0)], [cpu(1.0), cpu(0.5), cpu(70.0)]
     assert marginal_us(large, 2000, small, 1000) == pytest.approx(4000.0)
 
 
-def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path) -> None:
+def test_process_is_charged_its_cpu_time(tmp_path: Path) -> None:
     burn = (
         "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ntime.sleep(0.2)"
     )
@@ -52,9 +48,6 @@ def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path
     assert spent.printed == "done\n"
     assert spent.cpu_s >= 0.2
     assert spent.wall_s >= 0.4
-
-
-def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
     with pytest.raises(ChildFailed, match=r"exited with 1.*no such luck"):
         spent_by([sys.executable, "-c", "raise SystemExit('no such luck')"], cwd=tmp_path)
 
@@ -75,42 +68,6 @@ def test_memory_is_that_of_a_process_and_its_children() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "above", "wrote"),
-    [
-        (1, "cpu", {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "4000"}),
-        (2, ".", {"cpu.max": "4000 10000"}),
-    ],
-)
-def test_a_ration_is_written_as_the_kernel_reads_it(
-    tmp_path: Path, version: int, above: str, wrote: dict[str, str]
-) -> None:
-    """Four tenths of a core, of periods of 10 ms, for the one process that is meant."""
-    (tmp_path / "cpu").mkdir()
-    if version == 2:
-        (tmp_path / "cgroup.controllers").touch()
-    command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()", "this-one"]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE) as process,
-        patch.object(Path, "rmdir", shutil.rmtree),
-    ):
-        rations = Rations("this-one", 0.4, tmp_path)
-        rations.look()
-        (group,) = (tmp_path / above).glob("cts-bench-*")
-        assert {file.name: file.read_text() for file in group.iterdir()} == {
-            **wrote,
-            "cgroup.procs": str(process.pid),
-        }
-        process.communicate()
-        rations.end()
-        assert not group.exists()
-
-
-def test_where_no_ration_can_be_given_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NoRations, match=r"^no quota of CPU can be set here: .*No such file"):
-        Rations("x", 0.4, tmp_path)
-
-
-@pytest.mark.parametrize(
     ("row", "held"),
     [
         (Row("a", 1.5, "<=", 1.5), True),
@@ -120,7 +77,7 @@ def test_where_no_ration_can_be_given_it_is_said(tmp_path: Path) -> None:
         (Row("a", 1.0), None),
     ],
 )
-def test_a_row_knows_whether_its_goal_is_held(row: Row, held: bool | None) -> None:
+def test_row_compares_value_and_goal(row: Row, held: bool | None) -> None:
     assert row.held is held
 
 
@@ -137,20 +94,20 @@ def test_table_marks_missed_goals_and_skipped_benchmarks() -> None:
 
 
 @pytest.mark.parametrize("name", [*QUICK, *BY_NAME])
-def test_every_benchmark_has_its_entrance_and_says_what_it_is(name: str) -> None:
+def test_every_benchmark_has_an_entry_point_and_a_docstring(name: str) -> None:
     module = __import__(f"benchmarks.{name}", fromlist=["bench"])
     assert callable(module.bench)
     assert module.__doc__
 
 
-def test_a_request_before_its_time_is_found_in_the_record() -> None:
+def test_request_before_its_retry_time_is_counted() -> None:
     """Refused at 1.0 until 2.0: 1.5 is early, 2.1 is not, and another body may come at any time."""
     seen = [Seen("x", "judge", 1.0, "429", 2.0), Seen("y", "judge", 1.1), Seen("x", "judge", 1.5)]
     assert too_early(seen) == 1
     assert too_early([*seen[:2], Seen("x", "judge", 2.1)]) == 0
 
 
-def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path) -> None:
+def test_endpoint_judges_all_nuggets(tmp_path: Path) -> None:
     world = judge_world(tmp_path)
     reply = json.loads(endpoint.judge_reply())
     text = reply["choices"][0]["message"]["content"]
@@ -164,15 +121,7 @@ def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path)
     assert 1700 < chars < 2300
 
 
-def test_a_larger_sample_world_asks_nothing_twice(tmp_path: Path) -> None:
-    world = write_world(tmp_path / "world", 70)
-    rows = [json.loads(line) for line in (world / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    gold = read_gold(world / "gold.jsonl")
-    assert len({row["id"] for row in rows}) == len({row["fused_query"] for row in rows}) == 70
-    assert all(gold.lookup(row["id"], row["fused_query"]) for row in rows)
-
-
-def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> None:
+def test_big_run_can_be_read_by_all_readers(tmp_path: Path) -> None:
     """40 instances of 10 steps, one of which has 4 + 2 * 3 + 2 instead; number 26 has all labels "none"."""
     big = write_big_run(tmp_path, 40, long_turns=3)
     directory = big.runs / big.name
@@ -202,17 +151,14 @@ def test_lateness_of_repeated_answers_is_the_time_to_the_next_kill() -> None:
     assert paid_again(seen, []) == [math.inf] * 2
 
 
-def test_requests_overlap_for_as_long_as_an_answer_takes() -> None:
+def test_requests_in_flight_are_counted() -> None:
     """At 0.3 three are under way; at 0.4 the first has its answer as the fourth comes."""
     at = [0.0, 0.1, 0.3, 0.4]
     assert most_at_once([Seen(str(n), "judge", time) for n, time in enumerate(at)]) == 3
 
 
-def test_the_fullest_window_holds_what_arrived_within_it() -> None:
+def test_fullest_window_and_wait_are_read_from_arrivals() -> None:
+    """Of 2 in 60 s: the third comes 60 s after the first, the fourth 63 s after the second."""
     assert fullest([0.0, 0.5, 0.9, 1.0, 1.4, 1.45], 1.0) == 5
     assert fullest([0.0, 2.0], 1.0) == 1
-
-
-def test_a_limit_is_used_up_where_the_same_number_later_is_a_window_later() -> None:
-    """Of 2 in 60 s: the third comes 60 s after the first, the fourth 63 s after the second."""
     assert wait_s([0.0, 1.0, 60.0, 64.0], 2) == pytest.approx(61.5)

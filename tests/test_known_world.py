@@ -125,7 +125,7 @@ def test_tables_2_and_6_means_differences_and_percentiles(compared: str) -> None
     assert table(compared, "restore_score_100") == rows(LEADERBOARD)
 
 
-def test_table_3_intervals_lie_where_the_normal_law_puts_them(compared: str) -> None:
+def test_table_3_intervals_follow_the_normal_law(compared: str) -> None:
     """The differences are worked by hand; of the intervals only that they are about 1.96 standard errors wide."""
     found = {row[0]: row[1:] for row in table(compared, "Mean improvement over orig")}
     assert {name: cells[:2] for name, cells in found.items()} == {
@@ -137,7 +137,7 @@ def test_table_3_intervals_lie_where_the_normal_law_puts_them(compared: str) -> 
     assert (low, high) == pytest.approx((34.031 - half, 34.031 + half), abs=0.1)
 
 
-def test_pairs_of_systems_are_tested_and_the_power_of_the_tests_is_told(two: str) -> None:
+def test_pairs_of_systems_are_tested_with_their_power(two: str) -> None:
     """No sign flip of 10,000 is as large: p = 1/10,001, three times that by Holm.
 
     The smallest difference found in 80 % of cases is 2.801585 sd / sqrt(518), with sd 25.035 for gpt-k2 and orig. gpt-k2
@@ -243,7 +243,7 @@ def test_table_7_how_many_answers_are_known(diagnosed: str) -> None:
     """)
 
 
-def test_what_a_question_of_each_type_brings(diagnosed: str) -> None:
+def test_gains_by_type_of_question(diagnosed: str) -> None:
     """At k = 1: gpt's years +25.61; (518 x 3.5714 + 37 x 33.333) / 777 for regions; 111 x 14.2857 / 259 for scopes."""
     of_one = {row[1]: row[2:] for row in table(diagnosed, "Question types") if row[0] == "1"}
     assert [of_one[type][:2] for type in ("time", "region", "scope")] == rows("""

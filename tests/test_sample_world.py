@@ -75,7 +75,7 @@ def test_world_is_complete_and_ids_are_unique() -> None:
     ]
 
 
-def test_both_languages_are_there_from_the_start() -> None:
+def test_both_languages_are_among_the_first_instances() -> None:
     languages = [language_of(query["fused_query"]) for query in QUERIES]
     assert languages.count("zh") == 10
     assert languages[:8].count("en") == 5
@@ -137,7 +137,7 @@ def test_nuggets_are_grounded_in_their_sources_and_name_their_subject(query: Row
         )
 
 
-def test_what_the_evidence_lacks_is_said_where_it_does() -> None:
+def test_missing_evidence_is_documented() -> None:
     for field in ("missing_evidence", "unsupported_claims"):
         said = [(query, text) for query in QUERIES for text in GOLD[query["id"]]["gold"][field]]
         assert len({query["id"] for query, _ in said}) >= len(QUERIES) / 4
@@ -154,7 +154,7 @@ SYNONYMS = {"s01": {"timetabl"}}
 
 
 @every_query
-def test_the_blurred_query_leaves_the_constraint_out_and_adds_nothing(query: Row) -> None:
+def test_blurred_query_omits_the_constraint(query: Row) -> None:
     fused, blurred = query["fused_query"], query["blurred_query"]
     assert len(blurred) < len(fused)
     assert set(terms(blurred)) - set(terms(fused)) == SYNONYMS.get(query["id"], set())

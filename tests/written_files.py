@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,11 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Pa
     folder = session / f"shared-{name}"
     with (session / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            draft = factory.mktemp(name)
-            make(draft)
-            draft.rename(folder)
+        done = session / f"{name}.done"
+        if not done.exists():
+            # In its final place: runs record the absolute paths of their data.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder)
+            done.touch()
     return folder

@@ -77,6 +77,11 @@ def phrases(language: Literal["en", "zh"]) -> tuple[tuple[re.Pattern[str], Quest
     return tuple((re.compile(pattern), kind) for kind, pattern in _tables()["phrases"][language])
 
 
+def patterns(language: Literal["en", "zh"]) -> dict[str, re.Pattern[str]]:
+    """Load the other patterns of one language by name."""
+    return {name: re.compile(pattern) for name, pattern in _tables()["patterns"][language].items()}
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(_WORDS.read_text(encoding="utf-8"))

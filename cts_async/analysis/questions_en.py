@@ -13,6 +13,7 @@ from cts_async.analysis.lexicon import (
     QuestionType,
     lexicons,
     lower_case_names,
+    patterns,
     phrases,
 )
 
@@ -26,7 +27,6 @@ _PLACES: Final = Lexicon(
     inflected=True,
 )
 """Names of places that a question may offer."""
-_YEAR: Final = re.compile(r"\b(?:19|20)\d\ds?\b")
 _STOP: Final = (
     "is|are|was|were|am|be|do|does|did|would|will|can|could|should|shall|has|have|had|may|might|must|you|your|you're|i|i'm|"
     "we|they|it|he|she|in|for|from|to|at|by|about|with|that|on|when|where|who|which|what|whose|how|if|matters?|interests?|best|applies|apply"
@@ -37,50 +37,16 @@ EXAMPLES: Final = re.compile(
     r"[,(—–-]*\s*(?:for example|for instance|e\.g\.?,?|such as|like:)[^?;)]*\)?|\([^)]*\)"
 )
 _WH: Final = re.compile(rf"\b(?P<wh>which|what|whose){_BE}{_NP}")
-_FACET: Final = re.compile(
-    r"\b(?:know|learn|see|find out|finding out|understand|wondering|looking for|find|info(?:rmation)? on)\s+"
-    r"(?:about\s+)?(?:where|when|how|why|who|what|whether|if|which)\b"
-)
-"""A nested question offers a part of the topic: "do you want to know how to apply"."""
 _SPECIFIC: Final = re.compile(
     rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"
 )
-_NO_NOUN: Final = re.compile(r"\b(?:any|some)thing\s+(?:specific|in particular|particular)")
-_HAVE: Final = re.compile(r"\b(?:do|have) (?:you|they) (?:have )?an?y?(?P<np>(?:\s+[\w-]+){1,4})")
-_MEANT: Final = re.compile(
-    r"\b(?:refer(?:ring)? to|(?:do|did) you mean|you mean|talking about|speaking (?:of|about)|asking about the)\b"
-)
-_OR: Final = re.compile(r"\bor\b")
-_ANOTHER: Final = re.compile(
-    r"\s*(?:in|at|for|from|on|to)?\s*(?:an?|some|any)?\s*(?:different|another|other)(?: one)?s?\W*$"
-)
-_OWNED: Final = re.compile(r"\S+'s\s+(?=\S)")
-_WITHIN: Final = re.compile(
-    r"\b(?:in|within|outside|from|throughout|(?:limited|restricted|confined) to)\s+(?:the\s+)?(?P<place>.+)"
-)
-_WANTED: Final = re.compile(
-    r"\b(?:interested|looking|want(?:ing)?|need|like to|would you like|wondering|searching|trying|asking|seeking|"
-    r"inquiring|hoping|curious|care about|included?|focus)\b"
-)
-_KIND_OF: Final = re.compile(
-    r"\b(?:regions?(?= of (?:the )?(?:brain|body|skin|heart|eye|face|genome|spectrum|image|screen|page|memory)\b)|"
-    r"types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
-    r"(?!the (?:country|world|city|state)\b|(?:town|residence|birth|origin)\b)"
-)
-_PART_OF: Final = re.compile(r"\b(?:part|area|side|end|corner)s?\s+of\s+(?P<place>.+)")
-_JOIN: Final = re.compile(r",|/|\b(?:or|and)\b")
-_REQUEST: Final = re.compile(
-    r"\b(?:(?:could|can|would|will) you|please)\b.{0,20}?"
-    r"\b(?:tell|give|share|provide|specify|confirm|name|state|mention|indicate)\b(?:\s+(?:me|us))?"
-    r"(?P<object>(?:\s+(?!(?:about|for|in|to|from|at|by|with|that|on|so|if|you)\b)[\w&/,'.-]+)*)"
-)
-_OF: Final = re.compile(r"'s\b|\bof\b(?! the (?:country|world|city|state)\b| town\b)")
 _PHRASES: Final = phrases("en")
+_PATTERNS: Final = patterns("en")
 
 
 def asked_types(text: str) -> list[QuestionType]:
     """Return the types that a question asks for, in the order asked; [] for none."""
-    if _FACET.search(text):
+    if _PATTERNS["facet"].search(text):
         return ["scope"]
     turns: list[tuple[tuple[int, int], QuestionType]] = []
     for turn, kind in _PHRASES:
@@ -90,7 +56,7 @@ def asked_types(text: str) -> list[QuestionType]:
     found += [placed for placed in [*_bound(text), *_offered(text)] if not _within(placed[0], turns)]
     if found:
         return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
-    request = _REQUEST.search(text)
+    request = _PATTERNS["request"].search(text)
     return (request and _np_types(request["object"])) or _fallback(text)
 
 
@@ -107,19 +73,19 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
         if not _WH.search(text[max(0, found.start() - 7) : found.start()]):
             for kind in _np_types(found["np"]) or (["entity"] if found["np"].strip(" ,") else ["scope"]):
                 yield found.start(), kind
-    for found in _HAVE.finditer(text):
+    for found in _PATTERNS["have"].finditer(text):
         for kind in _np_types(found["np"]):
             yield found.start(), kind
 
 
 def _np_types(np: str) -> list[QuestionType]:
     """Return the types of the heads of a noun phrase: a head is last, or before 's or "of"."""
-    if (part := _PART_OF.search(np)) and _PLACES.ending(part["place"]):
+    if (part := _PATTERNS["part_of"].search(np)) and _PLACES.ending(part["place"]):
         return ["region"]
-    if _KIND_OF.search(np):
+    if _PATTERNS["kind_of"].search(np):
         return ["scope"]
-    whole = _OF.split(np)[0]
-    heads = [_NOUNS.last(part) or _WEAK.last(part) for part in _JOIN.split(whole)]
+    whole = _PATTERNS["of"].split(np)[0]
+    heads = [_NOUNS.last(part) or _WEAK.last(part) for part in _PATTERNS["join"].split(whole)]
     return [head for head in dict.fromkeys(heads) if head]
 
 
@@ -133,13 +99,13 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
     for clause in re.finditer(r"[^?;.!]+", text):
         if _WH.search(clause[0]):
             continue
-        parts, at = _OR.split(clause[0]), clause.start()
+        parts, at = _PATTERNS["or"].split(clause[0]), clause.start()
         for before, after in pairwise(parts):
             at += len(before)
             last = " ".join(before.split()[-3:])
             # "California's rules" is not an alternative; "Canada's or Australia's rules" are.
-            kinds = {*_values(after), *_values(_OWNED.sub("", last))}
-            if _ANOTHER.fullmatch(after):
+            kinds = {*_values(after), *_values(_PATTERNS["owned"].sub("", last))}
+            if _PATTERNS["another"].fullmatch(after):
                 kinds |= {kind for kind in (_NOUNS.last(last),) if kind}
             yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
             at += len("or")
@@ -147,20 +113,20 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 def _values(text: str) -> Iterator[QuestionType]:
     """Yield the types of the values in a text: years, places, "latest", "nationwide" and the like."""
-    if _YEAR.search(text):
+    if _PATTERNS["year"].search(text):
         yield "time"
     yield from (kind for lexicon in (_VALUES, _PLACES) for _, kind in lexicon.find(text))
 
 
 def _fallback(text: str) -> list[QuestionType]:
     """Return the types of a question without a known question word."""
-    if _NO_NOUN.search(text):
+    if _PATTERNS["no_noun"].search(text):
         return ["scope"]
-    if _MEANT.search(text):
+    if _PATTERNS["meant"].search(text):
         return ["entity"]
     if kind := _narrowed(text):
         return [kind]
-    if _WANTED.search(text) or _OR.search(text):
+    if _PATTERNS["wanted"].search(text) or _PATTERNS["or"].search(text):
         return ["scope"]
     return _last_nouns(text)
 
@@ -168,7 +134,7 @@ def _fallback(text: str) -> list[QuestionType]:
 def _last_nouns(text: str) -> list[QuestionType]:
     """Return the types of the nouns that a text ends with: "The city and travel dates?" names two."""
     kinds: list[QuestionType] = []
-    for part in reversed(_JOIN.split(text.rstrip("?.! "))):
+    for part in reversed(_PATTERNS["join"].split(text.rstrip("?.! "))):
         if (kind := _NOUNS.last(" ".join(part.split()[-3:]))) is None:
             break
         kinds.insert(0, kind)
@@ -177,9 +143,9 @@ def _last_nouns(text: str) -> list[QuestionType]:
 
 def _narrowed(text: str) -> QuestionType | None:
     """Return time or region if "do you want ..." offers to narrow the query to one."""
-    if _YEAR.search(text):
+    if _PATTERNS["year"].search(text):
         return "time"
     if (kind := _VALUES.first(text)) and kind != "criterion":
         return kind
-    within = _WITHIN.search(text)
+    within = _PATTERNS["within"].search(text)
     return _PLACES.first(within["place"]) if within else None

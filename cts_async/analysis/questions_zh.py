@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType, lexicons, lower_case_names, phrases
+from cts_async.analysis.lexicon import (
+    QUESTION_TYPES,
+    QuestionType,
+    lexicons,
+    lower_case_names,
+    patterns,
+    phrases,
+)
 
 _WORDS: Final = lexicons("zh")
 _NOUNS, _SHORT, _WEAK, _VALUES, MENTIONS = (
@@ -21,14 +28,7 @@ _INSTITUTIONS: Final = (
 _PLACES: Final = [*_AREAS.split(), *(name for name in lower_case_names() if not name.isascii())]
 _NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{_INSTITUTIONS})")
 
-_YEAR: Final = re.compile(
-    r"(?<![\da-z])(?:19|20)\d\d(?![\da-z])|\d{1,2}月|(?<!历)[唐宋元明清汉秦晋隋][代朝]|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
-)
 
-_NO_PLACE: Final = re.compile(
-    r"(?:大脑|脑部|身体|皮肤|面部|眼睛|心脏|屏幕|页面|图片|图像|文档|表格|代码)的?(?:是|在)?$"
-)
-"""Things with regions and positions that are not places."""
 _END: Final = "。？！?!；;\n"
 
 _AND: Final = "以及|(?<![涉普])及(?![格时])|和|与|跟|或者?|还有|、"
@@ -55,20 +55,11 @@ _REQUEST: Final = re.compile(
     r"(?:可否|能否|能不能|可以|能|方便|麻烦|请){0,4}(?:告诉|告知|说明|说(?![的到过])|提供|补充|注明)(?:一?下|我){0,2}"
     rf"(?P<object>[^{_END}]*)"
 )
-_LINK: Final = re.compile(
-    r"(?:[是为在选有]|大概|大约|一般|具体|主要|要求|范围|需求|限制|分别|属于|打算|计划)*$"
-)
-_SPELL: Final = re.compile(r"久|长时间|长?(?:天|年(?!级)|个月|小时|星期|周)|号(?![线楼院门口机码])")
 _SUBJECT_CHARS: Final = 40
 """Characters before a question word in which its subject is searched."""
 _COUNTS: Final = frozenset({"哪", "哪一", "哪几", "几", "多", "多少"})
-_PREFERENCE: Final = re.compile(
-    r"看重|在意|优先|注重|侧重|偏好|倾向|更关注|衡量|评判|评价|排名|排序|按|根据|为准|标准|定义|口径"
-)
-_MEANT: Final = re.compile(r"指|说的|是说|提到的")
-_POLAR: Final = re.compile(r"吗|么\??$|是否|有没有|是不是|要不要|需不需要|对吧")
-_WANTED: Final = re.compile(r"想|要|了解|查|找|问|关注|包括|包含")
 _PHRASES: Final = phrases("zh")
+_PATTERNS: Final = patterns("zh")
 
 _CLASSIFIED: Final[dict[str, QuestionType]] = {
     **dict.fromkeys("种类些样", "scope"),
@@ -114,14 +105,14 @@ def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
         return ["entity"]
     if wh in ("哪", "何") and np[:1] in tuple("里儿处地"):
         return ["region"]
-    if wh + np[:1] == "何时" or (wh in _COUNTS and _SPELL.match(np)):
+    if wh + np[:1] == "何时" or (wh in _COUNTS and _PATTERNS["spell"].match(np)):
         return ["time"]
     if wh in ("几", "多", "多少"):
         return _counted(np, before)
     bound = _noun(np)
     if bound == "entity" and wh[-1] == "类":
         return ["scope"]
-    if bound == "region" and _NO_PLACE.search(before):
+    if bound == "region" and _PATTERNS["no_place"].search(before):
         return ["scope"]
     if bound:
         return [bound]
@@ -134,7 +125,7 @@ def _noun(np: str) -> QuestionType | None:
 
 def _subjects(before: str) -> list[QuestionType]:
     """Return the types of subjects that a question word asks for, as in "预算大概是", "地区和时间分别是"."""
-    clause = re.split(rf"[,{_END}]", _LINK.sub("", before))[-1]
+    clause = re.split(rf"[,{_END}]", _PATTERNS["link"].sub("", before))[-1]
     kinds: list[QuestionType] = []
     for part in reversed(re.split(_AND, clause)):
         kind = _NOUNS.ending(part[-8:])
@@ -154,7 +145,7 @@ def _counted(np: str, before: str) -> Sequence[QuestionType]:
 
 
 def _unnamed(wh: str, before: str) -> QuestionType | None:
-    if _MEANT.search(before[-4:]) and wh[-1] != "届":
+    if _PATTERNS["meant"].search(before[-4:]) and wh[-1] != "届":
         return "entity"
     return _CLASSIFIED.get(wh[-1], "scope")
 
@@ -168,7 +159,7 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
         at = clause.start() + len(before)
         kinds = {*_values(after), *_last_value(before)}
         yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
-        if not kinds and _PREFERENCE.search(before):
+        if not kinds and _PATTERNS["preference"].search(before):
             yield at, "criterion"
         elif not kinds and not _WH.search(before) and _WH.search(after.partition(",")[2]):
             yield at, "scope"  # two questions: 单日票还是年票,大概什么时候去
@@ -176,7 +167,7 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 def _values(text: str) -> Iterator[QuestionType]:
     """Yield the types of the values in a text: years, places, 最新, 国内 and the like."""
-    if _YEAR.search(text):
+    if _PATTERNS["year"].search(text):
         yield "time"
     if _NAMED.search(text):
         yield "region"
@@ -186,7 +177,7 @@ def _values(text: str) -> Iterator[QuestionType]:
 def _last_value(before: str) -> Iterator[QuestionType]:
     """Yield the types of a value that the first alternative ends with: 最新的 counts, 最新的政策 does not."""
     tail = before.rstrip(",的")
-    if (year := _YEAR.search(tail[-6:])) and tail.endswith(year[0]):
+    if (year := _PATTERNS["year"].search(tail[-6:])) and tail.endswith(year[0]):
         yield "time"
     if (place := _NAMED.search(tail[-5:])) and tail.endswith(place[0]):
         yield "region"
@@ -205,12 +196,12 @@ def _requested(text: str) -> list[QuestionType]:
 
 def _fallback(text: str) -> QuestionType | None:
     """Return the type of a question without a known question word."""
-    if _MEANT.search(text) and ("还是" in text or _POLAR.search(text)):
+    if _PATTERNS["meant"].search(text) and ("还是" in text or _PATTERNS["polar"].search(text)):
         return "entity"
     if "还是" in text:
         return "scope"
     if value := next(_values(text), None):
         return value
-    if _POLAR.search(text):
-        return "scope" if _WANTED.search(text) else None
+    if _PATTERNS["polar"].search(text):
+        return "scope" if _PATTERNS["wanted"].search(text) else None
     return _NOUNS.last(text.rstrip(_END)[-6:])

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
 
@@ -39,7 +39,7 @@ RunOnCluster = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitab
 def drive(
     run: Run[Plan],
     plan: Plan,
-    works: Sequence[RunGroup],
+    groups: Sequence[RunGroup],
     *,
     quiet: bool,
     on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
@@ -50,13 +50,23 @@ def drive(
     """Run `run(plan, environment, events)` and show its progress; return why it stopped early, None if it did not.
 
     With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead; the workers get
-    the environment variables `keys`. `live.json` in the directories of `works` shows the progress to `cts status`, also
-    when `quiet`. Raises UsageError where there is no cluster.
+    the environment variables `keys`. `live.json` in the directories of `groups` shows the progress to `cts status`,
+    also when `quiet`. Raises UsageError where there is no cluster.
     """
-    if on_cluster is not None and not (ray is None and workers is None):
-        return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, keys=keys, quiet=quiet)
-    progress = Progress(works)
-    with writing_live(progress), shown(Console(stderr=True), progress, quiet=quiet):
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        if on_cluster is not None and (ray is not None or workers is not None):
+            from cts_async.cluster.ray_session import connect
+
+            def report(message: str) -> None:
+                if not quiet:
+                    console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+            cluster = stack.enter_context(connect(ray, workers, set(keys), report=report))
+            run = partial(on_cluster(), cluster)
+        progress = Progress(groups)
+        stack.enter_context(writing_live(progress))
+        stack.enter_context(shown(console, progress, quiet=quiet))
         try:
             run_async(run, plan, os.environ, Events(progress))
         except RunStopped as reason:
@@ -69,26 +79,6 @@ def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
     if stopped:
         raise stopped
     raise typer.Exit(EXIT_SOME_FAILED if failed else EXIT_OK)
-
-
-def _drive_on_cluster(
-    on_cluster: Callable[[], RunOnCluster[Plan]],
-    plan: Plan,
-    works: Sequence[RunGroup],
-    *,
-    ray: str | None,
-    workers: int | None,
-    keys: Iterable[str],
-    quiet: bool,
-) -> RunStopped | None:
-    from cts_async.cluster.ray_session import cluster_spec, connect
-
-    def report(message: str) -> None:
-        if not quiet:
-            Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
-
-    with connect(cluster_spec(ray, workers), set(keys), report=report) as cluster:
-        return drive(partial(on_cluster(), cluster), plan, works, quiet=quiet)
 
 
 Ts = TypeVarTuple("Ts")

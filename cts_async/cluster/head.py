@@ -101,9 +101,8 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
 
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
-        streams = [campaign_tasks(plan, files, resumed=_resumed(places))]
-        budget = budget_of(plan, files, events)
-        return Head(cluster, places, streams, CampaignWork.of(plan), plan.config, budget, events)
+        work, budget = CampaignWork.of(plan), budget_of(plan, files, events)
+        return Head(cluster, places, [campaign_tasks(plan, files)], work, plan.config, budget, events)
 
     await _run(lambda also: open_runs(plan, events, also=also), head)
 
@@ -114,9 +113,8 @@ async def run_judging_on(
     """`run_judging` on a cluster: the same files, and the same errors."""
 
     def head(files: list[RunFiles]) -> Head:
-        streams = judging_tasks(plan, files, events, resumed=_resumed(files))
-        budget = judging_budget_of(plan, events)
-        return Head(cluster, files, streams, JudgingWork.of(plan), plan.config, budget, events)
+        work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
+        return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
     await _run(lambda also: open_verdicts(plan, events, also=also), head)
 
@@ -128,10 +126,6 @@ async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Cal
             heads.append(head_of(files))
             stopper.watch(heads[0])
             await heads[0].run()
-
-
-def _resumed(places: Sequence[RunFiles]) -> bool:
-    return any(len(files.journal) for files in places)
 
 
 def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:
@@ -157,6 +151,7 @@ class _Member:
         self.lookups: deque[tuple[int, Lookup]] = deque()
         self._gather_s = gather_s
         self._giving: asyncio.TimerHandle | None = None
+        self._give_at = 0.0
         self._loop = asyncio.get_running_loop()
         self._news, self._heard_at = 0, self._loop.time()
 
@@ -206,8 +201,13 @@ class _Member:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        if self._giving is None:
-            self._giving = self._loop.call_later(self._gather_s, self._give)
+        # A permit must not use up much of its time here, however many workers there are.
+        gather_s = min(self._gather_s, answer.lease_s / 4) if isinstance(answer, Grant) else self._gather_s
+        give_at = self._loop.time() + gather_s
+        if self._giving is None or give_at < self._give_at:
+            if self._giving:
+                self._giving.cancel()
+            self._giving, self._give_at = self._loop.call_at(give_at, self._give), give_at
 
     def _give(self) -> None:
         if self.link and self.answers:

@@ -137,11 +137,6 @@ class Account:
         return self._refusals < NOISE
 
     @property
-    def token_margin(self) -> float:
-        """The factor over estimates at which tokens are charged."""
-        return self._margin
-
-    @property
     def allowed(self) -> tuple[float | None, float | None]:
         """Requests and tokens a minute that may be sent at present, as far as limits are known."""
         requests, tokens = self._requests, self._tokens

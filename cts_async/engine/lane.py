@@ -104,11 +104,6 @@ class Lane:
         """The reason why nobody is admitted any more; None while the lane is in use."""
         return self._stopped
 
-    @property
-    def paused_s(self) -> float:
-        """Seconds for which nobody may send because the provider refused requests for its limits."""
-        return max(0.0, self._paused_until - asyncio.get_running_loop().time())
-
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
         circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)

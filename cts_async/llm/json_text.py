@@ -37,15 +37,6 @@ class FoundJson:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A bracketed span of text; `cut_off` if the text ends within one of its strings."""
-
-    start: int
-    end: int
-    cut_off: bool = False
-
-
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
@@ -125,19 +116,22 @@ def _half_width(text: str) -> FoundJson | None:
 
 def _bracketed(text: str) -> FoundJson | None:
     """The longest bracketed span that is JSON or can be repaired into it."""
-    spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
-    for span in spans[:MAX_SPANS]:
-        source = text[span.start : span.end]
-        found = _whole(source) or (_repaired(source, span) if _LIKE_JSON.match(source) else None)
+    spans = sorted(_spans(text), key=lambda span: (span[0] - span[1], -span[0]))
+    for start, end, cut_off in spans[:MAX_SPANS]:
+        source = text[start:end]
+        found = _whole(source) or (_repaired(source, cut_off) if _LIKE_JSON.match(source) else None)
         if found:
-            return replace(found, before=text[: span.start], after=text[span.end :])
+            return replace(found, before=text[:start], after=text[end:])
     return None
 
 
-def _spans(text: str) -> list[_Span]:
-    """The outermost bracketed spans in order, the last perhaps unclosed; one pass, aware of strings."""
+def _spans(text: str) -> list[tuple[int, int, bool]]:
+    """The outermost bracketed spans in order: start, end, and whether the text ends within one of its strings.
+
+    The last one may be unclosed.
+    """
     opened: list[int] = []
-    spans: list[_Span] = []
+    spans: list[tuple[int, int, bool]] = []
     position, end, cut_off = 0, len(text), False
     while match := (_BRACKET_OR_QUOTE if opened else _BRACKET).search(text, position):
         position, mark = match.end(), match[0]
@@ -149,11 +143,11 @@ def _spans(text: str) -> list[_Span]:
             opened.append(match.start())
         elif opened and text[opened[-1]] == _CLOSES[mark]:
             start = opened.pop()
-            while spans and spans[-1].start > start:
+            while spans and spans[-1][0] > start:
                 spans.pop()
-            spans.append(_Span(start, position))
+            spans.append((start, position, False))
     if opened:
-        spans.append(_Span(opened[0], end, cut_off))
+        spans.append((opened[0], end, cut_off))
     return spans
 
 
@@ -163,7 +157,7 @@ def repairable(text: str) -> bool:
     return len(text) <= MAX_REPAIR_CHARS and len(text) * marks <= MAX_REPAIR_WORK
 
 
-def _repaired(source: str, span: _Span) -> FoundJson | None:
+def _repaired(source: str, cut_off: bool) -> FoundJson | None:
     """What json_repair makes of `source`; None where that would take long or yields nothing."""
     if not repairable(source):
         return None
@@ -176,7 +170,7 @@ def _repaired(source: str, span: _Span) -> FoundJson | None:
         return None
     if not isinstance(value, (dict, list)) or not value:
         return None
-    return FoundJson(value, source, repaired=True, cut_off=span.cut_off)
+    return FoundJson(value, source, repaired=True, cut_off=cut_off)
 
 
 THOUGHT_TAGS: Final = frozenset({"think", "thinking", "thought"})

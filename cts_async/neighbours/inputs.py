@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from cts_async.datasets.gold import GoldIndex
 from cts_async.datasets.io import (
     MAX_FILE_BYTES,
     Row,
@@ -19,7 +21,9 @@ from cts_async.datasets.io import (
     short,
     unreadable,
 )
+from cts_async.datasets.registry import AnnotatedQuery, Annotations, HumanPairs
 from cts_async.errors import InputError, UsageError
+from cts_async.records import Instance
 
 T = TypeVar("T")
 
@@ -138,3 +142,30 @@ def read_evaluation(path: Path, kind: TypeAdapter[T]) -> T:
         raise InputError(path, f"is an archive, not JSON; unpack it first. If it holds a pickle: {_CONVERT}")
     advice = "write one file for each metric"
     return read_json(path, kind, max_bytes=MAX_EVALUATION_BYTES, advice=advice)
+
+
+# --- Instances: a request is ambiguous, its facet is the intent ------------------------------------------
+
+
+def facet_instances(
+    path: Path, columns: Sequence[str], facets: Sequence[tuple[str, str, str]], gold: GoldIndex | None
+) -> Iterator[Instance]:
+    """Yield an instance for each (id, description, request), with its nuggets from `gold`.
+
+    InputError if nothing of the gold joins with them; `columns` name what the file at `path` has to join by.
+    """
+    if gold is not None:
+        gold.require_join(path, columns, ((id, description) for id, description, _ in facets))
+    for id, description, request in facets:
+        nuggets = gold.lookup(id, description) if gold is not None else None
+        yield Instance(id, description, request, nuggets or ())
+
+
+def annotations_of(queries: Iterable[AnnotatedQuery], pairs: Mapping[str, HumanPairs]) -> Annotations:
+    """Collect what people wrote; queries with the same text are one, with the id and the need of the first."""
+    merged: dict[str, AnnotatedQuery] = {}
+    for query in queries:
+        first = merged.setdefault(query.query, query)
+        questions = tuple(dict.fromkeys((*first.questions, *query.questions)))
+        merged[query.query] = replace(first, questions=questions)
+    return Annotations(merged, pairs)

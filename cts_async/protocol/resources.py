@@ -38,6 +38,7 @@ from cts_async.protocol.systems import check_prices
 from cts_async.search.agent import Agent
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
+from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.backends.services import open_engine, open_reader
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 from cts_async.search.replay import Recorded
@@ -192,6 +193,8 @@ async def _open_tools(
     if session is not None:
         engine = engine or open_engine(search.engine, resources.environ, session)
         reader = reader or open_reader(search.reader, resources.environ, session)
+    if isinstance(reader, DirectReader):
+        stack.callback(reader.close)
     if engine is None or reader is None:
         raise AssertionError("a tool that is not the corpus has been opened")
     return engine, reader

@@ -73,15 +73,7 @@ def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[Line]:
         elif not whole:
             yield label, str(len(value))
         else:
-            yield from ((label if not n else "", _record(record)) for n, record in enumerate(value))
-
-
-def _record(record: Mapping[str, Any]) -> str:
-    """Format a pair of question and answer, or a nugget."""
-    if "question" in record:
-        return f"{record['question']} -> {record['answer']}"
-    sources = f" [{', '.join(record['source_ids'])}]" if record.get("source_ids") else ""
-    return f"{record['id']} (weight {record['weight']:g}): {record['text']}{sources}"
+            yield from ((label, _shown(record)) for record in value)
 
 
 def _print(console: Console, title: str, lines: Iterable[Line]) -> None:

@@ -6,10 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cts_async.protocol.forecast import (
     PER_NUGGET,
@@ -26,7 +23,7 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
 from cts_async.report.output import duration
-from cts_async.report.tables import NAME_WIDTH, print_whole
+from cts_async.report.tables import Column, DataTable, print_table, text
 
 Row = tuple[str, ...]
 Runs = Mapping[System, Observed]
@@ -190,15 +187,10 @@ def _judges(forecast: JudgingForecast) -> Iterator[Row]:
 
 def _print_table(console: Console, headings: Sequence[str], rows: Iterable[Row]) -> None:
     """Print a table whose first column and some others are text, and all others numbers."""
-    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
-    for i, heading in enumerate(headings):
-        if i == 0 or heading in ("by", "bound by", "from"):
-            table.add_column(heading, overflow="fold", min_width=NAME_WIDTH)
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    print_whole(console, table)
+    names = (headings[0], "by", "bound by", "from")
+    columns = [Column(heading, text(heading), numeric=heading not in names) for heading in headings]
+    named = [dict(zip(headings, row, strict=True)) for row in rows]
+    print_table(console, DataTable("", "", "", columns, named))
 
 
 def _cells(effort: Effort) -> tuple[str, str, str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
-from rich.table import Column as RichColumn
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -25,60 +23,7 @@ from cts_async.report.output import plain, visible
 from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 6
-"""Minimum width of a column of names."""
-_OVER: Final = 12
-"""Minimum width of names if lines run over the edge anyway."""
-_ROOM: Final = 10_000
-"""Width of a terminal on which any cell fits."""
-
-
-def print_whole(console: Console, table: Table) -> None:
-    """Print a table as wide as the terminal allows; a terminal that is too narrow for it is overrun.
-
-    Rich would leave out whole columns, or parts of numbers. Columns fold down to their `min_width`; a column that does
-    not wrap, is right-aligned or has no `min_width` keeps its natural width.
-    """
-    if _least_width(console, table) > console.width:
-        table.width = _least_width(console, table, _OVER)
-    console.print(table, crop=False, no_wrap=True, overflow="ignore")
-
-
-def _least_width(console: Console, table: Table, name: int = 0) -> int:
-    """Return the width that a table needs, with names of up to `name` characters unfolded."""
-    _, right, _, left = table.padding
-    between = (len(table.columns) - 1) * (left + right + (1 if table.box else 0))
-    return sum(_least(console, column, name) for column in table.columns) + between
-
-
-def _least(console: Console, column: RichColumn, name: int) -> int:
-    options = console.options.update(width=_ROOM)
-    cells = (column.header, *column.cells)
-    natural = max(Measurement.get(console, options, cell).maximum for cell in cells)
-    if column.no_wrap or column.justify == "right" or column.min_width is None:
-        return natural
-    return min(natural, max(column.min_width, name))
-
-
-class Folded:
-    """Text of a table cell that folds after hyphens and spaces: `fake-at-cot-` / `respond-k2`. No markup."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement.get(console, options, Text(self._text))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("\n".join(wrapped(self._text, options.max_width)))
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """Break text into lines of at most `width` columns, at hyphens and spaces. Text that is not ASCII is not broken."""
-    if len(text) <= width or not text.isascii():
-        return [text]
-    return [piece for line in text.splitlines() for piece in textwrap.wrap(line, width)]
-
-
+"""Minimum width of a column of names; longer names fold."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
     f"{SHORT_MARK} too short: below {ENOUGH} instances it covers the truth in less than 95 % of cases."
@@ -126,27 +71,37 @@ class DataTable:
 
 
 def print_table(console: Console, table: DataTable) -> None:
-    """Print a table that fits 80 columns, unless it has no rows to show."""
+    """Print a table as wide as the terminal allows, unless it has no rows to show.
+
+    Names fold, numbers do not: a terminal that is too narrow for them is overrun, where rich would leave out whole
+    columns or parts of numbers.
+    """
     if not table.rows or table.shown == 0:
         return
-    padding = (0, 1 if console.width >= WIDE else 0)
-    drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding, pad_edge=False)
-    for column in table.columns:
+    padding = 1 if console.width >= WIDE else 0
+    drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
+    rows = shown_rows(table)
+    cells = [[printable(column.show(row)) for column in table.columns] for row in rows]
+    least = (len(table.columns) - 1) * (2 * padding + 1)
+    for i, column in enumerate(table.columns):
+        heading = Text(printable(column.heading))
         drawn.add_column(
-            Text(printable(column.heading)),
+            heading,
             justify="right" if column.numeric else "left",
             no_wrap=column.numeric,
             overflow="fold",
-            min_width=None if column.numeric else NAME_WIDTH,
         )
-    rows = shown_rows(table)
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
-        last = following is not None and bool(table.group) and following[table.group] != row[table.group]
-        drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
-    console.print(Text(printable(table.title), style="bold"))
-    if table.caption:
-        console.print(Text(printable(table.caption), style="dim"))
-    print_whole(console, drawn)
+        natural = max(heading.cell_len, *(cell_len(values[i]) for values in cells))
+        least += natural if column.numeric else min(natural, NAME_WIDTH)
+    for i, (row, values) in enumerate(zip(rows, cells, strict=True), start=1):
+        last = bool(table.group) and i < len(rows) and rows[i][table.group] != row[table.group]
+        drawn.add_row(*map(Text, values), end_section=last)
+    if least > console.width:
+        drawn.width = least
+    for line, style in ((table.title, "bold"), (table.caption, "dim")):
+        if line:
+            console.print(Text(printable(line), style=style))
+    console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
     console.print()
 
 

@@ -10,16 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from cts_async.engine.journal import record_at
+from cts_async.engine.journal import placed_records, record_at
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.search.backends import Hit, Page
 from cts_async.search.backends.corpus import canonical_url
 from cts_async.search.tools import read_hits, read_page
 
 NOT_RECORDED: Final = "not recorded"
-_TOOL: Final = b'"step":"search/tool/'
 
 
 class Recorded:
@@ -28,12 +25,12 @@ class Recorded:
     name: Final = "replay"
 
     def __init__(self, journals: Sequence[Path], engine: str = "") -> None:
-        """Index the journals. Raises OSError if one cannot be read."""
+        """Index the finished searches and visits of the journals. Raises OSError if one cannot be read."""
         self.engine = engine
         self._places: dict[str, list[tuple[Path, int]]] = {}
         for path in journals:
-            for offset, names in _recorded(path):
-                for name in names:
+            for offset, record in placed_records(path):
+                for name in _names(record):
                     self._places.setdefault(name, []).append((path, offset))
 
     async def search(self, query: str, limit: int) -> list[Hit]:
@@ -70,21 +67,6 @@ class Recorded:
 
 def _not_recorded(host: str) -> ToolError:
     return ToolError(f"{NOT_RECORDED} in the replayed runs", reason=NOT_RECORDED, host=host)
-
-
-def _recorded(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the offsets of finished searches and visits in a journal, with the names of each."""
-    offset = 0
-    with path.open("rb") as file:
-        for line in file:
-            if _TOOL in line and line.endswith(b"\n"):
-                try:
-                    names = _names(orjson.loads(line))
-                except orjson.JSONDecodeError:
-                    names = []
-                if names:
-                    yield offset, names
-            offset += len(line)
 
 
 def _names(record: Any) -> list[str]:

@@ -33,7 +33,7 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr
 
 
-def test_a_run_stops_before_the_line_of_calls_and_a_higher_one_resumes(
+def test_run_stops_before_its_limit_of_calls_and_resumes_with_a_higher_one(
     priced: Remote, tmp_path: Path
 ) -> None:
     done = cts(tmp_path, *RUN, "--max-calls", "10")
@@ -55,7 +55,7 @@ def test_a_run_stops_before_the_line_of_calls_and_a_higher_one_resumes(
     assert cts(tmp_path, *RUN, "--max-calls", "0").returncode == 0
 
 
-def test_dollars_and_tokens_stay_below_their_lines(priced: Remote, tmp_path: Path) -> None:
+def test_dollars_and_tokens_stay_below_their_limits(priced: Remote, tmp_path: Path) -> None:
     done = cts(tmp_path, *RUN, "--max-usd", "0.015")
     assert done.returncode == 75
     assert "--max-usd $0.015" in one_line(done)
@@ -96,7 +96,7 @@ def test_dollars_without_prices_are_refused_before_anything_starts(priced: Remot
         (["--max-usd", "inf"], "--max-usd inf"),
     ],
 )
-def test_a_limit_that_is_none_is_refused(options: list[str], said: str, tmp_path: Path) -> None:
+def test_unreadable_limit_is_refused(options: list[str], said: str, tmp_path: Path) -> None:
     for command in ("run", "judge"):
         done = cts(tmp_path, command, *options)
         assert done.returncode == 2
@@ -104,7 +104,7 @@ def test_a_limit_that_is_none_is_refused(options: list[str], said: str, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_at_the_deadline_a_run_ends_in_order_and_resumes(priced: Remote, tmp_path: Path) -> None:
+def test_run_ends_at_the_deadline_and_resumes(priced: Remote, tmp_path: Path) -> None:
     priced.set(latency_s=30.0)
     done = cts(tmp_path, *RUN, "--deadline", "2s")
     assert done.returncode == 75
@@ -150,7 +150,7 @@ def run(cwd: Path, *options: str) -> Any:
     return cts(cwd, *RUN, "--max-turns", "2", *options)
 
 
-def test_a_plan_needs_no_key_asks_nobody_and_writes_nothing(priced: Remote, tmp_path: Path) -> None:
+def test_plan_needs_no_key_sends_nothing_and_writes_nothing(priced: Remote, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     done = cts(tmp_path, "plan", "--model", "gpt", "-k", "3")
     assert done.returncode == 0, done.stderr
@@ -161,7 +161,7 @@ def test_a_plan_needs_no_key_asks_nobody_and_writes_nothing(priced: Remote, tmp_
     assert priced.seen() == []
 
 
-def test_a_plan_is_kept_up_by_the_run_and_compared_at_its_end(priced: Remote, tmp_path: Path) -> None:
+def test_plan_subtracts_finished_work_and_is_compared_at_the_end(priced: Remote, tmp_path: Path) -> None:
     assert run(tmp_path, "--max-calls", "10").returncode == 75
     value = plan(tmp_path)
     assert (value["spent"]["calls"], value["total"]["calls"]) == (10, CALLS - 10)
@@ -191,7 +191,7 @@ def test_plan_and_run_note_once_how_the_data_were_read(priced: Remote, tmp_path:
         assert done.stderr.count(f"note: {tsv}:6: topic '7' has a second request text") == 1
 
 
-def test_a_plan_counts_the_turns_of_conversations(priced: Remote, tmp_path: Path) -> None:
+def test_plan_counts_turns_of_conversations(priced: Remote, tmp_path: Path) -> None:
     modes = ("--scheme", "AT-CoT", "--mode", "respond", "--mode", "select")
     value = plan(tmp_path, *modes, "-k", "2", "--limit", "3", "--no-orig")
     steps = {(row["system"], row["step"]): row["steps"] for row in value["steps"]}
@@ -205,12 +205,12 @@ def test_a_plan_counts_the_turns_of_conversations(priced: Remote, tmp_path: Path
     }
 
 
-def test_a_plan_warns_of_a_budget_that_is_too_small(priced: Remote, tmp_path: Path) -> None:
+def test_plan_warns_of_a_budget_that_is_too_small(priced: Remote, tmp_path: Path) -> None:
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "2", "--max-calls", "20")
     assert "--max-calls 20 is less than the expected 21" in done.stdout
 
 
-def test_a_plan_refuses_what_the_run_would_refuse(priced: Remote, tmp_path: Path) -> None:
+def test_plan_refuses_what_the_run_would_refuse(priced: Remote, tmp_path: Path) -> None:
     assert run(tmp_path, "--max-calls", "1").returncode == 75
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "9")
     assert done.returncode == 2

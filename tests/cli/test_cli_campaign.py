@@ -52,7 +52,7 @@ def configure(cwd: Path, remote: Remote) -> None:
     (cwd / "cts.toml").write_text("".join(tables) + roles)
 
 
-def test_a_campaign_asks_for_orig_once_and_never_beyond_the_shared_limit(tmp_path: Path) -> None:
+def test_campaign_runs_orig_once_within_the_shared_limit(tmp_path: Path) -> None:
     with provider_process(latency_s=0.01, unknown_share=0.5) as remote:
         configure(tmp_path, remote)
         rows = cts(tmp_path, *CAMPAIGN)

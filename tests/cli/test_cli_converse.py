@@ -19,7 +19,7 @@ def world(tmp_path: Path) -> None:
     write_talk_world(tmp_path)
 
 
-def test_four_schemes_and_two_modes_are_one_command(
+def test_one_command_holds_all_schemes_and_modes(
     cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -81,7 +81,7 @@ def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
     assert cts("audit", "runs").code == 0
 
 
-def test_a_spent_budget_shows_what_is_done_and_how_to_go_on(cts: Cts, priced: Remote) -> None:
+def test_spent_budget_shows_finished_conversations(cts: Cts, priced: Remote) -> None:
     done = cts(*WORDS, "--scheme", "cot", "--mode", "select", "--max-calls", "5")
     assert done.code == 75
     assert "Retrieval by turn" not in done.out
@@ -90,7 +90,7 @@ def test_a_spent_budget_shows_what_is_done_and_how_to_go_on(cts: Cts, priced: Re
     assert len(priced.seen()) == len(INTENTS) * 3 * 2
 
 
-def test_a_failed_conversation_is_told_and_is_exit_1(cts: Cts, tmp_path: Path) -> None:
+def test_failed_conversation_is_listed_and_exits_1(cts: Cts, tmp_path: Path) -> None:
     with provider_process(refuses="select_query") as remote:
         (tmp_path / "cts.toml").write_text(f'[models.fake]\nbase_url = "{remote.url}"\nmodel = "fake-1"\n')
         done = cts(*WORDS, "--scheme", "cot", "--mode", "select")

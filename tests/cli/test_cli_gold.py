@@ -44,7 +44,7 @@ def test_gold_then_run_then_judge(priced: Remote, tmp_path: Path, cts: Cts) -> N
     ) == len(QUERIES)
 
 
-def test_gold_beside_runs_is_no_run(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+def test_gold_builds_among_runs_are_skipped(priced: Remote, tmp_path: Path, cts: Cts) -> None:
     write_world(tmp_path)
     assert cts(*GOLD, "-q").code == 0
     given = ("--data", "world.jsonl", "--gold", "GOLD.jsonl", "--corpus", "documents.jsonl")
@@ -75,7 +75,7 @@ def test_json_has_every_number_and_the_same_command_adds_no_call(
     assert json.loads(cts(*GOLD, "--json", "-q").out)["calls"] == 9
 
 
-def test_a_failure_is_listed_and_ends_in_1(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+def test_failure_is_listed_and_exits_1(priced: Remote, tmp_path: Path, cts: Cts) -> None:
     write_world(tmp_path, (*QUERIES, ("q9", "zzz qqq", "zzz")))
     done = cts(*GOLD, "-q")
     assert done.code == 1
@@ -84,7 +84,7 @@ def test_a_failure_is_listed_and_ends_in_1(priced: Remote, tmp_path: Path, cts: 
     assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
 
 
-def test_a_spent_budget_ends_in_75_with_what_is_done(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+def test_spent_budget_exits_75_with_finished_gold(priced: Remote, tmp_path: Path, cts: Cts) -> None:
     write_world(tmp_path)
     done = cts(*GOLD, "-q", "--max-calls", "3", "--in-flight", "1")
     assert done.code == 75
@@ -95,7 +95,7 @@ def test_a_spent_budget_ends_in_75_with_what_is_done(priced: Remote, tmp_path: P
     assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
 
 
-def test_somebody_else_s_gold_ends_in_2(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+def test_foreign_gold_file_is_not_overwritten(priced: Remote, tmp_path: Path, cts: Cts) -> None:
     write_world(tmp_path)
     (tmp_path / "GOLD.jsonl").write_text("{}\n")
     done = cts(*GOLD)
@@ -106,14 +106,16 @@ def test_somebody_else_s_gold_ends_in_2(priced: Remote, tmp_path: Path, cts: Cts
     assert cts(*GOLD, "--force", "-q").code == 0
 
 
-def test_without_a_run_directory_the_file_is_nobody_s(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+def test_gold_file_without_its_run_directory_is_not_overwritten(
+    priced: Remote, tmp_path: Path, cts: Cts
+) -> None:
     write_world(tmp_path)
     assert cts(*GOLD, "-q").code == 0
     shutil.rmtree(tmp_path / "runs")
     assert cts(*GOLD, "-q").code == 2
 
 
-def test_without_names_the_paper_s_models_are_asked_for(tmp_path: Path, cts: Cts) -> None:
+def test_default_models_are_those_of_the_paper(tmp_path: Path, cts: Cts) -> None:
     done = cts("gold", "--out", "GOLD.jsonl")
     assert done.code == 2
     assert "WEBDANCER_BASE_URL (agent: webdancer), QIANFAN_API_KEY (extractor: ernie)" in done.err

@@ -52,7 +52,7 @@ def refused(cts: Cts, command: tuple[object, ...], path: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_links_and_pipes_under_the_names_of_our_files_are_refused(
+def test_links_and_pipes_in_place_of_our_files_are_refused(
     cts: Cts, command: tuple[object, ...], tmp_path: Path, outside: Callable[[], dict[str, bytes]], name: str
 ) -> None:
     assert cts(*command).code == EXIT_OK
@@ -69,7 +69,7 @@ def test_links_and_pipes_under_the_names_of_our_files_are_refused(
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_links_under_the_names_of_our_folders_are_refused(
+def test_links_in_place_of_our_folders_are_refused(
     cts: Cts, command: tuple[object, ...], tmp_path: Path, outside: Callable[[], dict[str, bytes]], name: str
 ) -> None:
     theirs = outside()
@@ -79,7 +79,7 @@ def test_links_under_the_names_of_our_folders_are_refused(
     assert outside() == theirs
 
 
-def test_a_run_directory_that_is_a_link_is_refused_and_a_link_to_the_folder_of_runs_is_not(
+def test_run_directory_may_not_be_a_link_but_its_parent_may(
     cts: Cts, command: tuple[object, ...], tmp_path: Path, outside: Callable[[], dict[str, bytes]]
 ) -> None:
     theirs = outside()

@@ -64,7 +64,7 @@ def evil(url: str) -> str:
     ],
     ids=lambda command: command[0],
 )
-def test_no_command_sends_a_key_where_only_the_folder_says(
+def test_no_command_sends_a_key_to_an_untrusted_address(
     cts: Cts, provider: Remote, asked: Callable[[], int], command: tuple[object, ...]
 ) -> None:
     Path("g.jsonl").write_text(
@@ -83,7 +83,7 @@ def test_no_command_sends_a_key_where_only_the_folder_says(
     assert not Path("judged").exists()
 
 
-def test_a_file_that_is_named_is_trusted_and_the_run_says_where_its_key_goes(
+def test_named_file_is_trusted_and_the_run_says_where_its_key_goes(
     cts: Cts, provider: Remote, asked: Callable[[], int]
 ) -> None:
     evil(provider.url)
@@ -108,7 +108,7 @@ def test_consent_is_remembered_until_the_file_changes(
 
 
 @pytest.mark.parametrize(("typed_in", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 2), ("\n", 2), ("", 2)])
-def test_somebody_at_a_terminal_is_asked(
+def test_user_at_a_terminal_is_asked_for_consent(
     cts: Cts,
     provider: Remote,
     asked: Callable[[], int],
@@ -130,9 +130,7 @@ def test_somebody_at_a_terminal_is_asked(
     assert asked() == (code == 0)
 
 
-def test_models_of_one_s_own_with_an_api_key_and_those_not_used_need_no_consent(
-    cts: Cts, provider: Remote
-) -> None:
+def test_own_models_and_unused_models_need_no_consent(cts: Cts, provider: Remote) -> None:
     mine = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "m"\nkey_env = "LAB_API_KEY"\n'
     stolen = '[models.gpt]\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
     Path("cts.toml").write_text(mine + stolen)
@@ -144,7 +142,7 @@ def test_models_of_one_s_own_with_an_api_key_and_those_not_used_need_no_consent(
     assert "AWS_SECRET_ACCESS_KEY" not in done.err
 
 
-def test_a_plan_needs_no_consent(cts: Cts) -> None:
+def test_plan_needs_no_consent(cts: Cts) -> None:
     evil("http://127.0.0.1:9/v1")
     done = cts("plan", "--all", "gpt", "-k", 1, "--limit", 1)
     assert (done.code, done.err) == (0, "")
@@ -183,9 +181,7 @@ SHOUTED = f"Incorrect API key: {KEY.upper()[:12]}\\r\\n {KEY.upper()[12:]}"
         (f'HTTP/1.1 401 No\r\nConnection: close\r\n\r\n{{"error": {{"message": "{SHOUTED}"}}}}', 75, False),
     ],
 )
-def test_no_file_and_no_message_of_a_run_holds_the_key_that_a_server_repeats(
-    cts: Cts, answer: str, code: int, kept: bool
-) -> None:
+def test_key_repeated_by_a_server_is_written_nowhere(cts: Cts, answer: str, code: int, kept: bool) -> None:
     with hostile(answer.encode()) as url:
         evil(url)
         done = cts(*RUN, "--limit", 8, "--config", "cts.toml", "--max-outage", 0.5)

@@ -31,7 +31,7 @@ def judged(tmp_path: Path) -> list[str]:
     return ["judge", "--gold", str(gold), *words]
 
 
-def test_no_room_for_the_manifest_of_verdicts(
+def test_full_disk_for_the_manifest_is_resumable(
     cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(fd: int) -> None:
@@ -45,7 +45,7 @@ def test_no_room_for_the_manifest_of_verdicts(
     assert cts(*command).code == 0
 
 
-def test_a_write_that_nobody_foresaw_amid_the_work(
+def test_unexpected_full_disk_during_a_run_is_resumable(
     cts: Cts, priced: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -59,7 +59,7 @@ def test_a_write_that_nobody_foresaw_amid_the_work(
     assert cts(*command).code == 0
 
 
-def test_a_bug_amid_the_work_is_not_taken_for_a_full_disk(
+def test_bug_during_a_run_is_not_reported_as_a_full_disk(
     cts: Cts, priced: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> None:
@@ -119,7 +119,7 @@ def test_running_out_of_files_anywhere_is_one_line(
     )
 
 
-def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
+def test_small_limit_on_open_files_is_raised(tmp_path: Path) -> None:
     with provider_process(latency_s=0.3) as provider:
         table = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "mine-1"\nmax_concurrency = {MANY}\n'
         (tmp_path / "cts.toml").write_text(table)

@@ -51,7 +51,7 @@ def test_suggested_judge_command_is_quoted(cts: Cts, tmp_path: Path, monkeypatch
         (None, ""),
     ],
 )
-def test_a_noted_command_is_shown_as_one_command_of_ours_or_not_at_all(noted: object, shown: str) -> None:
+def test_recorded_command_is_shown_quoted_or_not_at_all(noted: object, shown: str) -> None:
     assert command_of({"command": noted}) == shown
 
 
@@ -105,7 +105,7 @@ def test_candidates_whose_file_has_two_lines_in_its_name_are_refused(cts: Cts, t
 
 
 @CONTROL
-def test_a_judge_or_system_of_somebody_elses_files_has_one_line(tmp_path: Path, name: str) -> None:
+def test_name_of_a_judge_or_system_with_control_characters_is_refused(tmp_path: Path, name: str) -> None:
     run = made_run(tmp_path, label="gpt-k1", rows=[Row("a", labels={name: "f"})])
     manifest = json.loads((run / "run.json").read_text())
     for identity, field in (({"judges": [name]}, "identity.judges"), ({"system": name}, "identity.system")):

@@ -164,13 +164,13 @@ def test_unknown_word_is_one_line_with_pointer_to_help(
 READING = """
 import time
 from cts_async.cli.start import start
-from cts_async.protocol import judge_plan
+from cts_async.protocol import rejudge
 
 def reading(*asked, **options):
     print("reading", flush=True)
     time.sleep(60)
 
-judge_plan.read_gold = reading
+rejudge.read_gold = reading
 start()
 """
 

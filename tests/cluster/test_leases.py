@@ -64,13 +64,6 @@ def test_lost_tasks_are_dealt_first_and_marked_as_resumed() -> None:
     assert [task.resumed for task in again] == [True, True, True, False]
 
 
-def test_ended_tasks_of_a_lost_worker_do_not_count() -> None:
-    dealing = leases(4, "a", "b")
-    dealing.deal("a")
-    dealing.lost("a")
-    assert dealing.ended("a", [0], 0.0) == []
-
-
 def test_task_that_workers_die_of_comes_last_and_alone() -> None:
     dealing = leases(4)
     for n in range(MAX_DEATHS):

@@ -12,7 +12,7 @@ SLACK_S = 0.5
 
 
 @in_virtual_time
-async def test_what_may_be_sent_later_keeps_its_place_in_the_window_until_then() -> None:
+async def test_permit_used_late_counts_from_its_latest_time() -> None:
     account = Account(LaneLimits(requests_per_min=60, kind="sliding"), SLACK_S)
     permits = [account.take(0.0, 0.0, by=SLACK_S) for _ in range(60)]
     assert not account.has_room(0.0)
@@ -29,7 +29,7 @@ async def test_what_may_be_sent_later_keeps_its_place_in_the_window_until_then()
 
 
 @in_virtual_time
-async def test_a_bucket_keeps_back_what_may_be_sent_when_it_is_full_again() -> None:
+async def test_bucket_reserves_capacity_for_permits_used_late() -> None:
     # 60 at once and 1 a second: 0.4 s for the way there and 0.5 s for being sent later are 0.9 of the 60.
     account, sent = Account(LaneLimits(requests_per_min=60, kind="bucket"), SLACK_S), 0
     while account.has_room(0.0):

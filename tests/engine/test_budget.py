@@ -110,7 +110,7 @@ def tokens(n: float) -> Cost:
     return Cost(1, n)
 
 
-def test_what_returns_of_a_reservation_is_used_by_the_next() -> None:
+def test_returned_reservation_is_used_by_the_next() -> None:
     # 100 tokens; both reserve 80, but the first uses 15: after 2 s there is room for the second.
     log, budget = attempts(
         Lines(max_tokens=100), ("a", 0, tokens(80), tokens(15), 2.0), ("b", 1, tokens(80), tokens(60), 1.0)
@@ -141,7 +141,7 @@ def test_the_oldest_waits_in_front_and_small_ones_do_not_overtake_it() -> None:
 
 
 @in_virtual_time
-async def test_the_error_says_which_line_what_was_spent_and_how_to_go_on() -> None:
+async def test_budget_error_names_limit_and_spending() -> None:
     budget = Budget(Lines(max_calls=50, max_usd=1.5), Cost(12, 0, 1.48))
     with pytest.raises(BudgetSpent) as caught:
         await budget.reserve(0, Cost(1, 500, 0.03))
@@ -155,7 +155,7 @@ async def test_the_error_says_which_line_what_was_spent_and_how_to_go_on() -> No
 
 
 @in_virtual_time
-async def test_who_is_cancelled_while_waiting_takes_nothing_and_blocks_nobody() -> None:
+async def test_cancelled_waiter_takes_nothing_and_blocks_no_other() -> None:
     budget = Budget(Lines(max_calls=2, max_tokens=100))
     await budget.reserve(0, tokens(60))
     big = asyncio.create_task(budget.reserve(1, tokens(90)))
@@ -170,7 +170,7 @@ async def test_who_is_cancelled_while_waiting_takes_nothing_and_blocks_nobody() 
 
 
 @in_virtual_time
-async def test_who_is_cancelled_just_after_being_granted_gives_it_back() -> None:
+async def test_waiter_cancelled_after_its_grant_returns_it() -> None:
     budget = Budget(Lines(max_calls=1))
     await budget.reserve(0, Cost(1))
     waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
@@ -184,7 +184,7 @@ async def test_who_is_cancelled_just_after_being_granted_gives_it_back() -> None
 
 
 @in_virtual_time
-async def test_a_stopped_budget_gives_nothing_to_anybody() -> None:
+async def test_stopped_budget_grants_no_reservation() -> None:
     budget = Budget(Lines(max_calls=1))
     await budget.reserve(0, Cost(1))
     waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
@@ -256,7 +256,7 @@ async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reserva
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=20), st.integers(0, 200))
 @settings(max_examples=100, deadline=None)
 @in_virtual_time
-async def test_what_is_left_over_is_less_than_the_next_may_cost(costs: list[int], max_tokens: int) -> None:
+async def test_unspent_budget_is_less_than_the_next_reservation(costs: list[int], max_tokens: int) -> None:
     """Everything reserves 40 and uses what it uses: the run ends early only where 40 more could cross."""
 
     budget = Budget(Lines(max_tokens=max_tokens))
@@ -408,7 +408,7 @@ def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: B
     assert bench.budget.spent == Cost(5, 275, pytest.approx(0.5))
 
 
-def test_dollars_count_what_was_charged_not_what_was_reserved(bench: Bench) -> None:
+def test_dollars_count_charges_not_reservations(bench: Bench) -> None:
     # Each reserves $0.20 and is charged $0.10: of a dollar, 9 can be made before the tenth could cross it.
     bench.run(two_steps(bench), Lines(max_usd=1.05), jobs=8)
     assert len(bench.sent) == 9
@@ -417,13 +417,13 @@ def test_dollars_count_what_was_charged_not_what_was_reserved(bench: Bench) -> N
     assert bench.stopped.line == "usd"
 
 
-def test_what_earlier_sessions_spent_counts(bench: Bench) -> None:
+def test_spending_of_earlier_sessions_counts(bench: Bench) -> None:
     bench.run(two_steps(bench), Lines(max_calls=3), jobs=1, spent=Cost(2))
     assert bench.sent == ["q0/a"]
     assert isinstance(bench.stopped, BudgetSpent)
 
 
-def test_what_is_remembered_is_free(bench: Bench) -> None:
+def test_replayed_steps_cost_nothing(bench: Bench) -> None:
     bench.run(two_steps(bench), Lines(max_calls=2))
     assert bench.stopped is None
     bench.run(two_steps(bench), Lines(max_calls=0))
@@ -466,20 +466,20 @@ def test_a_failed_attempt_counts_as_its_provider_charges(
     assert record.get("assumed") == assumed
 
 
-def test_where_no_usage_is_told_the_estimate_stays(bench: Bench) -> None:
+def test_unknown_usage_keeps_the_reservation(bench: Bench) -> None:
     bench.run(two_steps(bench, charged=None), Lines(max_calls=10))
     assert bench.budget.spent == Cost(2, 220, pytest.approx(0.4))
     assert [record["assumed"]["tokens"] for record in bench.journal()] == [110, 110]
 
 
-def test_an_interrupted_run_wakes_those_who_wait_for_budget(bench: Bench) -> None:
+def test_interrupt_wakes_callers_waiting_for_budget(bench: Bench) -> None:
     bench.run(two_steps(bench, seconds=10.0), Lines(max_tokens=250), jobs=8, stop_at=5.0)
     assert isinstance(bench.stopped, Interrupted)
     assert bench.sent == ["q0/a", "q1/a"]
     assert bench.ended_at == 10.0
 
 
-def test_at_the_deadline_what_is_in_flight_is_cancelled_and_counted(bench: Bench) -> None:
+def test_deadline_cancels_and_counts_attempts_in_flight(bench: Bench) -> None:
     bench.run(two_steps(bench, seconds=4.0), Lines(max_calls=10), jobs=2, deadline=6.0, in_flight=1)
     assert isinstance(bench.stopped, DeadlineReached)
     assert bench.ended_at == 4.0  # 2 s are left, an attempt takes 4: nothing more was started
@@ -508,7 +508,7 @@ class SlowJournal(Journal):
         await asyncio.sleep(10.0)
 
 
-def test_what_is_cancelled_while_it_is_written_stands_there_once(bench: Bench) -> None:
+def test_step_cancelled_while_being_written_is_recorded_once(bench: Bench) -> None:
     async def walk(ctx: Context, lanes: list[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[TransientError("reset")]))
 

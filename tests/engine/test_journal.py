@@ -81,7 +81,7 @@ def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- remembering
 
 
-async def test_what_was_appended_is_found_at_once_and_by_the_next_process(path: Path) -> None:
+async def test_appended_record_is_found_at_once_and_after_reopening(path: Path) -> None:
     records = [record(n) for n in range(5)]
 
     with opened(path) as journal:
@@ -102,7 +102,7 @@ def test_a_record_larger_than_any_block_is_read_whole(path: Path) -> None:
     assert found(path, [large, record(2)]) == [large, record(2)]
 
 
-def test_a_failed_record_is_kept_but_not_found(path: Path) -> None:
+def test_failed_record_is_written_but_not_found(path: Path) -> None:
     failed = record(1, ok=False)
 
     async def main() -> None:
@@ -127,7 +127,7 @@ async def test_a_closed_log_refuses_instead_of_waiting_for_ever(path: Path) -> N
         await asyncio.wait_for(journal.append(record(1)), 5)
 
 
-async def test_closing_writes_what_is_pending(path: Path) -> None:
+async def test_close_writes_pending_lines(path: Path) -> None:
     journal = Journal(path)
     pending = asyncio.create_task(journal.append(record(1)))
     asyncio.get_running_loop().call_soon(journal.close)
@@ -139,7 +139,7 @@ async def test_closing_writes_what_is_pending(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_fsync")
-async def test_truncated_at_any_byte_it_keeps_every_whole_line_and_goes_on(path: Path) -> None:
+async def test_journal_truncated_at_any_byte_keeps_every_whole_line(path: Path) -> None:
     records = [record(n, ok=n != 2) for n in range(4)]
     whole = file_of(*records)
     ends = [len(file_of(*records[: n + 1])) for n in range(4)]
@@ -406,9 +406,7 @@ def test_a_group_shares_one_flush(path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(flushes) <= 4, "three moments of arrival, sixty records"
 
 
-def test_a_refused_flush_stops_everybody_who_waits_for_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_flush_fails_all_waiting_appends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fsync(fd: int) -> None:
         time.sleep(0.01)
         raise OSError(errno.EIO, "Input/output error")
@@ -454,7 +452,7 @@ def test_reading_skips_damage_and_stops_before_a_line_that_is_being_written(path
     assert list(read_records(path)) == [record(0), record(1)]
 
 
-def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
+def test_notices_name_damaged_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_bytes(b"garbage\n" * 2 + b'{"key": "torn')
     journal = Journal(path)
@@ -467,7 +465,7 @@ def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=40), st.integers(1, 5))
-def test_what_is_kept_is_found_and_what_is_forgotten_is_not(numbers: list[int], at_once: int) -> None:
+def test_kept_keys_are_found_and_forgotten_ones_are_not(numbers: list[int], at_once: int) -> None:
     """Even numbers are kept and odd ones forgotten; the later of two records counts."""
 
     async def main(path: Path) -> None:
@@ -486,7 +484,7 @@ def test_what_is_kept_is_found_and_what_is_forgotten_is_not(numbers: list[int], 
         asyncio.run(main(Path(folder, "j.jsonl")))
 
 
-def test_a_journal_also_finds_what_stands_in_those_beside_it(tmp_path: Path) -> None:
+def test_journal_finds_records_of_its_sibling_journals(tmp_path: Path) -> None:
     append_all(tmp_path / "a.jsonl", record(1))
     append_all(tmp_path / "b.jsonl", record(2))
     with opened(tmp_path / "a.jsonl") as a, opened(tmp_path / "b.jsonl") as b:
@@ -502,7 +500,7 @@ def test_a_journal_also_finds_what_stands_in_those_beside_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sync", [False, True])
-async def test_lines_of_other_processes_are_found_and_told_as_they_are(path: Path, sync: bool) -> None:
+async def test_lines_of_other_processes_are_found_unchanged(path: Path, sync: bool) -> None:
     records = [record(0), record(1, ok=False), record(2)]
 
     with opened(path, sync=sync) as journal:
@@ -555,9 +553,7 @@ async def test_an_offset_leads_back_to_its_line(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_put_that_the_disk_refused_is_told_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_put_refused_by_the_disk_is_reported_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -578,7 +574,7 @@ def test_a_put_that_the_disk_refused_is_told_in_the_end(
             asyncio.run(tell())
 
 
-async def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -> None:
+async def test_many_puts_are_written_soon_and_yield_to_other_tasks(tmp_path: Path) -> None:
     log = AppendLog(tmp_path / "log")
     turns = 0
 

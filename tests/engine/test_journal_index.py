@@ -68,7 +68,7 @@ def test_finished_steps_are_found_where_they_begin_the_latest_first(path: Path) 
     assert places(path, step_key(3)) == []
 
 
-def test_keys_that_share_their_first_64_bits_are_told_apart_by_reading(path: Path) -> None:
+def test_keys_that_share_their_first_64_bits_are_distinguished(path: Path) -> None:
     key, twin = "a" * 32, "a" * 16 + "b" * 16
     path.write_bytes(line(1, key=key) + line(2, key=twin) + line(3))
     assert len(places(path, key)) == 2
@@ -225,7 +225,7 @@ DAMAGES: dict[str, Any] = {
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_what_is_found_is_what_was_appended_and_every_damaged_line_is_named(data: st.DataObject) -> None:
+def test_damage_hides_only_the_damaged_lines(data: st.DataObject) -> None:
     whole = [line(n, text=data.draw(st.text(max_size=20))) for n in range(6)]
     damaged = data.draw(st.dictionaries(st.integers(0, 5), st.sampled_from(sorted(DAMAGES)), min_size=1))
     written = list(whole)

@@ -62,6 +62,10 @@ async def dispatched(lane: Lane) -> AsyncIterator[Lane]:
     dispatcher.cancel()
 
 
+def status_of(lane: Lane) -> LaneStatus:
+    return lane.status(asyncio.get_running_loop().time())
+
+
 async def with_dispatcher(lane: Lane, work: list[asyncio.Task[None]]) -> None:
     dispatcher = asyncio.create_task(lane.dispatch())
     try:
@@ -71,7 +75,7 @@ async def with_dispatcher(lane: Lane, work: list[asyncio.Task[None]]) -> None:
 
 
 @in_virtual_time
-async def test_never_more_in_flight_than_allowed_and_the_oldest_goes_first() -> None:
+async def test_concurrency_is_limited_and_the_oldest_goes_first() -> None:
     lane, order = Lane("x", LaneLimits(max_concurrency=2)), []
     seqs = list(range(10))
     random.Random(5).shuffle(seqs)
@@ -94,7 +98,7 @@ async def test_a_large_request_does_not_starve_behind_small_ones() -> None:
 
 
 @in_virtual_time
-async def test_429_pauses_everybody_once_per_episode() -> None:
+async def test_429_pauses_the_lane_once_per_episode() -> None:
     pauses: list[float] = []
 
     lane = Lane("x", KNOWN, Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None))
@@ -109,7 +113,7 @@ async def test_429_pauses_everybody_once_per_episode() -> None:
 
 
 @in_virtual_time
-async def test_nobody_sends_before_retry_after_has_passed() -> None:
+async def test_retry_after_is_obeyed() -> None:
     lane = Lane("x", LaneLimits())
     dispatcher = asyncio.create_task(lane.dispatch())
     lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=7.5, status=429), "k")
@@ -177,7 +181,7 @@ async def test_a_provider_that_was_never_reached_is_given_up_after_a_minute(
 
 @pytest.mark.parametrize("late", ["fails", "is refused", "is cancelled"])
 @in_virtual_time
-async def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
+async def test_late_outcomes_do_not_admit_a_second_probe(late: str) -> None:
     lane = Lane("x", LaneLimits(max_concurrency=64, requests_per_min=6000, kind="bucket"))
     dispatcher = asyncio.create_task(lane.dispatch())
     permits = [await lane.admit(0) for _ in range(10)]
@@ -270,7 +274,7 @@ async def test_first_reply_limits_the_next_burst(
 
 @pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
 @in_virtual_time
-async def test_nobody_waits_at_a_gate_that_is_no_longer_there(kind: LimitKind) -> None:
+async def test_replaced_gate_wakes_its_waiter(kind: LimitKind) -> None:
     lane = Lane("x", LaneLimits(tokens_per_min=1000, kind=kind))
     dispatcher = asyncio.create_task(lane.dispatch())
     first = await lane.admit(0, 800.0)
@@ -305,7 +309,7 @@ async def test_of_several_models_on_one_account_the_lowest_limit_holds() -> None
 
 
 @in_virtual_time
-async def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> None:
+async def test_requests_sent_meanwhile_are_not_charged_to_others() -> None:
     lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", max_concurrency=500))
     first = await lane.admit(0)
     for seq in range(20):
@@ -319,7 +323,7 @@ async def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> Non
 
 @pytest.mark.parametrize("kind", ["sliding", "bucket"])
 @in_virtual_time
-async def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(kind: LimitKind) -> None:
+async def test_usage_of_others_is_charged_once(kind: LimitKind) -> None:
     lane = Lane("x", LaneLimits(requests_per_min=100, kind=kind, max_concurrency=500))
     permits = [await lane.admit(0) for _ in range(20)]
     for n, permit in enumerate(permits, start=1):
@@ -330,7 +334,7 @@ async def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(k
 
 
 @in_virtual_time
-async def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_else() -> None:
+async def test_refusal_slows_a_paced_lane_without_a_pause() -> None:
     pauses: list[float] = []
 
     events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
@@ -356,17 +360,17 @@ async def test_isolated_429_delays_its_own_request_only() -> None:
     await answered(lane)
     lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=20.0, status=429), "k")
     await lane.admit(0)
-    assert (lane.window.size, lane.paused_s) == (7.5, 0.0)
+    assert (lane.window.size, status_of(lane).paused_s) == (7.5, 0.0)
     assert pauses == []
 
 
 @in_virtual_time
-async def test_more_429_than_isolated_ones_pause_everybody() -> None:
+async def test_frequent_429_pause_the_lane() -> None:
     lane = Lane("x", KNOWN)
     paused = []
     for _ in range(7):  # (1 - 1 / 64) ** 7 is below 90 %
         lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
-        paused.append(lane.paused_s)
+        paused.append(status_of(lane).paused_s)
     assert paused == [0.0] * 6 + [1.5]
 
 
@@ -388,7 +392,7 @@ async def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are
 
 
 @in_virtual_time
-async def test_refusals_of_everybody_under_way_open_the_circuit_with_the_last() -> None:
+async def test_refusal_of_all_requests_in_flight_opens_the_circuit() -> None:
     lane, is_open = Lane("x", KNOWN), []
     for i, permit in enumerate([await lane.admit(0) for _ in range(8)]):
         lane.failed(permit, TransientError("503", status=503), f"k{i}")
@@ -398,9 +402,7 @@ async def test_refusals_of_everybody_under_way_open_the_circuit_with_the_last() 
 
 @pytest.mark.parametrize(("after_s", "outage"), [(1.0, False), (6.0, True)])
 @in_virtual_time
-async def test_refusals_beside_requests_that_nobody_answers_open_the_circuit_after_a_while(
-    after_s: float, outage: bool
-) -> None:
+async def test_refusals_open_the_circuit_while_other_requests_hang(after_s: float, outage: bool) -> None:
     lane = Lane("x", KNOWN)
     permits = [await lane.admit(0) for _ in range(8)]
     await asyncio.sleep(after_s)
@@ -426,7 +428,7 @@ async def test_circuit_that_was_opened_in_error_keeps_the_window() -> None:
 
 
 @in_virtual_time
-async def test_one_that_is_refused_halves_what_may_be_under_way_where_no_limit_is_known() -> None:
+async def test_first_refusal_halves_the_window_where_no_limit_is_known() -> None:
     lane = Lane("x", LaneLimits(max_concurrency=64))
     permits = [await lane.admit(0) for _ in range(8)]
     await asyncio.sleep(1.0)
@@ -612,9 +614,7 @@ def in_order(sent: list[Sent]) -> bool:
 @settings(max_examples=150, deadline=None)
 @given(limits, callers)
 @in_virtual_time
-async def test_everybody_is_let_in_in_the_end_and_the_oldest_first(
-    limits: LaneLimits, callers: list[Caller]
-) -> None:
+async def test_all_callers_are_admitted_oldest_first(limits: LaneLimits, callers: list[Caller]) -> None:
     lane, sent = Lane("x", limits), list[Sent]()
     dispatcher = asyncio.create_task(lane.dispatch())
     work = [come_and_go(lane, caller, f"k{i}", sent) for i, caller in enumerate(callers)]
@@ -628,7 +628,7 @@ async def test_everybody_is_let_in_in_the_end_and_the_oldest_first(
 @settings(max_examples=50, deadline=None)
 @given(limits, callers, st.floats(0, 60))
 @in_virtual_time
-async def test_a_stop_at_any_time_lets_everybody_go(
+async def test_stop_at_any_time_releases_all_callers(
     limits: LaneLimits, callers: list[Caller], at_s: float
 ) -> None:
     lane = Lane("x", limits)
@@ -708,7 +708,7 @@ def test_ten_minutes_of_refusals_cost_no_instance(
 
 @pytest.mark.parametrize("limits", [UNKNOWN, PACED])
 @pytest.mark.parametrize("asks_s", [0.0, 1.0, None, 20.0])
-def test_refusals_that_outlast_an_outage_stop_the_run_and_fail_nobody(
+def test_refusals_longer_than_max_outage_stop_the_run(
     tmp_path: Path, limits: LaneLimits, asks_s: float | None
 ) -> None:
     ended = run(tmp_path, limits, asks_s, lambda _, now: True)
@@ -718,7 +718,7 @@ def test_refusals_that_outlast_an_outage_stop_the_run_and_fail_nobody(
     assert 900 < ended.took_s <= 960
 
 
-def test_what_a_provider_asks_for_is_enough_while_it_serves_somebody(tmp_path: Path) -> None:
+def test_retry_after_suffices_while_others_are_served(tmp_path: Path) -> None:
     ended = run(tmp_path, UNKNOWN, 1.0, lambda _, now: now % 10 < 1)
     # 40 answers of half a second, at least 8 at a time, and a second's pause now and then.
     assert ended.failed == []
@@ -726,9 +726,7 @@ def test_what_a_provider_asks_for_is_enough_while_it_serves_somebody(tmp_path: P
 
 
 @pytest.mark.parametrize("asks_s", [1.0, None])
-def test_a_request_that_is_always_refused_lets_the_others_go_first(
-    tmp_path: Path, asks_s: float | None
-) -> None:
+def test_request_that_is_always_refused_queues_behind_others(tmp_path: Path, asks_s: float | None) -> None:
     ended = run(tmp_path, PACED, asks_s, lambda i, _: i == 0)
     assert (sorted(ended.done), ended.failed) == (list(range(1, 40)), [0])
     assert ended.sent.count(0) == 41  # the first time, and 40 retries
@@ -745,10 +743,6 @@ def test_many_that_are_always_refused_do_not_keep_the_others_from_their_turn(tmp
 
 
 # --- Status ---------------------------------------------------------------------------------------------
-
-
-def status_of(lane: Lane) -> LaneStatus:
-    return lane.status(asyncio.get_running_loop().time())
 
 
 @in_virtual_time

@@ -58,7 +58,7 @@ def test_a_bucket_never_gives_more_than_a_burst_and_its_refill(amounts: list[int
             assert total <= limit + (at - start) * limit / 10.0 + 1e-6
 
 
-def test_what_is_given_back_is_given_back_where_it_was_taken() -> None:
+def test_settled_amount_is_returned_at_its_own_time() -> None:
     # 60 at second 0 and 40 at second 5 fill the window. At second 6 the first turns out to have been 20: 40 come
     # back, and are used. At second 10.4 it leaves with its true 20 only, since the server sees it that way.
     meter = SlidingMeter(100.0, 10.0)
@@ -70,7 +70,7 @@ def test_what_is_given_back_is_given_back_where_it_was_taken() -> None:
     assert meter.room(10.0 + MARGIN_S) == 20.0
 
 
-def test_what_was_underestimated_is_paid_from_now_on() -> None:
+def test_underestimate_is_charged_from_now_on() -> None:
     # 10 taken at 0 were really 70: 60 more stay in the window until 6 + 10.4.
     meter = SlidingMeter(100.0, 10.0)
     meter.take(0.0, 10.0)
@@ -80,7 +80,7 @@ def test_what_was_underestimated_is_paid_from_now_on() -> None:
     assert meter.wait_s(10.5, 50.0) == pytest.approx(6.0 + 10.4 - 10.5)
 
 
-def test_what_others_took_comes_back_when_the_server_says_so() -> None:
+def test_charge_of_others_expires_at_reset() -> None:
     meter = SlidingMeter(100.0, 60.0)
     meter.take(0.0, 10.0)
     meter.charge(1.0, 80.0, 5.0)
@@ -88,14 +88,14 @@ def test_what_others_took_comes_back_when_the_server_says_so() -> None:
     assert meter.room(6.0) == 90.0, "after 5 seconds, although ours of second 0 are still there"
 
 
-def test_a_bucket_is_charged_no_more_than_refills_until_the_server_says_it_is_full() -> None:
+def test_bucket_charge_is_limited_to_the_refill_until_reset() -> None:
     meter = BucketMeter(100.0, 10.0, margin_s=0.0)
     meter.charge(0.0, 90.0, 2.0)
     assert meter.room(0.0) == 80.0
     assert meter.room(2.0) == 100.0
 
 
-def test_a_full_bucket_keeps_back_what_it_would_have_gained_on_the_way() -> None:
+def test_full_bucket_reserves_the_refill_in_transit() -> None:
     # 20 a second, 0.4 s: 8 of 1,200 are not sent at once.
     assert BucketMeter(1200.0, 20.0).room(0.0) == 1192.0
 
@@ -107,7 +107,7 @@ def test_more_than_the_limit_waits_for_an_empty_window() -> None:
 
 
 @pytest.mark.parametrize("actual", [70.0, 99.0])
-def test_what_counted_as_the_limit_is_settled_as_the_limit(actual: float) -> None:
+def test_amount_above_the_limit_is_settled_as_the_limit(actual: float) -> None:
     sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
     for meter in (sliding, bucket):
         meter.take(0.0, 99.0)
@@ -116,7 +116,7 @@ def test_what_counted_as_the_limit_is_settled_as_the_limit(actual: float) -> Non
     assert bucket.wait_s(1.0, 10.0) == pytest.approx(9.0)
 
 
-def test_what_is_larger_than_an_even_flow_leaves_a_debt() -> None:
+def test_amount_above_the_bucket_leaves_a_debt() -> None:
     # Grain 10 at 1 a second; 30 go when the 10 are there, and the next 10 thirty seconds later.
     meter = BucketMeter(10.0, 1.0, margin_s=0.0, most=100.0)
     assert meter.wait_s(0.0, 30.0) == 0.0
@@ -124,7 +124,7 @@ def test_what_is_larger_than_an_even_flow_leaves_a_debt() -> None:
     assert meter.wait_s(0.0, 10.0) == pytest.approx(30.0)
 
 
-def test_what_was_sent_earlier_than_it_may_have_been_leaves_the_window_earlier() -> None:
+def test_redated_amount_leaves_the_window_earlier() -> None:
     # Two may be sent by 1.0 and one by 2.0; one of the two went at 0.25.
     meter = SlidingMeter(3.0, 10.0)
     for by in (1.0, 1.0, 2.0):
@@ -136,7 +136,7 @@ def test_what_was_sent_earlier_than_it_may_have_been_leaves_the_window_earlier()
     assert meter.room(1.0 + 10.4) == 2.0
 
 
-def test_what_others_sent_lately_counts_from_when_they_did() -> None:
+def test_usage_of_others_counts_from_its_own_time() -> None:
     sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
     for meter in (sliding, bucket):
         meter.count(20.0, [(5.0, 4.0), (12.0, 3.0), (19.0, 2.0)])
@@ -238,7 +238,7 @@ def test_refusal_with_plenty_of_room(room: float, isolated: bool, kind: str) -> 
     assert detector.kind == kind
 
 
-def test_what_may_never_be_sent_does_not_count_towards_a_verdict() -> None:
+def test_unsent_amounts_do_not_count_towards_a_verdict() -> None:
     """60 may be sent until 0.5 s, of a bucket of 59.1; only what is known to have been sent fills a window."""
     detector = LimitDetector(60.0, 60.0, slack_s=0.5)
     detector.take(0.0, 59.0, by=0.5)

@@ -64,7 +64,7 @@ def test_a_probe_that_hangs_keeps_the_next_from_looking_for_a_few_seconds_only()
     assert circuit.wait_s(6.0) == 0.0
 
 
-def test_a_cancelled_probe_lets_another_look_at_once() -> None:
+def test_cancelled_probe_allows_another_at_once() -> None:
     circuit = opened(Circuit(threshold=3))
     circuit.sending(1.0)
     circuit.abandoned(1.5)
@@ -127,7 +127,7 @@ def test_a_window_that_is_not_used_does_not_grow() -> None:
     assert caller.window.size == 8
 
 
-def test_isolated_refusal_costs_half_a_place() -> None:
+def test_isolated_refusal_costs_half_a_slot() -> None:
     caller = Caller(100, known=True)
     assert not caller.refused(100)
     assert caller.window.size == 99.5
@@ -156,7 +156,7 @@ def test_later_cuts_are_by_half_the_share_since_the_last() -> None:
     assert caller.window.size / in_flight == pytest.approx(0.75, abs=0.02)
 
 
-def test_the_first_refusal_of_an_unknown_provider_that_answered_nobody_is_overload() -> None:
+def test_first_refusal_before_any_answer_is_overload() -> None:
     caller = Caller(64)
     assert caller.refused(8)
     assert caller.window.size == 4
@@ -186,7 +186,7 @@ def test_experiment_that_is_refused_is_taken_back_and_the_next_is_smaller() -> N
     assert caller.window.size == pytest.approx(20 * 1.125)
 
 
-def test_after_a_pause_one_asks_and_then_it_doubles_up_to_what_was_found() -> None:
+def test_window_restarts_at_one_after_a_pause() -> None:
     caller = Caller(64, known=True)
     caller.answered(64)
     while not caller.refused(64):
@@ -196,7 +196,7 @@ def test_after_a_pause_one_asks_and_then_it_doubles_up_to_what_was_found() -> No
     assert [caller.round_trip() for _ in range(5)] == [2, 4, 8, 16, pytest.approx(found, abs=1)]
 
 
-def test_refusals_of_everybody_say_nothing_about_how_many_are_too_many() -> None:
+def test_refusal_of_all_requests_does_not_end_slow_start() -> None:
     caller = Caller(64, known=True)
     caller.answered(64)
     while not caller.refused(64):

@@ -115,7 +115,7 @@ async def test_a_paced_gate_slows_down_and_recovers_in_small_steps() -> None:
     assert recovered == pytest.approx(100 / 19.8, rel=0.02)
 
 
-def test_a_sliding_gate_lets_a_burst_through_and_then_waits_for_the_window() -> None:
+def test_sliding_gate_admits_a_burst_then_waits_for_the_window() -> None:
     # Limit 3 per 10 s (18 a minute): three at 0, three when the first leave the window and its margin.
     times = send_times("sliding", [1.0] * 6, 18.0, 10.0)
     assert times == pytest.approx([0.0] * 3 + [10.4] * 3, abs=1e-6)
@@ -123,7 +123,7 @@ def test_a_sliding_gate_lets_a_burst_through_and_then_waits_for_the_window() -> 
 
 @pytest.mark.parametrize("kind", ["sliding", "bucket", "auto"])
 @in_virtual_time
-async def test_whoever_waits_is_woken_when_something_is_given_back(kind: LimitKind) -> None:
+async def test_waiter_is_woken_when_tokens_are_returned(kind: LimitKind) -> None:
     gate = make_gate(kind, 100.0, 60.0)
     loop = asyncio.get_running_loop()
     first_at = loop.time()
@@ -148,7 +148,7 @@ async def test_tokens_beyond_the_estimate_are_paid() -> None:
 
 
 @in_virtual_time
-async def test_a_paced_prompt_larger_than_its_grain_goes_after_the_time_it_takes() -> None:
+async def test_paced_prompt_larger_than_its_grain_waits_for_its_share() -> None:
     # 6,000 tokens a minute, 99 a second: 5,000 go after (5,000 - what the grain held at first) / 99.
     gate = make_gate("paced", 6000.0, 60.0, smallest=500.0)
     loop = asyncio.get_running_loop()
@@ -245,7 +245,7 @@ class SharedBucket(Server):
 
 
 @pytest.mark.parametrize("retry_after", ["ms", "seconds", "none"])
-def test_a_bucket_that_refuses_a_little_early_is_not_taken_for_a_window_for_good(retry_after: Any) -> None:
+def test_bucket_that_refuses_early_is_detected_in_the_end(retry_after: Any) -> None:
     """600 at once and 10 a second: 900 take half a minute, and a minute in a window."""
     allowance = Allowance(requests_per_min=600, kind="bucket", retry_after=retry_after)
     calls = [Call(latency) for latency in latencies(900, 1, 0.3)]
@@ -257,7 +257,7 @@ def test_a_bucket_that_refuses_a_little_early_is_not_taken_for_a_window_for_good
 
 @pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
 @pytest.mark.parametrize("retry_after", ["seconds", "none"])
-def test_a_server_that_charges_max_tokens_is_found_out_by_its_refusals(kind: Any, retry_after: Any) -> None:
+def test_server_that_charges_max_tokens_is_detected(kind: Any, retry_after: Any) -> None:
     """40 reservations of 1,500 tokens fit into a minute, and 100 of the 600 that are used."""
     counts = "bucket" if kind == "bucket" else "sliding"
     allowance = replace(SILENT, tokens_per_min=60_000.0, kind=counts, retry_after=retry_after)
@@ -271,9 +271,7 @@ def test_a_server_that_charges_max_tokens_is_found_out_by_its_refusals(kind: Any
 
 @pytest.mark.parametrize("share", [0.0, 0.03])
 @pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
-def test_a_server_that_charges_what_is_used_is_not_mistaken_for_one_that_charges_max_tokens(
-    kind: Any, share: float
-) -> None:
+def test_server_that_charges_usage_is_not_detected_as_reserving(kind: Any, share: float) -> None:
     lane_limits = LaneLimits(tokens_per_min=60_000, kind=kind)
     calls = [Call(latency, 600.0, 1500.0) for latency in latencies(400, 2)]
     server = UnsteadyServer(SILENT, 2, share=share)
@@ -354,7 +352,7 @@ def test_an_outage_that_only_the_last_step_meets_is_waited_out_too() -> None:
     assert makespan < 66
 
 
-def test_the_oldest_instance_goes_first_through_all_waits() -> None:
+def test_oldest_instance_goes_first_through_all_waits() -> None:
     ends: list[int] = []
     jobs = [[[Call(1.0)], [Call(1.0)] * 3, [Call(1.0)]] for _ in range(40)]
     walk = staged_calls(jobs)

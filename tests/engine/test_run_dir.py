@@ -47,7 +47,7 @@ def held(directory: Path) -> Iterator[subprocess.Popen[str]]:
 # --- the lock
 
 
-def test_a_second_process_is_told_who_writes_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
+def test_lock_names_its_holder_and_ends_with_the_process(tmp_path: Path) -> None:
     with held(tmp_path) as holder:
         with pytest.raises(RunLocked, match=rf"process {holder.pid} is writing") as raised, locked(tmp_path):
             pass
@@ -79,7 +79,7 @@ def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) 
         pass
 
 
-def test_a_deleted_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
+def test_deleted_lock_file_admits_no_second_process(tmp_path: Path) -> None:
     with held(tmp_path) as holder:
         # What the file says is printed only if it names a process.
         (tmp_path / ".lock").write_text("\x1b[2J rm -rf ~")
@@ -153,9 +153,7 @@ def test_a_directory_that_cannot_be_is_the_users_mistake(tmp_path: Path) -> None
         pass
 
 
-def test_a_lock_that_cannot_be_signed_is_refused_and_let_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_that_cannot_be_signed_is_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(fd: int, data: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -182,7 +180,7 @@ def test_a_manifest_is_read_as_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\0" * 100, b'"text"', b"\xff"])
-def test_what_is_no_manifest_is_named(tmp_path: Path, content: bytes) -> None:
+def test_invalid_manifest_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(InputError, match="run.json: not a manifest"):
         read_manifest(tmp_path)
@@ -262,7 +260,7 @@ def test_every_setting_that_differs_is_named_with_both_values(tmp_path: Path) ->
     assert "--name" in said
 
 
-def test_a_refusal_begins_with_what_was_typed_and_tells_few_of_what_follows_from_it(tmp_path: Path) -> None:
+def test_plain_differences_come_first_and_nested_ones_are_limited(tmp_path: Path) -> None:
     prompts = {f"cot.{n}": "a" for n in range(5)}
     write_json(tmp_path / "run.json", {"identity": {"prompts": prompts, "scheme": "cot", "k": 3}})
     with pytest.raises(UsageError) as raised:
@@ -322,10 +320,10 @@ def test_field_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -
 
 
 @pytest.mark.parametrize("sessions", [None, {"a": 1}, "x", [7], [{"wall_s": "long"}]])
-def test_what_is_no_session_counts_for_none(sessions: Any) -> None:
+def test_malformed_sessions_are_ignored(sessions: Any) -> None:
     assert sessions_of({"sessions": sessions}) == []
 
 
-def test_what_is_absent_is_no_fault(tmp_path: Path) -> None:
+def test_absent_fields_are_accepted(tmp_path: Path) -> None:
     for manifest in ({}, SOUND, {"identity": {"k": None, "data": None}}):
         assert read_manifest(written(tmp_path, manifest)) == manifest

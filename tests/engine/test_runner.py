@@ -174,7 +174,7 @@ def test_a_step_is_executed_once_and_then_replayed(bench: Bench) -> None:
     assert [(event.replayed, event.usage) for event in ended] == [(True, Usage())] * 3
 
 
-def test_a_record_says_everything_about_its_step(bench: Bench) -> None:
+def test_record_has_all_fields_of_its_step(bench: Bench) -> None:
     walk = steps(bench, "a", seconds=2.5, request={"k": 3}, model="m", value={"n": 1})
     bench.run({"q1": walk}, clock=lambda: 1234.5678)
     assert bench.journal() == [
@@ -194,7 +194,7 @@ def test_a_record_says_everything_about_its_step(bench: Bench) -> None:
     assert list(bench.journal()[0])[:2] == ["key", "ok"]
 
 
-def test_what_can_no_longer_be_decoded_is_done_again(bench: Bench) -> None:
+def test_record_that_can_no_longer_be_decoded_is_executed_again(bench: Bench) -> None:
     def strict(response: Any) -> Any:
         if response == "old":
             raise UnusableOutput("too old")
@@ -251,7 +251,7 @@ def test_transient_failures_are_waited_out(bench: Bench) -> None:
         (ToolError("no such page"), 1, "tool"),
     ],
 )
-def test_what_fails_for_good_fails_its_instance_only(
+def test_permanent_failure_fails_only_its_instance(
     bench: Bench, error: StepError, attempts: int, kind: str
 ) -> None:
     walks = {
@@ -276,7 +276,7 @@ def test_what_fails_for_good_fails_its_instance_only(
     assert bench.finished["q2"] == ["q2/bad", "q2/never"]
 
 
-def test_a_model_is_told_what_was_wrong_and_every_attempt_is_paid_for(bench: Bench) -> None:
+def test_unusable_output_is_passed_to_the_next_attempt_and_all_usage_counts(bench: Bench) -> None:
     answers = iter(["prose", "[1]", "[1, 2]"])
 
     async def execute(problem: UnusableOutput | None) -> Executed:
@@ -349,7 +349,7 @@ def test_stop_finishes_what_is_in_flight_and_starts_nothing(bench: Bench) -> Non
     assert len(bench.executed) == len(set(bench.executed)) == 10
 
 
-def test_stop_wakes_whoever_waits_for_a_retry_and_records_what_was_tried(bench: Bench) -> None:
+def test_stop_wakes_retries_and_records_their_attempts(bench: Bench) -> None:
     patient = steps(bench, "a", failures=[TransientError("maintenance", retry_after_s=86400.0)])
     with pytest.raises(Interrupted):
         bench.run({"q1": patient}, begin=after(60.0))
@@ -370,7 +370,7 @@ def test_stop_wakes_whoever_waits_for_a_retry_and_records_what_was_tried(bench: 
     ],
 )
 @in_virtual_time
-async def test_stop_sends_home_whoever_waits_for_the_lane(bench: Bench, limits: LaneLimits) -> None:
+async def test_stop_wakes_callers_waiting_for_the_lane(bench: Bench, limits: LaneLimits) -> None:
     journal = Journal(bench.path)
     lane = Lane("lane", limits)
     runner = Runner([lane])
@@ -397,7 +397,7 @@ async def test_stop_sends_home_whoever_waits_for_the_lane(bench: Bench, limits: 
     assert ended <= began + 10.001
 
 
-def test_a_refusal_stops_the_run_and_what_is_in_flight_is_kept(bench: Bench) -> None:
+def test_provider_refusal_stops_the_run_and_in_flight_steps_are_recorded(bench: Bench) -> None:
     refused = ProviderRefused("the key is not valid")
     walks = {
         "q1": steps(bench, "a", failures=[refused]),
@@ -494,9 +494,7 @@ async def stopped_at(path: Path, max_outage_s: float, errors: dict[str, list[Tra
 
 
 @pytest.mark.parametrize("kind", [RateLimited, TransientError])
-def test_a_pause_longer_than_an_allowed_outage_is_waited_for_by_nobody(
-    tmp_path: Path, kind: type[TransientError]
-) -> None:
+def test_pause_longer_than_max_outage_stops_the_run(tmp_path: Path, kind: type[TransientError]) -> None:
     tomorrow = kind("come back tomorrow", retry_after_s=86_400.0, status=503)
     soon = kind("come back soon", retry_after_s=50.0, status=503)
     for errors in ({"q1": [tomorrow]}, {"q1": [soon], "q2": [tomorrow]}):
@@ -543,7 +541,7 @@ def test_a_few_poisoned_requests_at_the_end_fail_and_a_provider_in_trouble_does_
         assert ends == []
 
 
-def test_an_outage_ends_the_run_in_time_though_everybody_was_told_to_wait(tmp_path: Path) -> None:
+def test_outage_ends_the_run_in_time_despite_retry_after(tmp_path: Path) -> None:
     errors = {f"q{i}": [TransientError("maintenance", retry_after_s=50.0, status=503)] for i in range(6)}
     assert run_virtual(lambda: stopped_at(tmp_path / "steps", 60.0, errors)) == pytest.approx(61.0)
 
@@ -631,7 +629,7 @@ def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
 
 
 @in_virtual_time
-async def test_jobs_are_taken_from_their_stream_only_when_somebody_is_free(bench: Bench) -> None:
+async def test_jobs_are_taken_only_by_free_workers(bench: Bench) -> None:
     pulled: list[str] = []
     ahead: list[int] = []
 
@@ -679,7 +677,7 @@ def test_gather_runs_side_by_side_and_keeps_the_order(bench: Bench) -> None:
     assert bench.done == [f"q1/answer/{n}" for n in (4, 3, 2, 1, 0)]
 
 
-def test_gather_waits_for_what_is_paid_for_before_it_fails(bench: Bench) -> None:
+def test_gather_waits_for_all_calls_before_it_fails(bench: Bench) -> None:
     early, late = RejectedError("early"), RejectedError("late")
 
     async def walk(ctx: Context) -> None:
@@ -844,7 +842,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_a_step_under_way_is_waited_for_and_a_finished_one_remembered(world: World) -> None:
+def test_shared_step_runs_once(world: World) -> None:
     """Four at once: x runs, two wait for it, y runs; the last x comes when it is done."""
     world.run(["x", "x", "x", "y", "x"])
     assert sorted(world.executed) == ["x", "y"]
@@ -854,7 +852,7 @@ def test_a_step_under_way_is_waited_for_and_a_finished_one_remembered(world: Wor
     assert len(list(read_records(world.folder / "0.jsonl"))) == 2
 
 
-def test_a_failure_is_shared_too_and_asked_for_no_more(world: World) -> None:
+def test_failure_of_a_shared_step_is_shared(world: World) -> None:
     world.refuse = {"x"}
     world.run(["x", "x", "y", "x", "x", "x"])
     assert sorted(world.executed) == ["x", "y"]
@@ -873,7 +871,7 @@ def test_streams_share_steps_across_their_journals(world: World) -> None:
     assert world.executed == [], "either journal has what the other lacks"
 
 
-def test_a_stop_ends_those_who_wait_as_well(world: World) -> None:
+def test_stop_ends_jobs_waiting_for_a_shared_step(world: World) -> None:
     """Stopped in the first second: what is in flight is finished, and nothing more is begun."""
     with pytest.raises(RunStopped, match="interrupted"):
         world.run(["x", "x", "x", "x", "y"], stop_after_s=0.5)

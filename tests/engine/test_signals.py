@@ -130,7 +130,7 @@ def test_two_signals_stop_now(tmp_path: Path, second: signal.Signals) -> None:
     assert path.read_bytes() == b""
 
 
-def test_a_terminal_that_goes_stops_once_however_often_that_is_said(tmp_path: Path) -> None:
+def test_repeated_hangup_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     with running(path, 0.5) as child:
         child.send_signal(signal.SIGHUP)

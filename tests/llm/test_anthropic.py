@@ -83,7 +83,7 @@ def test_parameters_that_are_sent() -> None:
     assert sent(spec, said("user", "hi"), max_tokens=70)["max_tokens"] == 70
 
 
-def test_a_form_is_asked_for_in_words_only() -> None:
+def test_constraint_is_not_sent() -> None:
     request = ChatRequest([said("user", "hi")], Constraint({"type": "array"}))
     assert orjson.loads(anthropic.body(SPEC, request)).keys() == {"model", "max_tokens", "messages"}
 
@@ -220,7 +220,7 @@ def test_each_documented_error_has_its_meaning(status: int, body: Any, expected:
     assert type(raised(status, body)) is expected
 
 
-def test_a_rate_limit_says_how_long_to_wait() -> None:
+def test_rate_limit_has_a_wait() -> None:
     reset = {"anthropic-ratelimit-output-tokens-reset": "1970-01-01T00:00:42Z"}
     for head, wait_s in (({"retry-after": "17"}, 17.0), (reset, 42.0)):
         limited = raised(429, error("rate_limit_error"), head)

@@ -90,7 +90,7 @@ def test_every_model_but_the_agent_decodes_deterministically(shipped: Catalogue)
     assert {"top_p", "top_k", "repetition_penalty"} <= set(shipped.models["gpt"].drops)
 
 
-def test_what_a_model_refuses_is_dropped_from_its_own_parameters_and_a_request_s(tmp_path: Path) -> None:
+def test_drops_apply_to_own_and_request_parameters(tmp_path: Path) -> None:
     text = "[models.gpt]\nparams = { temperature = 0.5, reasoning_effort = 'low' }\ndrops = ['temperature', 'top_p']\n"
     spec = load_catalogue(written(tmp_path, text)).resolve("gpt", {})
     assert spec.sent({}) == {"reasoning_effort": "low"}
@@ -114,7 +114,7 @@ def test_the_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogu
     assert set(spec.text_params) == {"repeat_penalty", "repeat_last_n"}
 
 
-def test_webdancer_samples_and_says_which_address_it_lacks(shipped: Catalogue) -> None:
+def test_webdancer_samples_and_needs_an_address(shipped: Catalogue) -> None:
     with pytest.raises(UsageError, match="set WEBDANCER_BASE_URL, or base_url"):
         shipped.resolve("webdancer", {})
     spec = shipped.resolve("webdancer", {"WEBDANCER_BASE_URL": "http://gpu:8000/v1/"})
@@ -219,7 +219,7 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         ("[roles]\njudge = 3", 2, "roles.judge", "in quotes"),
     ],
 )
-def test_a_mistake_is_told_with_file_line_and_field(
+def test_mistake_is_reported_with_file_line_and_field(
     tmp_path: Path, text: str, line: int | None, field: str, said: str
 ) -> None:
     path = written(tmp_path, text)
@@ -318,7 +318,7 @@ def test_parameters_that_only_sound_like_secrets_are_accepted(tmp_path: Path) ->
         (f"{{ {'.'.join('a' * 300)} = 1 }}", "is nested more than 32 levels deep"),
     ],
 )
-def test_what_json_cannot_carry_is_refused_in_its_place(tmp_path: Path, value: str, said: str) -> None:
+def test_values_that_json_cannot_hold_are_refused(tmp_path: Path, value: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
         load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {value} }}"))
     assert caught.value.line == 4

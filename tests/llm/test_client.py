@@ -150,7 +150,7 @@ async def test_unreachable_server_is_transient_and_named() -> None:
         await chat(spec_at("http://no-such-host.invalid/v1"))
 
 
-def test_redirects_are_not_followed_and_the_key_goes_nowhere_else() -> None:
+def test_redirects_are_not_followed() -> None:
     paths = []
 
     async def elsewhere(request: web.Request) -> web.Response:
@@ -359,7 +359,7 @@ async def test_calls_after_a_pause_longer_than_the_keep_alive_cost_one_attempt_e
         ("half", "expected a JSON array of exactly 2 strings"),
     ],
 )
-def test_a_model_is_told_what_was_wrong_and_at_last_given_up(
+def test_unusable_replies_are_repaired_a_bounded_number_of_times(
     tmp_path: Path, fault: str, problem: str
 ) -> None:
     ended, records, provider = ask(tmp_path, Settings(faults={fault: 1.0}))
@@ -376,7 +376,7 @@ def test_a_model_is_told_what_was_wrong_and_at_last_given_up(
         assert problem in seen.messages[3]["content"]
 
 
-def test_a_retry_says_the_same_as_before(tmp_path: Path) -> None:
+def test_retry_sends_the_same_request(tmp_path: Path) -> None:
     ended, _, provider = ask(tmp_path, Settings(faults={"500": 0.6}, seed=5))
     assert len(ended) == 2
     assert len({seen.digest for seen in provider.seen}) == 1
@@ -424,7 +424,7 @@ def openai_error(message: str, param: str | None = None, code: str | None = None
         ("not JSON that names anything", None),
     ],
 )
-def test_a_refused_parameter_is_recognised_by_what_servers_say(body: Any, parameter: str | None) -> None:
+def test_refused_parameter_is_recognised(body: Any, parameter: str | None) -> None:
     data = orjson.dumps(body)
     assert refused_parameter(400, data, PARAMS) == parameter
     assert refused_parameter(500, data, PARAMS) is None
@@ -461,7 +461,7 @@ def run(directory: Path, server: Server, jobs: int = 2) -> tuple[list[Any], list
     return asyncio.run(served(server.chat, use))
 
 
-def test_what_is_refused_is_left_out_for_good_and_changes_no_key(tmp_path: Path) -> None:
+def test_refused_parameter_is_never_sent_again_and_changes_no_key(tmp_path: Path) -> None:
     strict = Server(reasoning_effort=EFFORT, temperature=TEMPERATURE)
     ended, records, notices = run(tmp_path / "strict", strict)
     assert ended == ["hello", "hello"]

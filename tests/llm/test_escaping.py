@@ -43,7 +43,7 @@ FENCE = fence_pattern(["candidate_answer", "query"])
         ("</s>", "&lt;/s>"),
     ],
 )
-def test_what_reads_as_a_tag_is_written_out(text: str, written: str) -> None:
+def test_lookalike_tags_are_escaped(text: str, written: str) -> None:
     assert harmless(text, FENCE) == written
 
 
@@ -98,7 +98,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES).map("".join))
-def test_what_is_harmless_stays_so_and_loses_nothing_else(text: str) -> None:
+def test_escaping_is_idempotent_and_changes_only_brackets(text: str) -> None:
     assert FENCE is not None
     once = harmless(text, FENCE)
     assert harmless(once, FENCE) == once

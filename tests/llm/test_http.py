@@ -86,7 +86,7 @@ async def posted(
         ]
 
 
-async def test_the_request_is_what_http_says() -> None:
+async def test_request_has_the_form_of_http() -> None:
     server = Server(OK)
     await posted(server)
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
@@ -104,7 +104,7 @@ async def test_connections_are_kept_alive() -> None:
     assert server.connections == 1
 
 
-async def test_a_server_that_says_close_gets_a_new_connection() -> None:
+async def test_connection_close_makes_a_new_connection() -> None:
     server = Server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
     assert [a.data for a in await posted(server, times=3)] == [b"ok"] * 3
     assert server.connections == 3
@@ -140,7 +140,7 @@ async def test_every_way_to_send_a_body_is_read_whole(answer: bytes) -> None:
     ],
     ids=["nothing", "half a body", "half a chunk", "no HTTP", "no gzip"],
 )
-async def test_what_is_not_whole_is_an_error(answer: bytes) -> None:
+async def test_incomplete_response_is_an_error(answer: bytes) -> None:
     with pytest.raises(aiohttp.ClientError):
         await posted(Server(answer))
 
@@ -159,7 +159,7 @@ async def test_an_answer_that_has_no_body_is_not_waited_for(status: str) -> None
     assert server.connections == 1
 
 
-async def test_what_a_server_says_unasked_is_nobody_s_answer() -> None:
+async def test_unsolicited_response_is_discarded() -> None:
     server = Server(OK, OK, then_close=False)
     async with exchange(server) as to:
         await to.send(b"", b"first", 5.0)

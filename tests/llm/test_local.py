@@ -23,7 +23,7 @@ needs_server = pytest.mark.skipif(
 )
 
 
-def test_a_missing_model_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_model_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as refused:
         model_file({})

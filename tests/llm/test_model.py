@@ -90,7 +90,7 @@ def test_a_plain_reply_leaves_its_text_alone_in_the_journal(tmp_path: Path) -> N
         ("<think>So do I.</think>hello", "They greet.", "They greet.\n\nSo do I."),
     ],
 )
-def test_reasoning_is_kept_beside_the_answer(tmp_path: Path, text: str, reasoning: str, kept: str) -> None:
+def test_reasoning_is_recorded_with_the_answer(tmp_path: Path, text: str, reasoning: str, kept: str) -> None:
     value, record = ask(tmp_path, Says(replace(GOOD, text=text, reasoning=reasoning)))
     assert (value, record["response"]) == ("hello", {"text": "hello", "reasoning": kept})
 
@@ -117,7 +117,7 @@ def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_without_a_whole_answer_the_model_is_told_so(tmp_path: Path, reply: Reply, problem: str) -> None:
+def test_incomplete_answer_is_repaired(tmp_path: Path, reply: Reply, problem: str) -> None:
     client = Says(reply, GOOD)
     value, record = ask(tmp_path, client)
     assert value == "hello"
@@ -137,9 +137,7 @@ def test_without_a_whole_answer_the_model_is_told_so(tmp_path: Path, reply: Repl
         (Choice(("this", "that")), "[" * 1010 + "]" * 1010),
     ],
 )
-def test_a_reply_of_nothing_but_brackets_is_unusable_and_stops_nobody(
-    tmp_path: Path, expect: Expect[Any], text: str
-) -> None:
+def test_reply_of_nothing_but_brackets_is_unusable(tmp_path: Path, expect: Expect[Any], text: str) -> None:
     error, record = ask(tmp_path, Says(*[replace(GOOD, text=text)] * 4), expect=expect)
     assert (type(error), len(record["failed_attempts"])) == (UnusableOutput, 4)
     assert record["usage"] == {"input": 4 * 7, "output": 4 * 2}
@@ -154,7 +152,7 @@ def test_a_refusal_ends_the_step_and_is_charged(tmp_path: Path) -> None:
     assert record["usage"] == {"input": 7, "output": 2}
 
 
-def test_what_a_model_refuses_does_not_make_another_step(tmp_path: Path) -> None:
+def test_dropped_parameter_does_not_change_the_step_key(tmp_path: Path) -> None:
     """Neither the request nor its key has it, so that asking for it is remembered as not asking."""
     spec = replace(SPEC, drops=("temperature",))
     client = Says(GOOD)
@@ -221,7 +219,7 @@ def test_output_limit_is_read_under_each_of_its_names() -> None:
         ("llama3", "llama3:latest"),
     ],
 )
-def test_a_snapshot_is_the_model_asked_for(asked: str, served: str) -> None:
+def test_snapshot_is_the_requested_model(asked: str, served: str) -> None:
     assert not is_other_model(asked, served)
 
 

@@ -182,7 +182,7 @@ def test_quota_rate_limit_and_refused_content_are_told_apart(
     assert type(raised(status, body)) is kind
 
 
-def test_dashscope_says_quota_for_a_rate_limit_unless_it_was_free() -> None:
+def test_dashscope_quota_code_is_a_rate_limit_unless_free() -> None:
     assert type(raised(429, error("insufficient_quota"), spec=QWEN)) is RateLimited
     free = error("insufficient_quota", "Free allocated quota exceeded.")
     assert type(raised(429, free, spec=QWEN)) is ProviderRefused
@@ -209,7 +209,7 @@ def test_a_model_s_own_refusal_is_no_answer_though_it_stops_as_usual() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_is_kept_apart_from_the_text(field: str) -> None:
+def test_reasoning_is_separated_from_the_text(field: str) -> None:
     message = {"role": "assistant", "content": "hello", field: "They greet me."}
     reply = read(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
     assert (reply.text, reply.reasoning) == ("hello", "They greet me.")

@@ -58,7 +58,7 @@ def test_json_is_found_without_repair(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", REPAIRABLE.values(), ids=REPAIRABLE)
-def test_broken_json_is_repaired_and_says_so(text: str) -> None:
+def test_broken_json_is_repaired_and_marked(text: str) -> None:
     found = find_json(text)
     assert found.value == AB
     assert found.repaired
@@ -69,7 +69,7 @@ def test_broken_json_is_repaired_and_says_so(text: str) -> None:
     "again", ['{"', '["\\', '{"a": {"a": ', '["a?", "b?", ', '{"N1": "full" "N2": "none" ']
 )
 @pytest.mark.parametrize("before", ["", '{"results": [', '["'])
-def test_a_model_that_says_the_same_for_ever_is_not_pondered_over(again: str, before: str) -> None:
+def test_endless_repetition_is_refused_quickly(again: str, before: str) -> None:
     """json_repair takes up to half a minute for 20,000 characters of these, and for longer ones hours."""
     text = (before + again * 20_000)[:19_999]
     assert not repairable(text)
@@ -179,7 +179,7 @@ def test_two_questions_however_they_are_wrapped(text: str) -> None:
         ('["Which year?", "Which coun', "but the reply is cut off"),
     ],
 )
-def test_what_is_wrong_with_questions_can_be_told_to_the_model(text: str, problem: str) -> None:
+def test_problem_with_questions_is_a_sentence_for_the_model(text: str, problem: str) -> None:
     with pytest.raises(UnusableOutput) as caught:
         QuestionList(2).parse(text)
     assert caught.value.problem == f"expected a JSON array of exactly 2 strings, {problem}"
@@ -240,7 +240,7 @@ def test_a_reply_that_means_unknown_and_nothing_else_is_unknown(text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["未知", "I don't know", "没有提到，unknown", "N/A"])
-def test_what_people_answered_is_read_strictly(text: str) -> None:
+def test_strict_phrase_accepts_only_the_word_unknown(text: str) -> None:
     assert ShortPhrase(strict=True).parse(text) == Answer(text, unknown=False)
 
 
@@ -372,7 +372,7 @@ def test_labels_are_read_in_every_usual_form(text: str) -> None:
         ('{"results": null}', "got an item without an id"),
     ],
 )
-def test_what_is_wrong_with_labels_names_the_ids(text: str, problem: str) -> None:
+def test_problem_with_labels_names_the_ids(text: str, problem: str) -> None:
     with pytest.raises(UnusableOutput) as caught:
         N12.parse(text)
     assert caught.value.problem.endswith(problem)
@@ -462,7 +462,7 @@ IN_WORDS = st.sampled_from(
 @given(
     QUOTING, QUOTING, QUOTING, QUOTING, IN_WORDS, st.booleans(), st.sampled_from(["{}", "```json\n{}\n```"])
 )
-def test_no_text_makes_a_quotation_beside_another_verdict_the_verdict(
+def test_quoted_verdict_never_replaces_the_judges_own(
     a: str, b: str, c: str, d: str, own: str, first: bool, wrapped: str
 ) -> None:
     quoted = wrapped.format(ECHO)
@@ -528,7 +528,7 @@ def test_the_schema_of_labels_fixes_number_and_words() -> None:
 # --- all forms
 
 
-def test_every_form_has_a_name_and_what_a_server_can_enforce() -> None:
+def test_every_form_has_its_constraints() -> None:
     forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12]
     assert [form.json_schema is not None for form in forms] == [True, False, False, True]
     assert [form.grammar is not None for form in forms] == [True, True, True, True]
@@ -578,5 +578,5 @@ def test_tags_further_on_are_text(text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_characters="<")), st.text(st.characters(exclude_characters="<")))
-def test_what_is_wrapped_comes_apart_again(thoughts: str, answer: str) -> None:
+def test_wrapped_thoughts_are_split_again(thoughts: str, answer: str) -> None:
     assert split_thoughts(f"<think>{thoughts}</think>{answer}") == (thoughts.strip(), answer.lstrip())

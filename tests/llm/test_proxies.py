@@ -141,7 +141,7 @@ async def chat(url: str, environ: Mapping[str, str], times: int = 1) -> list[str
         return [(await client.chat(spec_at(url), ChatRequest((message,)))).text for _ in range(times)]
 
 
-async def test_an_https_call_goes_through_a_tunnel_to_a_name_that_only_the_proxy_knows(
+async def test_https_call_uses_a_tunnel(
     trusting: None,
 ) -> None:
     async with served(answer, tls=server_tls()) as url:
@@ -171,7 +171,7 @@ async def test_a_proxy_with_a_bad_certificate_is_named(trusting: None) -> None:
             assert f"the certificate of the proxy {proxy.url} (ALL_PROXY) is refused" in str(error)
 
 
-async def test_an_http_call_goes_to_the_proxy_in_absolute_form() -> None:
+async def test_http_call_uses_the_absolute_form() -> None:
     async with served(answer) as url, FakeProxy({"api.test": URL(url).port or 0}, login="me:pass") as proxy:
         environ = {"http_proxy": proxy.url.replace("//", "//me:pass@")}
         texts = await chat("http://api.test/v1", environ, times=2)
@@ -180,7 +180,7 @@ async def test_an_http_call_goes_to_the_proxy_in_absolute_form() -> None:
     assert "\r\nHost: api.test\r\n" in proxy.heads[0]
 
 
-async def test_this_machine_and_what_no_proxy_names_are_called_without_the_proxy() -> None:
+async def test_no_proxy_and_loopback_bypass_the_proxy() -> None:
     async with served(answer) as url, FakeProxy({}) as proxy:
         environ = {"ALL_PROXY": proxy.url, "NO_PROXY": "127.0.0.1"}
         assert await chat(f"{url}/v1", environ)
@@ -189,7 +189,7 @@ async def test_this_machine_and_what_no_proxy_names_are_called_without_the_proxy
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_search_service_is_asked_through_the_proxy(scheme: str, trusting: None) -> None:
+async def test_search_service_is_called_through_the_proxy(scheme: str, trusting: None) -> None:
     service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
     async with served(answer, tls=server_tls() if scheme == "https" else None) as url:
         port = URL(url).port or 0
@@ -251,7 +251,7 @@ async def test_status_of_the_proxy_decides_whether_to_try_again(
                 assert (error.status, error.unsent) == (None, True)
 
 
-async def test_what_is_no_proxy_is_named() -> None:
+async def test_server_that_is_no_proxy_is_named() -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
         writer.close()

@@ -97,7 +97,7 @@ def test_a_body_that_is_no_json_loses_the_key_and_nothing_else(data: bytes) -> N
     assert redactor().body(data) == data.replace(KEY.encode(), b"(key)")
 
 
-def test_what_has_no_key_is_given_back_as_it_is() -> None:
+def test_text_without_a_key_is_returned_unchanged() -> None:
     text = 'The \\u00e9 in "caf\\u00e9" costs 25 %, at https://a.org/%E6%B8%A1?a=%2F &#228; \\/ ' * 20
     data = text.encode()
     assert redactor().body(data, good=True) is data

@@ -79,7 +79,7 @@ def anthropic(**said: str) -> CIMultiDict[str]:
     )
 
 
-def test_anthropic_s_three_limits_of_tokens_are_kept_as_one() -> None:
+def test_three_token_limits_of_anthropic_become_one() -> None:
     """24,000 of 30,000 in are left, 0.8; of those out 2,000 of 8,000, 0.25: a quarter of the lower limit."""
     headers = anthropic(
         tokens_limit="38000",
@@ -100,11 +100,11 @@ def test_a_workspace_s_stricter_limit_of_all_tokens_holds() -> None:
     assert quotas_in(headers, NOW) == Quotas(None, Quota(10000, 5000.0))
 
 
-def test_a_limit_of_tokens_out_alone_says_nothing_of_all_tokens() -> None:
+def test_output_token_limit_alone_gives_no_quota() -> None:
     assert quotas_in(anthropic(output_tokens_limit="8000", output_tokens_remaining="0"), NOW) is None
 
 
-def test_limits_without_what_is_left_are_limits() -> None:
+def test_limits_without_remaining_are_limits() -> None:
     headers = anthropic(input_tokens_limit="30000", requests_limit="50")
     assert quotas_in(headers, NOW) == Quotas(Quota(50), Quota(30000))
 

@@ -72,7 +72,7 @@ def test_one_question_needs_no_list(text: str) -> None:
         (AT_COT, thought([[1]]), "which is none of"),
     ],
 )
-def test_what_is_wrong_can_be_told_to_the_model(form: Clarification, text: str, problem: str) -> None:
+def test_problem_is_a_sentence_for_the_model(form: Clarification, text: str, problem: str) -> None:
     with pytest.raises(UnusableOutput) as caught:
         form.parse(text)
     assert problem in caught.value.problem
@@ -83,7 +83,7 @@ def test_of_queries_that_are_the_same_the_user_is_shown_the_first() -> None:
     assert OFFER.parse('["red cars", "cars", "Red Cars!"]').offered == ("red cars", "cars")
 
 
-def test_reasoning_is_kept_on_one_line_and_only_where_it_was_asked_for() -> None:
+def test_reasoning_is_one_line_and_only_where_requested() -> None:
     text = json.dumps({"reasoning": " It is\n wide. ", "questions": ["Which year?"]})
     assert COT.parse(text) == Clarified(("Which year?",), reasoning="It is wide.")
     assert Clarification(1).parse(text) == Clarified(("Which year?",))
@@ -122,7 +122,7 @@ def test_reasoning_in_several_texts_is_one() -> None:
     assert COT.parse(text).reasoning == "It is wide. I ask when."
 
 
-def test_a_query_may_stand_beside_what_is_said_of_it() -> None:
+def test_query_items_may_be_objects() -> None:
     items = [{"query": text, "type": "specify"} for text in ("red cars", "cars", "blue cars")]
     assert OFFER.parse(json.dumps({"queries": items})).offered == ("red cars", "cars", "blue cars")
     with pytest.raises(UnusableOutput, match="item 1 is not a string"):  # a query is no question
@@ -186,7 +186,7 @@ def test_a_choice_by_number_or_in_its_own_words(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "-1", "4", "1 or 2", "green cars", "", '{"choice": null}', "2. blue cars", "-", "[1, 2]"]
 )
-def test_what_is_no_choice_is_said(text: str) -> None:
+def test_invalid_choice_is_unusable(text: str) -> None:
     with pytest.raises(UnusableOutput, match="expected the number of a query from 1 to 3"):
         CARS.parse(text)
 

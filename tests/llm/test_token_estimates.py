@@ -29,7 +29,7 @@ def test_ideographs_count_by_their_bytes() -> None:
     assert total(estimate, "judge/x", ({"role": "user", "content": "轮渡" * 50},)) == 8 + 75 + 256
 
 
-def test_it_converges_on_what_the_provider_charges() -> None:
+def test_estimate_converges_to_the_charge() -> None:
     estimate = TokenEstimate()
     for _ in range(100):
         learn(estimate, "judge/x", ASK, Usage(208, 40))

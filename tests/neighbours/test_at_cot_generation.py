@@ -16,7 +16,6 @@ from rich.console import Console
 
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
-from cts_async.analysis.turn_retrieval import retrieve_turns
 from cts_async.datasets.registry import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
@@ -31,14 +30,12 @@ from cts_async.neighbours.at_cot.generation import (
     level_table,
     pearson,
     published,
-    retrieved_first,
     scheme_rows,
     score_queries,
     source_of,
     type_table,
 )
 from cts_async.report.tables import DataTable, print_table
-from cts_async.search.rankers import Ranked
 
 
 class Made:
@@ -130,15 +127,6 @@ def test_table_6_takes_the_queries_of_each_level() -> None:
     rows = level_table(scores, generated, {"a": 4, "b": 1, "c": 4, "elsewhere": 2}, TokenF1()).rows
     assert [(row["level"], row["n"], row["left_out"]) for row in rows] == [(1, 1, 0)] * 2 + [(4, 2, 0)] * 2
     assert [row["mean"] for row in rows[2:]] == [pytest.approx(52.0), pytest.approx(62.0)]
-
-
-def test_progress_is_reported_after_each_query() -> None:
-    told: list[tuple[int, int]] = []
-    generated = of(cot={"q": ["g1"], "r": ["g2"]})
-    score_queries(
-        generated, {"q": ["a1"], "r": ["a1"]}, Made(MATRIX), on_progress=lambda *at: told.append(at)
-    )
-    assert told == [(1, 2), (2, 2)]
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.randoms())
@@ -235,17 +223,6 @@ def test_first_questions_of_a_query_are_compared(tmp_path: Path) -> None:
     assert source_of([respond, select]) == "respond"
     # Offered queries are no questions.
     assert (source_of([select]), asked_first([select], BLURRED)) == (None, {})
-
-
-def test_retrieval_is_that_of_every_intent_after_the_first_response(tmp_path: Path) -> None:
-    talks = [
-        talk(tmp_path, "cot", "respond", {"1-1": ["a", "b"], "1-2": ["a", "b"]}),
-        talk(tmp_path, "cot", "select", {"1-1": ["a", "b"]}),
-    ]
-    found_at = {"jaguar": [], "ferry": [], "jaguar 0": [Ranked("x", 1.0)], "jaguar 1": []}
-    qrels = {"1-1": {"x": 1}, "1-2": {"y": 1}}
-    found = retrieve_turns(talks, BLURRED, found_at, qrels, ["MRR@10"])
-    assert retrieved_first(found, "MRR@10", BLURRED) == {"cot": {"jaguar": [1.0, 0.0]}}
 
 
 # --- Tables in print -------------------------------------------------------------------------------------

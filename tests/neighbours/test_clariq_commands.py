@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from made_clariq import BANK, REWORDED, ROWS, clariq_file
+from made_clariq import REWORDED, ROWS, clariq_file
 from typer.testing import CliRunner
 
 from cts_async.errors import InputError, UsageError
@@ -104,29 +104,6 @@ def test_document_relevance_is_that_of_the_question_on_top(dev: Path, tmp_path: 
     other = clariq_file(tmp_path / "other.tsv", ROWS[4:6])
     with pytest.raises(InputError, match=r"eval.json: evaluates none of the facets of .*other.tsv"):
         ran("documents", other, run, "--evaluation", evaluation)
-
-
-def test_conversations_are_evaluated_by_context_and_question_text(tmp_path: Path) -> None:
-    contexts = {
-        "784": {"Q00010": {"with_answer": 0.75}, "MIN": {"with_answer": 0.0}},
-        "785": {"Q00001": {"with_answer": 0.25}, "MIN": {"with_answer": 0.0}},
-    }
-    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": contexts}))
-    run = write(tmp_path / "run", '784 0 "which time of day" 0 3 mine\n785 0 "" 0 3 mine\n')
-    bank = write(tmp_path / "question_bank.tsv", BANK)
-    rows = json.loads(ran("documents", bank, run, "--evaluation", evaluation, "--conversations", "--json"))[
-        "documents"
-    ]
-    assert rows == [{"metric": "P1", "value": 0.5, "facets": 2}]
-
-
-def test_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Path) -> None:
-    rows = json.loads(ran("need", dev, write(tmp_path / "need", "7 4\n9 4\n"), "--json"))["need"]
-    assert [(row["metric"], row["value"]) for row in rows] == [
-        ("precision", 0.25),
-        ("recall", 0.5),
-        ("F1", pytest.approx(1 / 3)),
-    ]
 
 
 def test_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from cts_async.neighbours.mimics_duo.rankers import (
     rank_boost,
     rank_net,
 )
-from cts_async.neighbours.mimics_duo.ties import expected_by_query, ideal_items, sizes, starts
+from cts_async.neighbours.mimics_duo.ties import expected_by_query, ideal_items
 
 
 def lists_of(queries: int, *, deciding: int = 1, rising: bool = True) -> RankingLists:
@@ -145,20 +145,9 @@ QUERY = np.array([0, 0, 2, 2, 2, 5])
 LABELS = np.array([1, 1, 3, 1, 3, 4])
 
 
-def test_queries_begin_where_their_number_changes() -> None:
-    assert starts(QUERY).tolist() == [0, 2, 5]
-    assert sizes(QUERY).tolist() == [2, 3, 1]
-    assert starts(np.zeros(0, int)).tolist() == sizes(np.zeros(0, int)).tolist() == []
-
-
 def test_tied_queries_and_single_items_decide_nothing() -> None:
     assert decided(LABELS, QUERY).tolist() == [False, False, True, True, True, False]
     assert decided(np.zeros(0), np.zeros(0, int)).tolist() == []
-
-
-def test_preferences_pair_items_of_one_query_better_first() -> None:
-    better, worse = preferences(LABELS, QUERY)
-    assert sorted(zip(better.tolist(), worse.tolist(), strict=True)) == [(2, 3), (4, 3)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12))

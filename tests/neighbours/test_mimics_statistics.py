@@ -7,17 +7,14 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import pytest
 from made_panes import SHARED, pane, panes_of
 from rich.console import Console
 
-from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.neighbours.mimics_duo.panes import Pane, read_panes
 from cts_async.neighbours.mimics_duo.statistics import (
-    ASPECTS,
     ENGAGEMENT,
     MISALIGNED,
     SD,
@@ -101,19 +98,6 @@ def test_random_rankers_p_at_1_is_the_mean_of_k_of_n(tables: Tables) -> None:
 
 
 @needs_mimics
-def test_no_reading_of_that_correlation_is_the_printed_one(panes: Sequence[Pane]) -> None:
-    from scipy.stats import kendalltau, spearmanr
-
-    def both(chosen: Sequence[Pane]) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
-        labels = np.array([float(label) for pane in chosen for label in pane.option_qualities])
-        return labels, np.array([click for pane in chosen for click in pane.click_probabilities])
-
-    everywhere, clicked = both(panes), both([pane for pane in panes if pane.engagement_level])
-    found = [pearson(*everywhere), spearmanr(*everywhere)[0], kendalltau(*everywhere)[0], pearson(*clicked)]
-    assert [round(float(r), 3) for r in found] == [0.049, 0.044, 0.039, 0.073]
-
-
-@needs_mimics
 def test_draws_lie_around_the_exact_expectations(tables: Tables) -> None:
     """Means of 1,000 draws and their standard deviations within five standard errors, in all cells with chance."""
     drawn = [cell for name in ("7", "11", "5.2") for cell in tables[name].values() if cell.chance]
@@ -165,26 +149,6 @@ def test_without_chance_the_printed_digits_decide(value: float, printed: str | N
 def test_z_counts_from_the_edge_of_rounding(exact: float, repeats: int, z: float, verdict: str) -> None:
     cell = PublishedCell("row", "column", drawn(exact, 0.005), "0.382", repeats)
     assert (cell.z, cell.verdict) == (pytest.approx(z), verdict)
-
-
-def test_measure_that_no_tie_touches_has_no_chance_in_it() -> None:
-    cell = PublishedCell("row", "column", Measured(0.273, 0.0, 0.273, 0.0), "0.273")
-    assert (cell.chance, cell.verdict, cell.value) == (None, "same", 0.273)
-
-
-def test_row_for_programs_is_unrounded() -> None:
-    assert PublishedCell("a", "x", drawn(0.25, 0.125), "0.3").as_row() == {
-        "row": "a",
-        "column": "x",
-        "published": 0.3,
-        "value": 0.251,
-        "sd": 0.125,
-        "exact": 0.25,
-        "exact_sd": 0.125,
-        "z": 0.0,
-        "verdict": "ties",
-        "again": False,
-    }
 
 
 PANES = [*panes_of("q1", [0, 3, 1]), pane("q2", ("a", "b", "c", "d", "e"))]
@@ -460,60 +424,7 @@ def test_reranking_includes_random_and_worst() -> None:
     ]
 
 
-def test_another_label_can_be_the_ideal() -> None:
-    table = reranked_table(FEW, [0, 1, 1, 9, 0, 0], "rating", draws=20, seed=0)
-    assert [row["p_at_1_exact"] for row in table.rows[:3]] == [1.0, 0.75, 1.0]
-
-
 def test_without_an_untied_query_its_line_is_empty() -> None:
     table = reranked_table(FEW, [1] * 6, "quality", draws=20, seed=0)
     assert (table.rows[2]["n_queries"], table.rows[2]["mrr_exact"]) == (0, None)
     assert "scores untied 0 any - - - - - -" in lines_of(table)
-
-
-@needs_mimics
-def test_numbers_in_the_note_on_the_worst_case_are_those_of_the_data(panes: Sequence[Pane]) -> None:
-    of_query: dict[str, list[int]] = {}
-    for one in panes:
-        of_query.setdefault(one.query, []).append(one.engagement_level)
-    levels = list(of_query.values())
-    first_ideal = [len(one) - one.count(max(one)) + 1 for one in levels]
-    for ranks, said in (
-        (first_ideal, 0.316),
-        (list(map(len, levels)), 0.305),
-        ([len(set(one)) for one in levels], 0.438),
-    ):
-        assert round(fmean(1 / rank for rank in ranks), 3) == said
-
-
-def one_over_rank(scores: Sequence[int], labels: Sequence[int]) -> float:
-    """1 / rank of one of the highest labels drawn at random, expected over all orders of equal scores."""
-    wanted = [score for score, label in zip(scores, labels, strict=True) if label == max(labels)]
-    places = [(sum(other > score for other in scores), scores.count(score)) for score in wanted]
-    return fmean(fmean(1 / (above + n) for n in range(1, tied + 1)) for above, tied in places)
-
-
-@needs_mimics
-def test_table_11_notes_agree_with_its_data(panes: Sequence[Pane]) -> None:
-    of_query: dict[str, list[Pane]] = {}
-    for one in panes:
-        of_query.setdefault(one.query, []).append(one)
-
-    def reached(aspect: str, label: str) -> list[float]:
-        """`aspect` "" is the random ranker."""
-        return [
-            one_over_rank(
-                [getattr(one, aspect) if aspect else 0 for one in own],
-                [getattr(one, label) for one in own],
-            )
-            for own in of_query.values()
-        ]
-
-    random = reached("", "offline_rating")
-    tests = [paired_t_test(reached(field, "offline_rating"), random) for field in ASPECTS.values()]
-    coverage, diversity, understandability, order = holm([test.p for test in tests])
-    assert max(coverage, diversity, understandability) < 0.001
-    assert round(order, 2) == 0.80
-    luckless = fmean(reached("", "pane_quality"))
-    above = [round(fmean(reached(field, "pane_quality")) - luckless, 3) for field in ASPECTS.values()]
-    assert (min(above), max(above)) == (0.010, 0.017)

@@ -43,10 +43,6 @@ def test_untied_queries_have_one_best_item_and_one_ideal_one() -> None:
     assert tied_lists(tied_score, clear, SIZES).untied().items == 2
 
 
-def test_ties_below_the_top_do_not_count() -> None:
-    assert tied_lists([3, 1, 1], [0, 0, 5], np.array([3])).untied().queries == 1
-
-
 def test_without_scores_all_items_are_level() -> None:
     lists = unscored(tied_lists([1, 2, 3, 4, 5], [1, 2, 3, 3, 0], SIZES))
     assert lists.levels.tolist() == [[0, 0, -1], [0, 0, 0]]
@@ -154,11 +150,6 @@ def test_expectation_is_that_by_hand(
         assert of(scores, labels) == pytest.approx((p_at_1, mrr))
 
 
-def test_one_ideal_pane_drawn_of_two_is_as_good_as_one() -> None:
-    (p_at_1, _), (mrr, _) = expected(tied_lists([0, 0, 0], [9, 9, 1], np.array([3])), "one")
-    assert (p_at_1, mrr) == pytest.approx((1 / 3, 11 / 18))
-
-
 def test_mean_over_queries_has_the_variance_of_its_parts() -> None:
     """Two lists of two tied items: P@1 1/2 each, variance (1/4 + 1/4) / 4 = 1/8."""
     p_at_1, mrr = expected(tied_lists([0, 0, 0, 0], [1, 0, 1, 0], np.array([2, 2])), "any")
@@ -176,13 +167,6 @@ def reached(scores: list[float], labels: list[float], query: list[int]) -> tuple
         np.array(scores), ideal_items(np.array(labels), numbers), numbers
     )
     return precision.tolist(), reciprocal.tolist()
-
-
-def test_ideal_item_first_and_third() -> None:
-    assert reached([3, 2, 1, 3, 2, 1], [5, 1, 1, 0, 0, 9], [0, 0, 0, 1, 1, 1]) == (
-        [1, 0],
-        [1, pytest.approx(1 / 3)],
-    )
 
 
 def test_many_rankings_are_scored_at_once() -> None:

@@ -45,26 +45,6 @@ def cts(*words: object) -> str:
     return result.stdout
 
 
-def test_figures_are_printed_and_given_as_json(path: Path, tmp_path: Path) -> None:
-    assert "differs" in cts("figures", path, "--csv", tmp_path / "csv")
-    rows = json.loads(cts("figures", path, "--json"))["figures"]
-    assert rows[0] == {"figure": "topics", "published": 198, "counted": 2, "reproduced": False, "digits": 0}
-    assert (tmp_path / "csv" / "figures.csv").read_text().splitlines()[1].startswith("topics,198,2,False")
-
-
-def test_conversations_are_streamed_to_standard_output(path: Path) -> None:
-    lines = cts("conversations", path, "--turns", "2", "--topic", "2").splitlines()
-    assert len(lines) == 6
-    assert json.loads(lines[0]) == {
-        "id": "2-1-1-2-1",
-        "history_id": "2-1-1",
-        "history_list": [{"question": "q1", "answer": "a1"}],
-        "query": "t2",
-        "question": "q2",
-        "answer": "a2",
-    }
-
-
 def test_conversations_go_to_a_file_and_are_counted(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     assert cts("conversations", path, "--out", out) == ""
@@ -250,11 +230,6 @@ def test_wrong_option_is_one_line(world: Path, qrels: str, changes: dict[str, An
     assert "\n" not in str(caught.value)
 
 
-def test_input_file_as_output_is_refused(world: Path) -> None:
-    with pytest.raises(UsageError, match="is an input file of this command"):
-        retrieve(world / "qulac.json", world / "docs.jsonl", "intent", world / "docs.jsonl")
-
-
 def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -269,6 +244,8 @@ def test_evaluation_that_exists_is_replaced_only_with_force(world: Path) -> None
     (world / "eval.json").write_text("hours of work")
     with pytest.raises(UsageError, match=r"--out .*eval\.json: exists already; --force replaces it"):
         run(world, metric=["P1"])
+    with pytest.raises(UsageError, match="is an input file of this command"):
+        retrieve(world / "qulac.json", world / "docs.jsonl", "intent", world / "docs.jsonl")
     assert (world / "eval.json").read_text() == "hours of work"
     run(world, metric=["P1"], force=True)
     assert json.loads((world / "eval.json").read_bytes()).keys() == {"P1"}

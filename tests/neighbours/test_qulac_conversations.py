@@ -14,7 +14,6 @@ from qulac_rows import SMALL
 from cts_async.analysis.retrieval import standin_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
 from cts_async.neighbours.qulac.conversations import (
-    METRICS,
     RecordId,
     conversations,
     counts_table,
@@ -139,11 +138,6 @@ def test_record_has_the_fields_of_the_readme(write: Write) -> None:
     assert (records["2-1-2-1"]["history_id"], records["2-1-2-1"]["history_list"]) == ("2-1", [])
 
 
-def test_first_of_two_answers_under_one_id_is_used(write: Write) -> None:
-    (conversation,) = conversations(read_qulac(write("qulac.json", SMALL)).topics[1:])
-    assert conversation.current == Pair(1, "q one", "yes")
-
-
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3))
 def test_formula_counts_conversations_and_ids_are_unique(facets: list[int]) -> None:
     made = ids(topic(1, *facets))
@@ -219,12 +213,6 @@ def test_facets_with_judgments_are_yielded_by_number() -> None:
     judged = {"7-10": {"d": 1}, "7-2": {"d": 1}, "3-1": {"d": 0}, "7-1": {}}
     other = Topic(3, "t", "faceted", "", (Facet("3-1", "inf", "", ()),))
     assert [facet.id for _, facet in walk_facets([TOPIC, other], judged)] == ["3-1", "7-2", "7-10"]
-
-
-def test_metrics_are_the_eleven_of_the_readme() -> None:
-    assert sorted(METRICS) == sorted(
-        ["MRR100", *(f"{family}{depth}" for family in ("NDCG", "P") for depth in (1, 3, 5, 10, 20))]
-    )
 
 
 def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:

@@ -69,15 +69,6 @@ def test_facet_with_several_histories_counts_once() -> None:
     assert row.mean == pytest.approx(((0.5 + 0.4) / 2 + 1.0) / 2)
 
 
-def test_lengths_of_history_are_kept_apart() -> None:
-    evaluated = values("1-1", "1 .1", "1>2 .2", "1,2>3 .3", original=0.0)
-    assert [(row.history_length, row.best) for row in question_gains(evaluated).oracle] == [
-        (0, 0.1),
-        (1, 0.2),
-        (2, 0.3),
-    ]
-
-
 def test_question_gain_is_over_no_question_with_and_without_answer() -> None:
     gains = question_gains(values("1-1", "1 .7 .2", "2 .1", original=0.3))
     assert gains.against_original
@@ -128,11 +119,6 @@ def test_t_test_pairs_best_and_none_by_facet() -> None:
     (row,) = question_gains(evaluated, test=True).oracle
     assert (row.facets_with_none, row.t) == (3, pytest.approx(3.4641, abs=1e-4))
     assert row.p == pytest.approx(0.0742, abs=1e-4)
-
-
-def test_gains_without_answered_question_are_empty() -> None:
-    gains = question_gains({"1-1-0-0": 0.5, "1-1-1-0": 0.5})
-    assert (gains.oracle, gains.questions, gains.without_original) == ((), (), ())
 
 
 RECORDS = st.dictionaries(
@@ -246,10 +232,6 @@ def refusal(path: Path) -> InputError:
     return caught.value
 
 
-def test_dictionary_is_read_in_file_order(write: Write) -> None:
-    assert read_evaluations(write("eval.json", README)) == README
-
-
 @pytest.mark.parametrize(
     ("table", "field", "says"),
     [
@@ -274,11 +256,6 @@ def test_invalid_dictionary_is_located_by_metric_and_record(
     error = refusal(path)
     assert error.field == field
     assert says in str(error)
-
-
-def test_repeated_record_is_named_with_its_line(write: Write) -> None:
-    error = refusal(write("eval.json", '{"P1": {"1-1-1-1": 0,\n "1-1-1-1": 1}}'))
-    assert (error.field, error.problem) == ("1-1-1-1", "the key is repeated")
 
 
 def test_huge_file_is_not_read(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_damaged_index_is_rebuilt(tmp_path: Path, damage: str):
     path, cache = write(tmp_path / "d"), tmp_path / "cache"
     expected = Corpus.open(path, cache).search("cats", 5)
     (folder,) = cache.iterdir()
-    victim = folder / ("digests.json" if damage == "no digests" else "data.csc.index.npy")
+    victim = folder / ("manifest.json" if damage == "no digests" else "data.csc.index.npy")
     content = victim.read_bytes()
     if damage == "cut":
         victim.write_bytes(content[:-3])

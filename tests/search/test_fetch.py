@@ -7,10 +7,13 @@ others still stand for the private network around it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import os
 import random
 import socket
+import subprocess
+import sys
 import time
 import tracemalloc
 import zlib
@@ -29,9 +32,10 @@ from cts_async.search.backends import fetch
 from cts_async.search.backends.fetch import (
     PER_HOST,
     DirectReader,
+    Extracted,
     TextExtractor,
     declared_kind,
-    kind_of,
+    page_kind,
     read_body,
 )
 from cts_async.search.catalog import load_search
@@ -609,7 +613,7 @@ def test_kind_follows_content_type(content_type: str, kind: str | None) -> None:
 @pytest.mark.parametrize("content_type", ["text/html", ""])
 def test_binary_data_is_refused_whatever_its_type(content_type: str, data: bytes) -> None:
     with pytest.raises(ToolError) as caught:
-        kind_of(content_type, data)
+        page_kind(content_type, data)
     assert caught.value.reason == "not text"
 
 
@@ -632,14 +636,14 @@ def test_any_body_is_within_the_limit_or_refused(data: bytes, encoding: str, max
     ],
 )
 def test_kind_without_content_type_follows_first_bytes(data: bytes, kind: str) -> None:
-    assert kind_of("", data) == kind
+    assert page_kind("", data) == kind
 
 
 # --- Extraction in other processes
 
 STUBBORN = """
 import os, sys, time
-sys.stdin.buffer.read()
+sys.stdin.buffer.readline()
 {action}
 """
 
@@ -665,11 +669,24 @@ def wait_for_text(path: Path) -> None:
         time.sleep(0.01)
 
 
+async def test_process_is_reused() -> None:
+    extractor = TextExtractor(workers=1)
+    pids = set()
+    for text in ("one", "two", "three"):
+        assert await extractor.extract(text.encode(), "plain", "", 99) == Extracted("", text, len(text))
+        pids |= {worker._process.pid for worker in extractor._idle}
+    assert len(pids) == 1
+    extractor.close()
+    assert not alive(pids.pop())
+
+
 async def test_concurrent_pages_return_to_their_callers() -> None:
     extractor = TextExtractor(workers=2)
     pages = [f"page {number} " * 2000 for number in range(12)]
     found = await asyncio.gather(*(extractor.extract(page.encode(), "plain", "", 8) for page in pages))
     assert [each.text for each in found] == [page[:8] for page in pages]
+    assert len(extractor._idle) <= 2
+    extractor.close()
 
 
 async def test_hanging_process_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -679,8 +696,10 @@ async def test_hanging_process_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_pa
         with pytest.raises(ToolError, match=r"takes longer than 0.3 s") as caught:
             await extractor.extract(bytes(1_000_000), "html", "", 99)
     assert caught.value.reason == "too large"
+    assert extractor._idle == []
     extractor.timeout_s = 20.0
     assert (await extractor.extract(b"next", "plain", "", 99)).text == "next"
+    extractor.close()
 
 
 @pytest.mark.parametrize(
@@ -695,6 +714,7 @@ async def test_crashed_process_costs_one_page(
         with pytest.raises(ToolError) as caught:
             await extractor.extract(b"<p>x</p>", "html", "", 99)
     assert caught.value.reason == "no text"
+    extractor.close()
 
 
 async def test_cancelled_extraction_kills_its_process(
@@ -711,6 +731,16 @@ async def test_cancelled_extraction_kills_its_process(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not alive(int(ids.read_text()))
+    assert extractor._idle == []
+
+
+async def test_processes_end_with_the_extractor() -> None:
+    extractor = TextExtractor()
+    await extractor.extract(b"x", "plain", "", 99)
+    pid = extractor._idle[0]._process.pid
+    del extractor
+    gc.collect()
+    assert not alive(pid)
 
 
 async def test_processes_receive_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -735,3 +765,29 @@ async def test_hostile_page_does_not_block_the_loop() -> None:
     with pytest.raises(ToolError):
         await task
     assert turns > 5
+
+
+def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
+    """Even one that is killed: the pipe that they read from ends."""
+    code = (
+        "import asyncio, os, signal\n"
+        "from cts_async.search.backends.fetch import TextExtractor\n"
+        "extractor = TextExtractor()\n"
+        "asyncio.run(extractor.extract(b'x', 'plain', '', 9))\n"
+        "print(extractor._idle[0]._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while alive(pid) and time.monotonic() < deadline and not _is_zombie(pid):
+        time.sleep(0.02)
+    assert not alive(pid) or _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Ended, and not yet collected by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.search.backends import page_text as module
-from cts_async.search.backends.page_text import answer_to, decoded, page_text
+from cts_async.search.backends.page_text import answer_to, decoded, page_text, serve
 
 ZH = "渡轮每天早上九点从旧码头开往小岛,星期一除外。成人票价为四欧元,儿童半价。" * 5
 
@@ -119,6 +121,17 @@ def test_exhausted_process_answers_with_nothing(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(module, "page_text", fail)
         assert answer_to(b"x", "plain", "", 4) == {}
+
+
+def test_requests_are_answered_in_order_until_input_ends() -> None:
+    requests = io.BytesIO()
+    for data in (b"one", b"two\nlines"):
+        head = {"bytes": len(data), "kind": "plain", "charset": "", "max_chars": 99}
+        requests.write(json.dumps(head).encode() + b"\n" + data)
+    requests.seek(0)
+    answers = io.BytesIO()
+    serve(requests, answers)
+    assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["one", "two\nlines"]
 
 
 def test_program_imports_nothing_of_this_package() -> None:

@@ -112,13 +112,30 @@ class BertScore:
     is_bertscore = True
 
     def __init__(self, encoder: str = PAPERS_ENCODER, *, batch_size: int = 64) -> None:
-        _require_package()
+        try:
+            from bert_score import BERTScorer
+            from transformers import AutoConfig
+            from transformers.utils import logging
+        except ImportError as error:
+            raise UsageError(f"{_INSTALL} ({error})") from None
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         path = str(Path(encoder).expanduser()) if Path(encoder).expanduser().exists() else encoder
-        layers = _layers(path)
-        self.layer = _layer(path, layers)
+        try:
+            layers = int(AutoConfig.from_pretrained(path).num_hidden_layers)
+            self.layer = _layer(path, layers)
+            self._scorer = BERTScorer(model_type=path, num_layers=self.layer, lang="en")
+        except (OSError, ValueError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(f"the encoder {path} cannot be loaded: {reason[:300]}") from None
         self.name = f"BERTScore F1 ({Path(path).name}, layer {self.layer} of {layers}, not rescaled)"
         self._batch_size = batch_size
-        self._scorer = _load(path, self.layer)
+        tokenizer = self._scorer._tokenizer
+        # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5
+        # fail ("int too big to convert").
+        if tokenizer.model_max_length > _SANE_LENGTH:
+            room = getattr(self._scorer._model.config, "max_position_embeddings", 0)
+            tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
 
     def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
         """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
@@ -137,26 +154,6 @@ class BertScore:
         return matrix
 
 
-def _require_package() -> None:
-    try:
-        import bert_score  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"{_INSTALL} ({error})") from None
-
-
-def _layers(path: str) -> int:
-    """The number of the encoder's layers."""
-    from transformers import AutoConfig
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        return int(AutoConfig.from_pretrained(path).num_hidden_layers)
-    except (OSError, ValueError, AttributeError) as error:
-        raise _unloadable(path, error) from None
-
-
 def _layer(path: str, layers: int) -> int:
     """The layer to take: that of a known encoder of the same name, or last part of the name, else three quarters up."""
     from bert_score.utils import model2layers
@@ -168,27 +165,6 @@ def _layer(path: str, layers: int) -> int:
     if layer > layers:
         raise UsageError(f"layer {layer}: the encoder {path} has layers 1 to {layers}")
     return layer
-
-
-def _load(path: str, layer: int) -> Any:
-    from bert_score import BERTScorer
-
-    try:
-        scorer = BERTScorer(model_type=path, num_layers=layer, lang="en")
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unloadable(path, error) from None
-    tokenizer = scorer._tokenizer
-    # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5 fail
-    # ("int too big to convert").
-    if tokenizer.model_max_length > _SANE_LENGTH:
-        room = getattr(scorer._model.config, "max_position_embeddings", 0)
-        tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
-    return scorer
-
-
-def _unloadable(path: str, error: Exception) -> UsageError:
-    reason = " ".join(str(error).split())
-    return UsageError(f"the encoder {path} cannot be loaded: {reason[:300]}")
 
 
 # --- Which questions are compared ------------------------------------------------------------------------
@@ -367,17 +343,12 @@ def overall_table(
         row | ({"published": paper.get(row["scheme"])} if paper else {})
         for row in scheme_rows(scores, generated)
     ]
-    columns = (
-        Column("scheme", text("scheme"), numeric=False),
-        Column("queries", text("n")),
-        Column("left out", text("left_out")),
-        *_score_columns(scores, paper),
-    )
     caption = (
         f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
-        f"without either are left out.{_legend(scores, paper)}"
+        "without either are left out."
     )
-    return DataTable("generation", "Generated clarifying questions (table 5)", caption, columns, rows)
+    title, left_out = "Generated clarifying questions (table 5)", Column("left out", text("left_out"))
+    return _scheme_table("generation", title, caption, rows, scores, paper, [left_out])
 
 
 def level_table(
@@ -396,15 +367,36 @@ def level_table(
             known = paper and row["scheme"] in paper and level in (1, 2, 3, 4)
             printed = {"published": paper[row["scheme"]][level - 1] if known else None} if paper else {}
             rows.append({"level": level, **row, **printed})
-    columns = (
-        Column("level", text("level")),
-        Column("scheme", text("scheme"), numeric=False),
-        Column("queries", text("n")),
-        *_score_columns(scores, paper),
-    )
-    caption = f"From 1 (clear) to 4 (most ambiguous). {_measure(scorer)}{_legend(scores, paper)}"
+    caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
     title = "Generated clarifying questions by ambiguity level (table 6)"
-    return DataTable("generation_by_level", title, caption, columns, rows, group="level")
+    columns = [Column("level", text("level"))]
+    return _scheme_table("generation_by_level", title, caption, rows, scores, paper, columns, "level")
+
+
+def _scheme_table(
+    name: str,
+    title: str,
+    caption: str,
+    rows: Sequence[Row],
+    scores: QueryScores,
+    paper: object,
+    more: Sequence[Column],
+    group: str = "",
+) -> DataTable:
+    """A table of scores by scheme with their marks, what is published, and the tests' p-values."""
+    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
+    caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
+    caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else ""
+    columns = (
+        Column("scheme", text("scheme"), numeric=False),
+        *more,
+        Column("queries", text("n")),
+        Column("score", number("mean", ".1f")),
+        Column("", text("marks"), numeric=False),
+        *((Column("published", number("published", ".1f")),) if paper else ()),
+        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
+    )
+    return DataTable(name, title, caption, columns, rows, group=group)
 
 
 def _only(
@@ -566,29 +558,12 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
     return DataTable("generation_by_query", title, _measure(scorer), (), rows, shown=0)
 
 
-def _score_columns(scores: QueryScores, paper: object) -> tuple[Column, ...]:
-    """The score, its marks, what is published, and the tests' p-values."""
-    return (
-        Column("score", number("mean", ".1f")),
-        Column("", text("marks"), numeric=False),
-        *((Column("published", number("published", ".1f")),) if paper else ()),
-        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
-    )
-
-
 def _published_type(row: Row) -> str:
     return f"{row['published_share']:.1f} ({row['published_gain']:+.1f})"
 
 
 def _measure(scorer: Scorer) -> str:
     return f"Score: {scorer.name}, x 100."
-
-
-def _legend(scores: QueryScores, paper: object) -> str:
-    """The meaning of the marks, and of the published values."""
-    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
-    better = f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
-    return better + (f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else "")
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ from cts_async.datasets.inspect import Contents, contents_of
 from cts_async.datasets.io import short
 from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Text, checked, read_columns
+from cts_async.neighbours.inputs import Text, annotations_of, checked, facet_instances, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, number, text
@@ -252,30 +252,22 @@ def _instances(
     if not facets:
         chosen = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
         raise InputError(path, f"has no facets{chosen}; {', '.join(FILES)} have them", field="facet_id")
-    if gold is not None:
-        gold.require_join(path, JOINED, ((facet.id, facet.description) for facet in facets))
-    for facet in facets:
-        nuggets = gold.lookup(facet.id, facet.description) if gold is not None else None
-        request = found.topics[facet.topic_id].request
-        yield Instance(facet.id, facet.description, request, nuggets or ())
+    rows = [(facet.id, facet.description, found.topics[facet.topic_id].request) for facet in facets]
+    return facet_instances(path, JOINED, rows, gold)
 
 
 def _annotations(found: Clariq) -> Annotations:
-    """Requests with their needs and questions; (question, answer) pairs by facet.
-
-    Topics with the same request are one query: its questions are theirs together, its need that of the first.
-    """
-    questions: dict[str, dict[str, None]] = {}
-    first: dict[str, ClariqTopic] = {}
-    for topic in found.topics.values():
-        first.setdefault(topic.request, topic)
-        asked = questions.setdefault(topic.request, {})
-        asked.update((text, None) for id, text in topic.questions.items() if id != NO_QUESTION)
-    queries = {
-        request: AnnotatedQuery(topic.id, request, tuple(questions[request]), topic.need)
-        for request, topic in first.items()
-    }
-    return Annotations(queries, {id: tuple(facet.pairs) for id, facet in found.facets.items()})
+    """Requests with their needs and questions; (question, answer) pairs by facet."""
+    queries = (
+        AnnotatedQuery(
+            topic.id,
+            topic.request,
+            tuple(dict.fromkeys(text for id, text in topic.questions.items() if id != NO_QUESTION)),
+            topic.need,
+        )
+        for topic in found.topics.values()
+    )
+    return annotations_of(queries, {id: tuple(facet.pairs) for id, facet in found.facets.items()})
 
 
 def clariq_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Contents:

@@ -25,7 +25,7 @@ from cts_async.datasets.inspect import Contents, contents_of
 from cts_async.datasets.io import short
 from cts_async.datasets.registry import AnnotatedQuery, Annotations, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Text, read_json
+from cts_async.neighbours.inputs import Text, annotations_of, facet_instances, read_json
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, Row, text
 
@@ -212,15 +212,13 @@ def open_qulac(
 
 
 def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instance]:
-    """Yield the facets by topic, 762 in the published file; id = `topic_facet_id`. Errors as `read_qulac`."""
-    topics = read_qulac(path).topics
-    if gold is not None:
-        keys = ((facet.id, facet.description) for topic in topics for facet in topic.facets)
-        gold.require_join(path, JOINED, keys)
-    for topic in topics:
-        for facet in topic.facets:
-            nuggets = gold.lookup(facet.id, facet.description) if gold is not None else None
-            yield Instance(facet.id, facet.description, topic.text, nuggets or ())
+    """Return the facets by topic, 762 in the published file; id = `topic_facet_id`. Errors as `read_qulac`."""
+    facets = [
+        (facet.id, facet.description, topic.text)
+        for topic in read_qulac(path).topics
+        for facet in topic.facets
+    ]
+    return facet_instances(path, JOINED, facets, gold)
 
 
 def read_annotations(path: Path) -> Annotations:
@@ -230,14 +228,9 @@ def read_annotations(path: Path) -> Annotations:
     so that a question asked twice is there with both answers.
     """
     found = read_qulac(path)
-    ids: dict[str, str] = {}
-    questions: dict[str, dict[str, None]] = {}
-    for topic in found.topics:
-        ids.setdefault(topic.text, str(topic.id))
-        questions.setdefault(topic.text, {}).update(dict.fromkeys(topic.questions))
-    queries = {text: AnnotatedQuery(id, text, tuple(questions[text])) for text, id in ids.items()}
+    queries = (AnnotatedQuery(str(topic.id), topic.text, topic.questions) for topic in found.topics)
     pairs = {facet.id: tuple((pair.question, pair.answer) for pair in facet.pairs) for facet in found.facets}
-    return Annotations(queries, pairs)
+    return annotations_of(queries, pairs)
 
 
 def qulac_contents(dataset: Dataset, names: Mapping[str, str] | None) -> Contents:

@@ -49,8 +49,8 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         ("Answer", _quoted(line.get("answer"), "div", class_="answer")),
         ("Nuggets", _nuggets(one)),
     ]
-    told = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
-    return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
+    details = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
+    return element("details", summary, details, _link(one, run), id=anchor, class_="instance")
 
 
 def _points(extreme: Extreme, run: OpenedRun) -> Iterator[Node]:

@@ -179,6 +179,6 @@ def _finished(figure: Figure, data: bytes) -> bytes:
         return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
     if data.startswith(b"<svg "):
         opening, _, rest = data.partition(b">")
-        told = f' role="img"><title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>'
-        return opening + told.encode() + rest
+        labels = f' role="img"><title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>'
+        return opening + labels.encode() + rest
     return data

@@ -213,8 +213,8 @@ class GoldTexts:
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, Mapping[str, _GoldRecord]] = OrderedDict()
-        self._others: dict[Path, Stat] = {}
-        """Files that turned out to have other digests."""
+        self._others: dict[tuple[Path, str], Stat] = {}
+        """Files that turned out not to have a digest."""
         self._lock = threading.Lock()
 
     def of(self, metadata: Metadata, id: str, query: str) -> GoldNuggets:
@@ -244,13 +244,13 @@ class GoldTexts:
     def _file(self, path: Path, digest: str) -> bytes | None:
         """The contents of a file with this digest; None for any other file, which is read only once."""
         state = stat_of(path)
-        if not 0 < state.size <= MAX_GOLD_BYTES or self._others.get(path) == state:
+        if not 0 < state.size <= MAX_GOLD_BYTES or self._others.get((path, digest)) == state:
             return None
         with suppress(OSError), opened(path) as fd:
             data = os.pread(fd, MAX_GOLD_BYTES, 0)
             if hashlib.sha256(data).hexdigest() == digest:
                 return data
-            self._others[path] = state
+            self._others[path, digest] = state
         return None
 
 

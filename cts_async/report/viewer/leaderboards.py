@@ -1,7 +1,7 @@
 """Leaderboards of runs over the same data, with the numbers of `cts compare`.
 
 Reading many large runs takes much memory and time, so a child process does it (this module as a program) and gives
-both back. Its results are kept until a results file changes.
+both back. Its results are cached until a results file changes.
 """
 
 from __future__ import annotations

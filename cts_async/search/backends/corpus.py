@@ -126,7 +126,7 @@ _FORMAT: Final = "1"
 """Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
 _OFFSETS: Final = "offsets.npy"
 _NAMES: Final = "names.json"
-_DIGESTS: Final = "digests.json"
+_DIGESTS: Final = "manifest.json"
 
 
 @dataclass(frozen=True)

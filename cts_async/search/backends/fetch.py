@@ -6,19 +6,21 @@ redirect from https to http is followed: no secret is sent either way. Cookies l
 redirect forever without them. Proxies of the environment are not used: they would connect where nobody checks.
 robots.txt is not consulted: a visit is one person's question for one page, not a crawl.
 
-Extraction runs in a process for each page because a page can keep Python's interpreter lock for seconds, and C code
-that parses may crash: in a thread either would stop every other instance of the run. A process is killed when its time
-is over. It gets none of this one's environment except what Python needs to start, and so no key.
+Extraction runs in other processes because a page can keep Python's interpreter lock for seconds, and C code that
+parses may crash: in a thread either would stop every other instance of the run. A process is killed when its time is
+over. It gets none of this one's environment except what Python needs to start, and so no key.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import socket
 import subprocess
 import time
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from weakref import WeakValueDictionary
 
 import aiohttp
 import anyio
+import anyio.to_thread
 import orjson
 from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
@@ -70,7 +73,7 @@ def declared_kind(content_type: str) -> PageKind | None:
     raise ToolError(f"the page is {name[:80]}, not text", reason="not text")
 
 
-def kind_of(content_type: str, data: bytes) -> PageKind:
+def page_kind(content_type: str, data: bytes) -> PageKind:
     """Return how to read a body, from its type and its first bytes. ToolError ("not text") if it is binary."""
     declared = declared_kind(content_type)
     start = data[:_SNIFFED_BYTES].lstrip()
@@ -178,7 +181,7 @@ async def _page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
         raise _too_large(max_bytes)
     blocks = response.content.iter_chunked(_BLOCK)
     data = await read_body(blocks, response.headers.get("Content-Encoding", ""), max_bytes)
-    return Download(str(response.url), kind_of(content_type, data), charset_of(content_type), data)
+    return Download(str(response.url), page_kind(content_type, data), charset_of(content_type), data)
 
 
 def _next(current: URL, location: str, allow: AllowList) -> URL:
@@ -196,6 +199,7 @@ def _next(current: URL, location: str, allow: AllowList) -> URL:
 
 MAX_WORKERS: Final = 4
 _PROGRAM: Final = Path(__file__).with_name("page_text.py")
+_MAX_ANSWER_BYTES: Final = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +212,21 @@ class Extracted:
 
 
 class TextExtractor:
-    """Runs a process for each page, at most `workers` at a time. A process starts in 0.2 s of CPU time."""
+    """At most `workers` processes, started when needed and kept for the next page. `close` ends them.
+
+    They also end when the extractor is garbage collected, and with this process.
+    """
 
     def __init__(self, timeout_s: float = 20.0, workers: int | None = None) -> None:
         self.timeout_s = timeout_s
-        self._slots = anyio.Semaphore(workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1)))
+        self._idle: list[_Worker] = []
+        workers = workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1))
+        self._slots = anyio.Semaphore(workers)
+        # Threads that only wait for a process: not anyio's default ones, which others need. Twice as many as
+        # workers, because the thread of a page that timed out lasts a little longer than its slot.
+        self._threads = anyio.CapacityLimiter(2 * workers)
+        self.close = weakref.finalize(self, _stop_all, self._idle)
+        """End all idle processes."""
 
     async def extract(self, data: bytes, kind: PageKind, charset: str, max_chars: int) -> Extracted:
         """Return the title and at least the first `max_chars` characters of the text.
@@ -220,39 +234,71 @@ class TextExtractor:
         ToolError ("too large" or "no text") for a page that takes longer than `timeout_s` or more memory than a
         process gets, or that has no text.
         """
-        output = b""
+        request = {"bytes": len(data), "kind": kind, "charset": charset, "max_chars": max_chars}
         async with self._slots:
-            # A process may end before it has read the page.
-            died = suppress(OSError, anyio.BrokenResourceError)
-            with anyio.move_on_after(self.timeout_s) as scope, died:
-                output = await self._run(data, kind, charset, str(max_chars))
-        if scope.cancelled_caught:
-            raise ToolError(f"reading the page takes longer than {self.timeout_s:g} s", reason="too large")
-        answer = orjson.loads(output) if output.endswith(b"\n") else {}
-        text = str(answer.get("text", ""))
-        if not text.strip():
+            answer = await self._answer(json.dumps(request).encode() + b"\n" + data)
+        text = str(answer.get("text", "")) if answer else ""
+        if not answer or not text.strip():
             raise ToolError("the page has no readable text", reason="no text")
         return Extracted(str(answer["title"]), text, int(answer["chars"]))
 
-    async def _run(self, data: bytes, *arguments: str) -> bytes:
-        """Return what the program prints about the page `data`; killed when this is cancelled."""
-        process = await anyio.open_process(
-            python_command(str(_PROGRAM), *arguments),
+    async def _answer(self, request: bytes) -> dict[str, int | str]:
+        worker = self._idle.pop() if self._idle else _Worker()
+        done = False
+        try:
+            with anyio.move_on_after(self.timeout_s):
+                line = await anyio.to_thread.run_sync(
+                    worker.ask, request, abandon_on_cancel=True, limiter=self._threads
+                )
+                done = bool(line)
+                answer: dict[str, int | str] = orjson.loads(line) if line else {}
+                return answer
+        finally:
+            if done:
+                self._idle.append(worker)
+            else:
+                worker.kill()
+        raise ToolError(f"reading the page takes longer than {self.timeout_s:g} s", reason="too large")
+
+
+class _Worker:
+    """One process, for one request at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            python_command(str(_PROGRAM)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=child_environment(),
             start_new_session=True,  # Ctrl-C must reach only the parent, which finishes what is in flight
         )
-        if process.stdin is None or process.stdout is None:
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request and wait for its answer, one line; b"" if the process has ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
             raise RuntimeError("the process was started with pipes")
         try:
-            await process.stdin.send(data)
-            await process.stdin.aclose()
-            return b"".join([block async for block in process.stdout])
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            with anyio.CancelScope(shield=True):
-                await process.aclose()
+            stdin.write(request)
+            stdin.flush()
+            return stdout.readline(_MAX_ANSWER_BYTES)
+        except (OSError, ValueError):  # the pipe is broken, or was closed by `kill`
+            return b""
+
+    def kill(self) -> None:
+        """Kill the process; a thread that waits for it gets b""."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # unsent data
+                    pipe.close()
+
+
+def _stop_all(workers: list[_Worker]) -> None:
+    while workers:
+        workers.pop().kill()
 
 
 # --- The page reader
@@ -268,7 +314,8 @@ _USER_AGENT: Final = f"Mozilla/5.0 (compatible; cts-async/{__version__}; researc
 class DirectReader:
     """A `PageReader`. Transient failures of a page's host are retried here: they say nothing about other hosts.
 
-    `lookup` resolves names; its results are checked too.
+    `lookup` resolves names; its results are checked too. `close` ends the processes that extract text; they also end
+    when the reader is garbage collected.
     """
 
     def __init__(
@@ -286,6 +333,7 @@ class DirectReader:
         self._slots: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
         """`PER_HOST` exchanges at a time with each host; idle hosts are forgotten."""
         self._extractor = extractor or TextExtractor()
+        self.close = self._extractor.close
 
     async def fetch(self, url: str) -> Page:
         """Return the page at `url`, after redirects; every failure is a ToolError."""

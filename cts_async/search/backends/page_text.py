@@ -1,7 +1,8 @@
 """A program that extracts the readable text of pages; it may hang, grow or crash without harm to its parent.
 
-It imports nothing of this package. `page_text.py html|xml|plain CHARSET MAX_CHARS` reads a page from standard input and
-prints a line of JSON: `{"title": "", "text": "", "chars": n}`, where `chars` is the full length, or `{}`.
+It imports nothing of this package. It reads requests from standard input, each a line of JSON
+`{"bytes": n, "kind": "html" | "xml" | "plain", "charset": "", "max_chars": n}` followed by the page's n bytes, and
+writes a line of JSON for each: `{"title": "", "text": "", "chars": n}`, where `chars` is the full length, or `{}`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,9 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import BinaryIO, Final
 
 _MEMORY_BYTES: Final = 2 << 30
-_CPU_S: Final = 60
-"""Ends a process whose parent was killed."""
 _META_BYTES: Final = 4096
 _META = re.compile(
     rb"""<(?:meta|\?xml)[^>]{0,400}?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE
@@ -136,7 +135,7 @@ def _xml(text: str) -> tuple[str, str]:
 
 
 def answer_to(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, object]:
-    """Return what is printed; {} for a page that cannot be read."""
+    """Return the answer to one request; {} for a page that cannot be read."""
     try:
         title, text = page_text(data, kind, charset)
     except (MemoryError, RecursionError):
@@ -145,17 +144,25 @@ def answer_to(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str,
     return {"title": title[:1000], "text": text[:max_chars], "chars": len(text)}
 
 
-def _limit_resources() -> None:
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until standard input ends."""
+    while line := requests.readline():
+        request = json.loads(line)
+        data = requests.read(request["bytes"])
+        answer = answer_to(data, request["kind"], request["charset"], request["max_chars"])
+        answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        answers.flush()
+
+
+def _limit_memory() -> None:
     try:
         import resource
     except ImportError:  # not on Windows
         return
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 if __name__ == "__main__":
-    _limit_resources()
-    answer = answer_to(sys.stdin.buffer.read(), sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    _limit_memory()
+    serve(sys.stdin.buffer, sys.stdout.buffer)

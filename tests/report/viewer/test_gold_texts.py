@@ -73,7 +73,9 @@ def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
     assert GoldTexts().of(of, "s1", "")
     written(gold, gold_line(), gold_line("more"))
     assert GoldTexts().of(of, "s1", "") == {}
-    assert GoldTexts().of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
+    texts = GoldTexts()
+    assert texts.of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
+    assert texts.of(about(tmp_path / "c", gold), "s1", "")  # another run, whose gold it is
 
 
 def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> None:

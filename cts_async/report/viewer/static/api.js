@@ -1,10 +1,10 @@
-// What the server is asked. A server that has gone is asked again until it is back or nobody wants to know any more.
+// Requests to the server. An unreachable server is asked again until it answers, or the page was left.
 
 const RETRY_MS = [1000, 2000, 4000, 5000];
 const followers = new Set();
 const missing = new Set();
 
-/** The server's own words on what is wrong. */
+/** An error that the server reported. */
 export class ServerError extends Error {
   constructor(status, message) {
     super(message);
@@ -20,13 +20,13 @@ export function onConnection(listener, signal) {
 
 /** The JSON at an address, e.g. get("instance", { run, id }, signal). Throws ServerError, or AbortError when left. */
 export async function get(name, parameters, signal) {
-  const response = await asked(address(name, parameters), signal);
+  const response = await request(address(name, parameters), signal);
   return response.json();
 }
 
 /** A long text. */
 export async function getText(parameters, signal) {
-  const response = await asked(address("text", parameters), signal);
+  const response = await request(address("text", parameters), signal);
   return response.text();
 }
 
@@ -37,8 +37,8 @@ export function address(name, parameters = {}) {
 }
 
 /**
- * Call `listeners[event](data)` for what is told of a run, or of all runs for null, until `signal` aborts.
- * A lost connection is the browser's to make again. A page that nobody sees gives its connection back, since browsers
+ * Call `listeners[event](data)` for events of a run, or of all runs for null, until `signal` aborts.
+ * The browser restores lost connections. A hidden page closes its connection, since browsers
  * allow six to a server and windows add up; `seen()` is called when it has one again.
  */
 export function watch(run, listeners, signal, seen = () => {}) {
@@ -69,7 +69,7 @@ function listening(me, run, listeners) {
   return source;
 }
 
-async function asked(url, signal) {
+async function request(url, signal) {
   const me = Symbol(url);
   try {
     for (let attempt = 0; ; attempt += 1) {

@@ -1,4 +1,4 @@
-// Elements, made one by one: nothing that anybody wrote is ever parsed as markup.
+// Elements, created one by one: untrusted text is never parsed as markup.
 //
 // h("p", { class: "note", on: { click: f }, vars: { "--share": 0.4 } }, "text", element, [more], null)
 

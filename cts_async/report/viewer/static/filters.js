@@ -9,8 +9,8 @@ const TYPING_MS = 250;
 const SCORE = { type: "number", min: "0", max: "100", step: "any", inputmode: "decimal" };
 
 /**
- * Controls that call `changed(filter)` with what is asked for: {text, judge, sort, min, max, unknown, failed}.
- * `leave()` is for who is done with them: Enter in a field, after which single keys go through the list.
+ * Controls that call `changed(filter)` with the filter: {text, judge, sort, min, max, unknown, failed}.
+ * `leave()` is called at Enter in a field, after which single keys walk the list.
  */
 export function filterForm(changed, leave) {
   const keydown = (event) => {

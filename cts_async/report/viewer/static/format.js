@@ -7,7 +7,7 @@ export const NONE = "–";
 
 const locale = () => (language() === "zh" ? "zh-CN" : "en-GB");
 
-// Anybody's numbers may be of any size: what has no end of digits is said by its power of ten.
+// Untrusted numbers may be of any size: huge ones are written with a power of ten.
 const HUGE = 1e15;
 
 function formatted(value, options) {

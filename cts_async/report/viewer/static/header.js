@@ -6,11 +6,11 @@ import { select } from "./parts.js";
 import { setTheme, theme, THEMES } from "./prefs.js";
 import { language, LANGUAGES, setLanguage, t } from "./words.js";
 
-/** The head. `spoken()` is called when another language was chosen. */
-export function header(spoken) {
+/** The head. `languageChanged()` is called when another language was chosen. */
+export function header(languageChanged) {
   const named = THEMES.map((name) => [name, t(`theme_${name}`)]);
   const themes = select(named, theme(), setTheme, { "aria-label": t("theme") });
-  const languages = select(Object.entries(LANGUAGES), language(), (name) => { setLanguage(name); spoken(); },
+  const languages = select(Object.entries(LANGUAGES), language(), (name) => { setLanguage(name); languageChanged(); },
     { id: "language", "aria-label": t("language") });
   const names = { "aria-label": t("keys"), title: t("keys") };
   const help = h("button", { type: "button", class: "plain", ...names, on: { click: showHelp } }, "?");

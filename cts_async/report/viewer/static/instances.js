@@ -1,4 +1,4 @@
-// A run's instances: filtered, sorted, fifty at a time. What is asked for stands in the address.
+// A run's instances: filtered, sorted, fifty at a time. The address holds the filter.
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -20,7 +20,7 @@ export function filterOf({ judge, sort, min, max, unknown, failed, text }) {
   return { judge, sort, min, max, unknown, failed, text };
 }
 
-/** The list under its filters. `update(query)` follows the address; `grown()` tells that the run has more by now. */
+/** The list under its filters. `update(query)` follows the address; `grown()` is called when the run has more instances. */
 export function instanceBrowser(query, signal) {
   const list = h("div", { class: "list", "aria-busy": "true" });
   const status = h("p", { class: "muted small", role: "status", "aria-live": "polite", tabindex: "-1" });

@@ -1,11 +1,11 @@
-// Single keys, and the page that tells of them. They can be switched off, and never work where one writes.
+// Single-key shortcuts, and their help. They can be disabled, and do not work in input fields.
 
 import { fill, h } from "./dom.js";
 import { remember, remembered } from "./prefs.js";
 import { t } from "./words.js";
 
 const ALIKE = { ArrowRight: "j", ArrowLeft: "k" };
-const TOLD = [
+const SHORTCUTS = [
   ["j", "→", "keyNext"], ["k", "←", "keyPrevious"],
   ["u", null, "keyUp"], ["/", null, "keyFilter"], ["?", null, "keyHelp"],
 ];
@@ -41,7 +41,7 @@ export function showHelp() {
   const off = h("input", { type: "checkbox", checked: on(), on: { change } });
   fill(dialog,
     h("h2", { id: "keys-title" }, t("keys")),
-    h("dl", { class: "keys" }, TOLD.map(([key, other, what]) =>
+    h("dl", { class: "keys" }, SHORTCUTS.map(([key, other, what]) =>
       h("div", {}, h("dt", {}, h("kbd", {}, key), other ? [" ", h("kbd", {}, other)] : null), h("dd", {}, t(what))))),
     h("label", { class: "switch" }, off, t("keysOn")),
     h("button", { type: "button", autofocus: true, on: { click: close } }, t("close")));

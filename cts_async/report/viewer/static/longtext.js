@@ -1,4 +1,4 @@
-// Long texts: their beginning first, the rest when it is asked for, in pieces that cost nothing until they are seen.
+// Long texts: their beginning first, the rest on request, in pieces that are rendered when they are visible.
 
 import { getText } from "./api.js";
 import { fill, h } from "./dom.js";

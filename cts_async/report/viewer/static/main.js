@@ -25,17 +25,17 @@ const PAGES = {
 };
 
 const main = h("main", { id: "main", tabindex: "-1" });
-const told = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
+const announced = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
 const gone = h("p", { class: "gone", role: "alert", hidden: true });
 let shown = { key: null, leave: null, update: null, keys: {} };
 
 /** Show what the address names. What only changed its parameters may be updated where it stands. */
-function show({ anew = false } = {}) {
+function show({ renew = false } = {}) {
   const route = readRoute(location.hash);
   const make = Object.hasOwn(PAGES, route.path) ? PAGES[route.path] : unknownPage;
   const key = `${route.path} ${make.identity?.(route.query) ?? ""}`;
   leavePlace();
-  if (!anew && key === shown.key && shown.update) {
+  if (!renew && key === shown.key && shown.update) {
     shown.update(route.query);
     return;
   }
@@ -43,14 +43,14 @@ function show({ anew = false } = {}) {
   shown.leave?.abort();
   const leave = new AbortController();
   shown = { key, leave, update: null, keys: {} };
-  const place = { main, query: route.query, signal: leave.signal, heading: (title) => heading(title, first || anew) };
-  if (!first && !anew) begin(leave.signal);
+  const place = { main, query: route.query, signal: leave.signal, heading: (title) => heading(title, first || renew) };
+  if (!first && !renew) begin(leave.signal);
   try {
     const page = make(place) ?? {};
     shown.update = page.update ?? null;
     shown.keys = page.keys ?? {};
   } catch (error) {
-    fill(main, trouble(error, () => show({ anew: true })));
+    fill(main, trouble(error, () => show({ renew: true })));
     throw error;
   }
 }
@@ -80,19 +80,19 @@ function surround() {
   applyLanguage();
   const click = () => (main.querySelector("h1") ?? main).focus();
   const skip = h("button", { type: "button", class: "skip", on: { click } }, t("skip"));
-  fill(document.body, skip, header(spoken), gone, main, told);
+  fill(document.body, skip, header(languageChanged), gone, main, announced);
 }
 
-function spoken() {
+function languageChanged() {
   surround();
-  show({ anew: true });
+  show({ renew: true });
   document.getElementById("language").focus();
 }
 
 onConnection((isGone) => {
   gone.hidden = !isGone;
   gone.textContent = isGone ? t("gone") : "";
-  told.textContent = isGone ? "" : t("back");
+  announced.textContent = isGone ? "" : t("back");
 });
 
 addEventListener("hashchange", () => show());

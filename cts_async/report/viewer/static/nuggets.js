@@ -51,7 +51,7 @@ export function nuggetText(nugget) {
       h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
 }
 
-/** A source: an address of the web as a link that tells nobody where it was followed from, anything else as text. */
+/** A source: an address of the web as a link without a referrer, anything else as text. */
 export function link(source) {
   const address = webAddress(source);
   if (address === null) return said(beginning(source));

@@ -91,8 +91,8 @@ function workersFact({ workers = [], workers_wanted: wanted = 0 }) {
 /** A row each; of very many, and of those that were lost, only some. */
 function workersTable({ workers = [] }) {
   const there = workers.filter((worker) => !isLost(worker));
-  const told = there.length < MANY ? there : there.filter(isSilent).slice(0, FEW);
-  const rows = [...told, ...workers.filter(isLost).slice(-FEW)];
+  const listed = there.length < MANY ? there : there.filter(isSilent).slice(0, FEW);
+  const rows = [...listed, ...workers.filter(isLost).slice(-FEW)];
   if (!rows.length) return null;
   const heads = [
     [t("worker"), "name"], [t("host"), "name"], [t("inHand"), "number"], [t("done"), "number"],

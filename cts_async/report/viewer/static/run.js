@@ -34,14 +34,14 @@ runPage.identity = (query) => query.run;
 function layout(page, marks, browser, signal) {
   const live = h("div", { class: "live" });
   const summary = h("div", {});
-  const spoken = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
+  const announced = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
   let tenth = -1;
   const draw = (row) => {
     fill(marks, state(row), kindBadge(row), smokeBadge(row.smoke_test));
     fill(live, liveView(row));
     fill(summary, overview(row, page.summary));
     const now = row.live ? Math.floor((10 * row.live.n_done) / (row.live.n_expected || 1)) : tenth;
-    if (now > tenth) spoken.textContent = progressWords(row);
+    if (now > tenth) announced.textContent = progressWords(row);
     tenth = Math.max(now, tenth);
   };
   draw(page.row);
@@ -54,7 +54,7 @@ function layout(page, marks, browser, signal) {
   watch(page.row.name, { changed }, signal);
   return [
     page.row.smoke_test ? h("p", { class: "notice" }, t("smokeWhy")) : null,
-    live, spoken, summary, beside(page),
+    live, announced, summary, beside(page),
     section("instances", t("instances"), browser.element),
     section("settings", t("settings"), settings(page)),
   ];
@@ -62,7 +62,7 @@ function layout(page, marks, browser, signal) {
 
 function overview(row, summary) {
   const [first] = row.scores;
-  // What the process tells of itself stands above, a second older: nothing is told twice, with two values.
+  // While the process runs, its own numbers are shown above; each number is shown once.
   const atRest = !row.live;
   return [
     facts([
@@ -88,11 +88,11 @@ function judges(scores) {
 }
 
 function tokens(byModel) {
-  const told = ([model, used], index) => {
+  const usage = ([model, used], index) => {
     const [input, output] = [used?.input, used?.output].map((amount) => size(Number(amount) || 0, ""));
     return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
   };
-  return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(told));
+  return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(usage));
 }
 
 /** Where this run can be seen beside another one. */

@@ -71,15 +71,15 @@ function fits(row, text) {
   return text.toLowerCase().split(/\s+/).every((word) => within.includes(word));
 }
 
-/** A listener that notes what it hears at once, and has it drawn once a second at most. */
+/** A listener that records each event at once, and redraws once a second at most. */
 function soon(note, draw, place, signal) {
   let timer = null;
   const drawn = () => {
     timer = held(place) ? setTimeout(drawn, DRAW_MS) : null;
     if (timer === null && !signal.aborted) draw();
   };
-  return (heard) => {
-    note(heard);
+  return (event) => {
+    note(event);
     timer ??= setTimeout(drawn, DRAW_MS);
   };
 }

@@ -1,4 +1,4 @@
-// Anybody's text: isolated from what stands around it, its language named, what is invisible in it made visible.
+// Untrusted text: its direction isolated, its language marked, its invisible characters made visible.
 
 import { h } from "./dom.js";
 
@@ -27,7 +27,7 @@ export function languageOf(text) {
   return HAN.test(beginning) && !KANA.test(beginning) ? "zh" : null;
 }
 
-/** An element that holds anybody's text. */
+/** An element that holds untrusted text. */
 export function said(text, tag = "span", attributes = {}) {
   const { class: classes = "", ...others } = attributes;
   const all = { dir: "auto", lang: languageOf(text) ?? "", ...others, class: `said ${classes}`.trim() };
