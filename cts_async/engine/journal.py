@@ -72,7 +72,7 @@ class StepMemory(Protocol):
 
 
 class Journal:
-    """The steps of a run by key: `find` what was done, `append` what is done now.
+    """A StepMemory in a file: the steps of a run by key.
 
     A step of an earlier process costs 16 bytes of memory, one of this process more until the job that made it has
     ended: then it is forgotten, or kept in 16 bytes like the earlier ones.
@@ -93,7 +93,6 @@ class Journal:
         return len(self._indexed) + len(self._recent)
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The latest record of a finished step, or None if there is none that can be read."""
         found = self._find(key)
         return None if found is None else found[1]
 
