@@ -153,8 +153,9 @@ def _line(place: int, judge: str | None, line: ResultLine) -> Line:
 # --- A campaign
 
 
-def campaign_tasks(plan: Plan, files: Files, *, resumed: bool) -> Iterator[Task]:
+def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
+    resumed = any(len(run.journal) for run in files.values())
     places = {system: place for place, system in enumerate(plan.systems)}
     for seq, (instance, system) in enumerate(work_left(plan, files)):
         yield Task(seq, files[system].directory.name, instance.id, places[system], instance, resumed=resumed)
@@ -224,10 +225,9 @@ def _at_the_head() -> Iterator[Instance]:
 # --- Judging
 
 
-def judging_tasks(
-    plan: JudgePlan, files: Sequence[RunFiles], events: Events, *, resumed: bool
-) -> list[Iterator[Task]]:
+def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> list[Iterator[Task]]:
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
+    resumed = any(len(run.journal) for run in files)
 
     def tasks_of(stream: int, judge: str) -> Iterator[Task]:
         for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):
