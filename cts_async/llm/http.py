@@ -1,6 +1,6 @@
 """HTTP requests over aiohttp's connections, without the machinery of its session.
 
-A session prepares every request anew for cookies, redirects, authentication and tracing, none of which an API call
+A session prepares every request for cookies, redirects, authentication and tracing, none of which an API call
 has; that costs twice as much as the exchange itself. Here a request is written straight to a connection of aiohttp's
 pool, and aiohttp's protocol and parser read the response. What is used of aiohttp below its session is not promised to
 stay the same, so pyproject.toml names the versions that are known to work.
