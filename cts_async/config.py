@@ -252,12 +252,10 @@ def is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:
         return False
-    found = [
-        *map(_SECRET_WORD.fullmatch, words),
-        _SECRET_NOUN.fullmatch(words[-1]),
-        _COMPOUND.search(words[-1]),
-    ]
-    return any(found)
+    last = words[-1]
+    return any(map(_SECRET_WORD.fullmatch, words)) or bool(
+        _SECRET_NOUN.fullmatch(last) or _COMPOUND.search(last)
+    )
 
 
 def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
@@ -304,8 +302,9 @@ def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
 
 def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
     """Return why a string named `name` must not be in a file, None if it may."""
+    hint = f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here" if key_place else KEYS_FROM_ENVIRONMENT
     if is_secret_name(name) and not (key_place and "{key}" in text):
-        return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here" if key_place else KEYS_FROM_ENVIRONMENT
+        return hint
     if _SECRET_VALUE.match(text):
         return f"looks like a key; {KEYS_FROM_ENVIRONMENT}"
     if "://" not in text:
@@ -318,11 +317,7 @@ def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
         return f"must not carry a password; {KEYS_FROM_ENVIRONMENT}"
     for parameter, value in parse_qsl(parts.query):
         if is_secret_name(parameter) and not (key_place and "{key}" in value):
-            return (
-                f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} after {parameter}="
-                if key_place
-                else KEYS_FROM_ENVIRONMENT
-            )
+            return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} after {parameter}=" if key_place else hint
     return None
 
 

@@ -30,9 +30,9 @@ from cts_async.scorer import TOLERANCE, restore_score_100
 ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
-FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 """Texts that scores do not need."""
-FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
 """Texts that statistics of questions and answers do not need."""
 
 
@@ -191,7 +191,7 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
+    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
 
@@ -210,7 +210,7 @@ def read_runs(
         raise errors[0]
 
 
-def read_path(path: Path, *, without: Collection[str] = FOR_SCORES) -> FinishedRun:
+def read_path(path: Path, *, without: Collection[str] = NOT_FOR_SCORES) -> FinishedRun:
     """Read a run directory, a directory of judged answers without a manifest, or a judged file."""
     if path.is_file():
         return read_judged(path)
@@ -245,8 +245,8 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
     return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
-def orig_beside(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs of orig that lie beside these run directories and are over the same data."""
+def sibling_origs(directories: Iterable[Path]) -> list[Path]:
+    """Return the runs of orig in the same folders as these run directories, over the same data."""
     places = {(one.resolve().parent, _data_key(one)): one.parent for one in directories}
     return [
         shown / path.name
@@ -259,75 +259,6 @@ def orig_beside(directories: Iterable[Path]) -> list[Path]:
 def _data_key(directory: Path) -> tuple[str, ...]:
     data = data_of(manifest_of(directory).get("identity", {}))
     return tuple(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
-
-
-# Clarifiers' runs with their run of orig, for `cts diagnose`
-
-
-@dataclass(frozen=True, slots=True)
-class RunSet:
-    """Clarifiers' runs over the same data, and the run of the queries as they are (orig) that goes with them."""
-
-    runs: tuple[FinishedRun, ...]
-    """By k and label, whatever order they were named in; labels are distinct."""
-    orig: FinishedRun | None
-    notes: tuple[str, ...]
-    """What a reader of the numbers has to know: what was left out, and what is not finished."""
-
-
-def read_run_set(words: Sequence[str], orig: Path | None = None) -> RunSet:
-    """Read the runs, and orig: the one named, or one among the runs, or one beside them over the same data.
-
-    In a folder of runs those that have not finished are left out; one that is named itself is read as far as
-    it got. Raises UsageError if there is no Clarifier's run, or if runs are over different data.
-    """
-    notes: list[str] = []
-    found = find_runs(words)
-    named = {one.path for one in found if one.named}
-    runs = []
-    for run in read_runs(found, notes.append, without=FOR_QUESTIONS):
-        if not run.n_missing or run.directory in named:
-            runs.append(run)
-        if run.n_missing:
-            left_out = "" if run.directory in named else ", left out"
-            notes.append(f"{run.directory}: not finished{left_out} ({run.progress})")
-        if run.unanswered:
-            notes.append(f"{run.directory}: {run.unanswered}, left out")
-    check_same_data(run.directory for run in runs)
-    asked = [run for run in runs if run.clarifier and not run.unanswered and (run.n_done or run.n_failed)]
-    if not asked:
-        problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
-        raise UsageError("; ".join([problem, *notes]))
-    baseline = _find_orig(orig, runs, asked, notes)
-    notes += [remark for run in (*asked, *([baseline] if baseline else [])) for remark in run.remarks]
-    distinct = sorted(with_distinct_labels(asked), key=lambda run: (run.k, run.label))
-    return RunSet(tuple(distinct), baseline, tuple(notes))
-
-
-def _find_orig(
-    named: Path | None, runs: Sequence[FinishedRun], asked: Sequence[FinishedRun], notes: list[str]
-) -> FinishedRun | None:
-    """Return the run of orig that gains are over; add notes about it."""
-    found = [named] if named else [run.directory for run in runs if run.system == ORIG and not run.clarifier]
-    if len(found) > 1:
-        raise UsageError(f"{found[0]} and {found[1]} are both orig: choose one with --orig DIR")
-    if not found:
-        found = orig_beside(run.directory for run in asked)
-        if len(found) != 1:
-            several = f" ({', '.join(map(str, found))} could all be meant)" if found else ""
-            notes.append(
-                f"no gains: there is no single orig run beside these{several}; name one with --orig DIR"
-            )
-            return None
-        notes.append(f"gains are over {found[0]}")
-    orig = next((run for run in runs if run.directory == found[0]), None) or read_run(found[0])
-    if orig.clarifier:
-        problem = f"a Clarifier's run ({orig.label}), not the run of the queries as they are"
-        raise UsageError(f"--orig {found[0]}: {problem}")
-    check_same_data([asked[0].directory, orig.directory])
-    if orig.n_missing and all(run.directory != orig.directory for run in runs):
-        notes.append(f"{orig.directory}: not finished ({orig.progress})")
-    return orig
 
 
 # A run directory, or one that `cts judge --out` made

@@ -56,13 +56,13 @@ def drive(
     console = Console(stderr=True)
     with ExitStack() as stack:
         if on_cluster is not None and (ray is not None or workers is not None):
-            from cts_async.cluster.ray_session import cluster_spec, connect
+            from cts_async.cluster.ray_session import connect
 
             def report(message: str) -> None:
                 if not quiet:
                     console.print(message, markup=False, highlight=False, soft_wrap=True)
 
-            cluster = stack.enter_context(connect(cluster_spec(ray, workers), set(keys), report=report))
+            cluster = stack.enter_context(connect(ray, workers, set(keys), report=report))
             run = partial(on_cluster(), cluster)
         progress = Progress(groups)
         stack.enter_context(writing_live(progress))

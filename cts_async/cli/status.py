@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from cts_async.report.live import LiveFile
 
 REFRESH_S: Final = 1.0
+PLAIN_COLUMNS: Final = 160
+"""Width where there is no terminal."""
 
 
 def status(
@@ -96,18 +98,14 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
     from cts_async.cli.drive import print_plainly
-    from cts_async.report.live_screen import LiveScreen, lines_of
+    from cts_async.report.live_screen import LiveScreen
     from cts_async.report.status import by_process, how_to_resume, idle_state, live_of, run_directories
 
     found = {directory: live_of(directory) for directory in run_directories(paths)}
     going = by_process([live for live in found.values() if live is not None])
-    if console.is_terminal:
-        for line in LiveScreen(going).lines(console.width, 10_000, ascii_only=console.options.ascii_only):
-            console.print(line)
-    else:
-        for live in going:
-            for text in lines_of(live):
-                print_plainly(console, text)
+    width = console.width if console.is_terminal else PLAIN_COLUMNS
+    for line in LiveScreen(going).lines(width, 10_000, ascii_only=console.options.ascii_only):
+        console.print(line, soft_wrap=True)
     at_rest = [idle_state(directory) for directory in found if found[directory] is None]
     if not going and all(state.state == "damaged" for state in at_rest):
         raise UsageError(at_rest[0].reason)

@@ -101,9 +101,8 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
 
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
-        streams = [campaign_tasks(plan, files, resumed=_resumed(places))]
-        budget = budget_of(plan, files, events)
-        return Head(cluster, places, streams, CampaignWork.of(plan), plan.config, budget, events)
+        work, budget = CampaignWork.of(plan), budget_of(plan, files, events)
+        return Head(cluster, places, [campaign_tasks(plan, files)], work, plan.config, budget, events)
 
     await _run(lambda also: open_runs(plan, events, also=also), head)
 
@@ -114,9 +113,8 @@ async def run_judging_on(
     """`run_judging` on a cluster: the same files, and the same errors."""
 
     def head(files: list[RunFiles]) -> Head:
-        streams = judging_tasks(plan, files, events, resumed=_resumed(files))
-        budget = judging_budget_of(plan, events)
-        return Head(cluster, files, streams, JudgingWork.of(plan), plan.config, budget, events)
+        work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
+        return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
     await _run(lambda also: open_verdicts(plan, events, also=also), head)
 
@@ -128,10 +126,6 @@ async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Cal
             heads.append(head_of(files))
             stopper.watch(heads[0])
             await heads[0].run()
-
-
-def _resumed(places: Sequence[RunFiles]) -> bool:
-    return any(len(files.journal) for files in places)
 
 
 def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:

@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,29 +63,68 @@ CHECK: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
-    address: str
-    """As Ray takes it; "" for a Ray of this machine alone."""
-    workers: int | None
-    """None for as many as the cluster has free CPUs."""
+@contextmanager
+def connect(
+    address: str | None,
+    workers: int | None,
+    keys: Iterable[str] = (),
+    *,
+    report: Callable[[str], None] = lambda message: None,
+) -> Iterator[RayCluster]:
+    """A cluster, ready to hire workers; what was started for it ends with the block.
 
-
-def cluster_spec(
-    address: str | None, workers: int | None, environ: Mapping[str, str] = os.environ
-) -> ClusterSpec:
-    """What the user typed, checked as far as that goes without Ray. Raises UsageError."""
+    `address` and `workers` are as typed: without an address a Ray of this machine alone, without a number as many
+    workers as the cluster has free CPUs. `keys` are the variables that workers on this machine need. Raises UsageError
+    where there is no cluster, or no CPU for a worker.
+    """
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'")
     if address is None:
-        cpus, wanted = os.cpu_count() or 1, workers or 1
-        if wanted > MAX_PER_CPU * cpus:
+        where, workers = "", workers or 1
+        most = MAX_PER_CPU * (os.cpu_count() or 1)
+        if workers > most:
             raise UsageError(
-                f"--workers {wanted}: at most {MAX_PER_CPU * cpus} on this machine ({MAX_PER_CPU} for each CPU); "
+                f"--workers {workers}: at most {most} on this machine ({MAX_PER_CPU} for each CPU); "
                 "more need a cluster (--ray)"
             )
-        return ClusterSpec("", wanted)
-    where, host, port = read_address(address.strip(), environ)
+        report("starting Ray on this machine")
+        settings = {**RAY_SETTINGS, **OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        least = child_environment(*WORKER_VARIABLES, *keys)
+        options: dict[str, object] = {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
+    else:
+        where = _reachable(address.strip())
+        report(f"joining Ray ({where})")
+        settings, least, options = RAY_SETTINGS, None, {"address": where}
+    with _environment(settings), _initialized(where, options, settings, least):
+        from cts_async.cluster.ray_actors import RayCluster, free_cpus
+
+        if where:
+            free, total = free_cpus()
+            workers = min(free, MAX_WORKERS) if workers is None else workers
+            if workers < 1:
+                raise UsageError(
+                    f"--ray {where}: none of the cluster's {total} CPUs is free; give --workers N to wait "
+                    "for some, or try again later"
+                )
+            if workers > free:
+                report(
+                    f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
+                )
+        cluster = RayCluster(workers or 1, where)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+
+
+def _reachable(text: str) -> str:
+    """The address as Ray takes it. Raises UsageError where nothing answers there."""
+    where, host, port = read_address(text)
     if host:
         try:
             socket.create_connection((host, port), CONNECT_S).close()
@@ -95,7 +133,7 @@ def cluster_spec(
             raise UsageError(
                 f"--ray {where}: {reason}; is Ray running there (ray start --head), at that port?"
             ) from None
-    return ClusterSpec(where, workers)
+    return where
 
 
 def read_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
@@ -114,53 +152,10 @@ def read_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[st
 
 
 @contextmanager
-def connect(
-    spec: ClusterSpec, keys: Iterable[str] = (), *, report: Callable[[str], None] = lambda message: None
-) -> Iterator[RayCluster]:
-    """A cluster, ready to hire workers; what was started for it ends with the block.
-
-    `keys` are the variables that workers on this machine need. Raises UsageError where there is no cluster, or no CPU
-    for a worker.
-    """
-    if not spec.address:
-        report("starting Ray on this machine")
-        settings = {**RAY_SETTINGS, **OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        options: dict[str, object] = {
-            "address": "local",
-            "num_cpus": spec.workers,
-            "include_dashboard": False,
-            "object_store_memory": OBJECT_STORE_BYTES,
-        }
-    else:
-        report(f"joining Ray ({spec.address})")
-        settings, options = dict(RAY_SETTINGS), {"address": spec.address}
-    with _environment(settings), _initialized(spec, options, settings, keys):
-        from cts_async.cluster.ray_actors import RayCluster, free_cpus
-
-        workers = spec.workers
-        if spec.address:
-            free, total = free_cpus()
-            workers = min(free, MAX_WORKERS) if workers is None else workers
-            if workers < 1:
-                raise UsageError(
-                    f"--ray {spec.address}: none of the cluster's {total} CPUs is free; give --workers N to wait "
-                    "for some, or try again later"
-                )
-            if workers > free:
-                report(
-                    f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
-                )
-        cluster = RayCluster(workers or 1, spec.address)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
-
-
-@contextmanager
 def _initialized(
-    spec: ClusterSpec, options: dict[str, object], settings: Mapping[str, str], keys: Iterable[str]
+    where: str, options: dict[str, object], settings: Mapping[str, str], least: Mapping[str, str] | None
 ) -> Iterator[None]:
+    """Ray, with processes that get `settings` and, on this machine, only the environment `least` besides."""
     import ray
     import ray._private.worker
 
@@ -172,9 +167,8 @@ def _initialized(
         # Only this user may enter `temporary`; what Ray makes below may be written by everybody.
         inner = Path(temporary, "r")
         inner.mkdir()
-        if not spec.address:
+        if not where:
             options["_temp_dir"] = str(inner)
-        least = None if spec.address else child_environment(*WORKER_VARIABLES, *keys)
         try:
             # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
             with _deaf_children(), contextlib.chdir(inner), _environment(settings, only=least):
@@ -182,10 +176,10 @@ def _initialized(
                 init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
             ray.shutdown()
-            said = " ".join(str(error).split()) or type(error).__name__
-            if not spec.address:
-                raise UsageError(f"--workers {spec.workers}: Ray does not start: {said[:300]}") from None
-            raise UsageError(f"--ray {spec.address}: {said[:300]} ({CHECK})") from None
+            reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
+            if not where:
+                raise UsageError(f"--workers: Ray does not start: {reason}") from None
+            raise UsageError(f"--ray {where}: {reason} ({CHECK})") from None
         try:
             yield
         finally:

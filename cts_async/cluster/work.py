@@ -37,10 +37,9 @@ from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resou
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
 from cts_async.protocol.run_files import STEPS, RunFiles
-from cts_async.records import Instance
+from cts_async.records import Instance, value
 from cts_async.safe_files import replace_file
 from cts_async.search.backends.corpus import default_cache_dir
-from cts_async.values import value
 
 LEAST_IN_FLIGHT: Final = 4
 SPARE: Final = 2
@@ -153,8 +152,9 @@ def _line(place: int, judge: str | None, line: ResultLine) -> Line:
 # --- A campaign
 
 
-def campaign_tasks(plan: Plan, files: Files, *, resumed: bool) -> Iterator[Task]:
+def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
+    resumed = any(len(run.journal) for run in files.values())
     places = {system: place for place, system in enumerate(plan.systems)}
     for seq, (instance, system) in enumerate(work_left(plan, files)):
         yield Task(seq, files[system].directory.name, instance.id, places[system], instance, resumed=resumed)
@@ -224,10 +224,9 @@ def _at_the_head() -> Iterator[Instance]:
 # --- Judging
 
 
-def judging_tasks(
-    plan: JudgePlan, files: Sequence[RunFiles], events: Events, *, resumed: bool
-) -> list[Iterator[Task]]:
+def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> list[Iterator[Task]]:
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
+    resumed = any(len(run.journal) for run in files)
 
     def tasks_of(stream: int, judge: str) -> Iterator[Task]:
         for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):

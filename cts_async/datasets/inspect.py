@@ -20,7 +20,7 @@ from cts_async.datasets.candidates import FailedLine, candidate_files, read_cand
 from cts_async.datasets.gold import normalise, read_gold
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.registry import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
-from cts_async.datasets.trec import read_facet_qrels, read_run
+from cts_async.datasets.trec import read_facet_qrels, read_ranking
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget, language_of
 from cts_async.safe_files import atomic_writer
@@ -223,7 +223,7 @@ def _qrels_contents(path: str, fields: Mapping[str, str]) -> Contents:
 
 
 def _run_contents(path: str, fields: Mapping[str, str]) -> Contents:
-    depths = [len(ranking) for ranking in read_run(Path(path)).values()]
+    depths = [len(ranking) for ranking in read_ranking(Path(path)).values()]
     return Contents({"topics": len(depths), "documents": {"total": sum(depths), **spread(depths)}})
 
 

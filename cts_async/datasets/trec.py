@@ -51,7 +51,7 @@ def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
     return found
 
 
-def read_run(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, list[tuple[str, float]]]:
+def read_ranking(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, list[tuple[str, float]]]:
     """Return topic -> (document, score), highest score first, ties in file order; ranks are ignored.
 
     InputError with the line for a wrong number of fields, a score that is not finite, and a document that is repeated

@@ -72,14 +72,14 @@ class StepMemory(Protocol):
 
 
 class Journal:
-    """The steps of a run by key: `find` what was done, `append` what is done now.
+    """A StepMemory in a file: the steps of a run by key.
 
     A step of an earlier process costs 16 bytes of memory, one of this process more until the job that made it has
     ended: then it is forgotten, or kept in 16 bytes like the earlier ones.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
-        self.beside: Sequence[Journal] = ()
+        self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
         self.path = path
@@ -93,7 +93,6 @@ class Journal:
         return len(self._indexed) + len(self._recent)
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The latest record of a finished step, or None if there is none that can be read."""
         found = self._find(key)
         return None if found is None else found[1]
 
@@ -104,8 +103,8 @@ class Journal:
 
     def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         found = self._find_here(key)
-        if found is None and self.beside:
-            others = (other._find_here(key) for other in self.beside)
+        if found is None and self.siblings:
+            others = (other._find_here(key) for other in self.siblings)
             found = next((other for other in others if other is not None), None)
         return found
 

@@ -107,7 +107,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def _only_json(text: str) -> FoundJson:
-    """The JSON in a reply that consists of it. Raises UnusableOutput if other text that may have a meaning is beside it.
+    """The JSON in a reply that consists of it. Raises UnusableOutput if there is other text that may have a meaning.
 
     Thoughts count as such at the very beginning only: further on, their tags may be quoted.
     """
@@ -165,11 +165,13 @@ def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
     """The (id, label) pairs of any of the accepted forms, in the order given."""
     value: Any = found.value
     if isinstance(value, dict) and "results" in value:
-        if len(value) > 1:  # the results may be a quotation, and the verdict be beside it
+        if len(value) > 1:  # the results may be a quotation, and the verdict may follow
             raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
         value = value["results"]
     if isinstance(value, dict):
-        return _one_row(value) or _mapping_rows(found)
+        if value.keys() >= {"id", "coverage"}:
+            return [(_id(value["id"]), value["coverage"])]
+        return _mapping_rows(found)
     try:
         return [(_id(item["id"]), item.get("coverage")) for item in value]
     except (TypeError, KeyError, AttributeError):
@@ -177,25 +179,14 @@ def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
         raise UnusableOutput(f"{problem}, got an item without an id", text=text) from None
 
 
-def _one_row(value: dict[str, Any]) -> list[tuple[str, object]]:
-    """A single `{"id", "coverage"}` object as a list of one; else empty."""
-    return [(_id(value["id"]), value["coverage"])] if value.keys() >= {"id", "coverage"} else []
-
-
 def _mapping_rows(found: FoundJson) -> list[tuple[str, object]]:
-    """A mapping's pairs, also those of a key that occurs twice."""
-    pairs: Any = _pairs(found)
+    """A mapping's pairs, also those of a key that occurs twice unless the JSON had to be repaired."""
+    value: Any = found.value
+    pairs = list(value.items()) if found.repaired else json.loads(found.source, object_pairs_hook=list)
     if len(pairs) == 1 and pairs[0][0] == "results":
-        pairs = pairs[0][1]
+        results = pairs[0][1]
+        pairs = list(results.items()) if isinstance(results, dict) else results
     return [(_id(key), label) for key, label in pairs]
-
-
-def _pairs(found: FoundJson) -> object:
-    value = cast(dict[str, Any], found.value)
-    if not found.repaired:
-        return json.loads(found.source, object_pairs_hook=list)
-    results = value.get("results")
-    return list((results if isinstance(results, dict) else value).items())
 
 
 def _id(value: object) -> str:

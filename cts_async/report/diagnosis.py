@@ -12,11 +12,21 @@ from typing import Any, cast
 from rich.console import Console
 from rich.text import Text
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
-from cts_async.analysis.runs import FOR_QUESTIONS, RunSet, read_run, read_run_set
+from cts_async.analysis.runs import (
+    NOT_FOR_QUESTIONS,
+    NOT_FOR_SCORES,
+    ORIG,
+    FinishedRun,
+    check_same_data,
+    find_runs,
+    read_run,
+    read_runs,
+    sibling_origs,
+)
 from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.errors import InputError, UnusableOutput, UsageError
@@ -102,29 +112,78 @@ def diagnose_named(
         notes = ["files of questions and answers: there are no scores, and so no gains"]
         report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
     else:
-        report = _of_runs(read_run_set(paths, orig), read, judge, seed)
+        report = _of_runs(paths, orig, read, judge, seed)
     return replace(report, notes=[*report.notes, labels.note]) if labels else report
 
 
-def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> DiagnosisReport:
-    """Diagnose runs by the scores of `judge`, by default the first run's scoring judge."""
-    judges = list(dict.fromkeys(one for run in found.runs for one in run.judges))
+def _of_runs(
+    words: Sequence[str], orig: Path | None, read: Reader, judge: str | None, seed: int
+) -> DiagnosisReport:
+    """Diagnose the runs that `words` name, by the scores of `judge` or else of the first run's scoring judge.
+
+    Gains are over the run of orig that is named, or is among the runs, or lies beside them over the same data. In a
+    folder of runs those that have not finished are left out; one that is named itself is read as far as it got.
+    """
+    notes: list[str] = []
+    found = find_runs(words)
+    named = {one.path for one in found if one.named}
+    runs: list[FinishedRun] = []
+    for run in read_runs(found, notes.append):
+        left_out = run.n_missing and run.directory not in named
+        if run.n_missing:
+            notes.append(f"{run.directory}: not finished{', left out' if left_out else ''} ({run.progress})")
+        if run.unanswered:
+            notes.append(f"{run.directory}: {run.unanswered}, left out")
+        elif not left_out:
+            runs.append(run)
+    if not any(run.clarifier and (run.n_done or run.n_failed) for run in runs):
+        problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
+        raise UsageError("; ".join([problem, *notes]))
+    orig = orig or _find_orig(runs, notes)
+    if orig and all(run.directory != orig for run in runs):
+        runs.append(read_run(orig, without=NOT_FOR_SCORES))
+    check_same_data(run.directory for run in runs)
+    board = make_board(runs)
+    baseline = next((entrant for entrant in board.entrants if entrant.directory == orig), None)
+    if baseline and baseline.clarifier:
+        problem = f"a Clarifier's run ({baseline.label}), not the run of the queries as they are"
+        raise UsageError(f"--orig {orig}: {problem}")
+    judge = _chosen_judge(board, judge, notes)
+    report = diagnose_board(board, baseline.label if baseline else "", judge, read=read, seed=seed)
+    assert report is not None
+    return replace(report, notes=[*notes, *board.remarks, *report.notes])
+
+
+def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
+    """Return the run of orig among the runs, or beside them; add a note if it is not among them."""
+    among = [run.directory for run in runs if run.system == ORIG and not run.clarifier]
+    if len(among) > 1:
+        raise UsageError(f"{among[0]} and {among[1]} are both orig: choose one with --orig DIR")
+    if among:
+        return among[0]
+    beside = sibling_origs(run.directory for run in runs if run.clarifier)
+    if len(beside) == 1:
+        notes.append(f"gains are over {beside[0]}")
+        return beside[0]
+    several = f" ({', '.join(map(str, beside))} could all be meant)" if beside else ""
+    notes.append(f"there is no single orig run beside these{several}; name one with --orig DIR")
+    return None
+
+
+def _chosen_judge(board: Board, judge: str | None, notes: list[str]) -> str | None:
+    asked = [entrant for entrant in board.entrants if entrant.clarifier]
+    judges = list(dict.fromkeys(one for entrant in asked for one in entrant.judges))
     if judge is not None and judge not in judges:
         there = ", ".join(judges) or "none"
         raise UsageError(f"--judge {judge}: these runs were not judged by it; their judges are: {there}")
     judge = judge or next(iter(judges), None)
-    without = [run for run in found.runs if judge and judge not in run.judges]
-    notes = [f"{run.directory}: not judged by {judge}, without scores here" for run in without]
-    systems = [interactions_of(run, read, judge) for run in found.runs]
-    scores = found.orig.scores(judge) if found.orig and judge else {}
-    if found.orig and judge and not scores:
-        notes.append(f"no gains: {found.orig.directory} was not judged by {judge}")
-    orig = found.orig.directory if found.orig and scores else None
-    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, [*found.notes, *notes])
+    without = [entrant for entrant in asked if judge and judge not in entrant.judges]
+    notes += [f"{entrant.directory}: not judged by {judge}, without scores here" for entrant in without]
+    return judge
 
 
 def diagnose_board(
-    board: Board, baseline: str, judge: str | None, *, seed: int = 0
+    board: Board, baseline: str, judge: str | None, *, read: Reader = read_question, seed: int = 0
 ) -> DiagnosisReport | None:
     """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
 
@@ -137,12 +196,12 @@ def diagnose_board(
         if entrant.unanswered:
             notes.append(f"{entrant.label}: {entrant.unanswered}, left out")
             continue
-        run = read_run(entrant.directory, without=FOR_QUESTIONS)
-        systems.append(interactions_of(replace(run, label=entrant.label), read_question, judge))
+        run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
+        systems.append(interactions_of(replace(run, label=entrant.label), read, judge))
     if not systems:
         return None
     scores: dict[str, float] = {}
-    if baseline and judge:
+    if baseline and judge in board.judges:
         column = board.scores[judge][:, board.place(baseline)].tolist()
         scores = {id: score for id, score in zip(board.ids, column, strict=True) if not isnan(score)}
     if not scores:

@@ -18,7 +18,7 @@ from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart, compact, short
 from cts_async.report.output import duration, plain
-from cts_async.report.workers import worker_count, worker_lines, worker_section, workers_of
+from cts_async.report.workers import worker_count, worker_section, workers_of
 
 T = TypeVar("T")
 
@@ -78,37 +78,6 @@ def _progress(live: LiveFile) -> str:
         next((part["note"] for part in live["parts"] if part["note"]), "") if left else "",
     ]
     return ", ".join(filter(None, pieces))
-
-
-def lines_of(live: LiveFile) -> Iterator[str]:
-    """The state of a process in a plain line for each system, provider and worker."""
-    yield f"process {live['pid']}, running for {duration(live['time'] - live['started'])}: {_progress(live)}"
-    if live["note"].startswith("stopping"):
-        yield live["note"]
-    for part in live["parts"]:
-        pieces = [
-            f"{part['n_done']}/{part['n_expected']}",
-            _failed(part),
-            f"mean {mean_of(part)}" if part["mean"] is not None else "",
-            _left(part["eta_s"] or None),
-            part["note"],
-        ]
-        yield f"{part['name']}: {', '.join(filter(None, pieces))}"
-    for lane in live["lanes"]:
-        pieces = [
-            f"{lane['in_flight']} in flight",
-            f"{lane['waiting']} waiting",
-            _in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]),
-            _in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]),
-            f"429s {lane['answers_429']}" if lane["answers_429"] else "",
-            state_of(lane),
-        ]
-        yield f"{lane['name']}: {', '.join(filter(None, pieces))}"
-    yield from worker_lines(live)
-
-
-def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
-    return f"{compact(amount)} {what}/min" + ("" if allowed is None else f" of {compact(allowed)}")
 
 
 def _left(seconds: float | None) -> str:

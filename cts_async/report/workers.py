@@ -71,17 +71,6 @@ def worker_state(worker: LiveWorker) -> str:
     return f"{state}: {worker['note']}" if worker["note"] else state
 
 
-def worker_lines(live: LiveCluster) -> Iterator[str]:
-    """A plain line for all workers, and one for each; none without a cluster."""
-    if not workers_of(live):
-        return
-    yield workers_line(live)
-    for worker in one_by_one(live, MANY):
-        where = f" ({worker['host']}:{worker['pid']})" if worker["host"] else ""
-        done = f"{worker['in_hand']} in hand, {worker['done']} done, {worker['calls_per_min']:,.0f} calls/min"
-        yield f"{worker['name']}{where}: {worker_state(worker)}, {done}"
-
-
 def worker_section(live: LiveCluster, room: int) -> Iterator[Text]:
     """The same as a table: at most `room` lines, but one at least; none where there are no workers."""
     if not workers_of(live):

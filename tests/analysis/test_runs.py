@@ -19,12 +19,10 @@ from cts_async.analysis.runs import (
     read_judged,
     read_path,
     read_run,
-    read_run_set,
 )
 from cts_async.errors import InputError, UsageError
 
 ROWS = [Row("q1", score=10.0)]
-ASKED = Row("a", ["when?"], ["unknown"], score=20.0)
 FULL = {"id": "N1", "weight": 3, "coverage": "full"}
 NONE = {"id": "N2", "weight": 1, "coverage": "none"}
 
@@ -44,16 +42,8 @@ def candidates(folder: Path, name: str, gold_sha256: str) -> Path:
     return folder / name
 
 
-def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
-    orig = Row("a", score=10.0)
-    return [
-        made_run(folder, label=label, data=data, rows=[orig if label == "orig" else ASKED])
-        for label in labels
-    ]
-
-
 def test_folder_pattern_and_name_stand_for_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
+    gpt, orig = (made_run(tmp_path / "runs", label=label, rows=ROWS) for label in ("gpt-k1", "orig"))
     talk = made_talk(tmp_path / "runs", scheme="cot", rows={"a": []})
     (tmp_path / "runs" / "notes").mkdir()
     (tmp_path / "runs" / ".gitkeep").touch()
@@ -98,67 +88,6 @@ def test_only_runs_of_same_data_and_gold_pair(tmp_path: Path) -> None:
         check_same_data([this, that])
     with pytest.raises(UsageError, match=r"gold fedcba98\): .*others-k1"):
         check_same_data([this, candidates(tmp_path, "others-k1", "fedcba9876543210")])
-
-
-# Sets of runs with orig
-
-
-def test_run_set_is_sorted_with_distinct_labels(tmp_path: Path) -> None:
-    runs = made(tmp_path, "qwen-k2", "gpt-k1", "orig")
-    runs += [made_run(tmp_path, label="qwen-k1", rows=[ASKED], name=name) for name in ("first", "second")]
-    found = read_run_set([str(path) for path in runs])
-    assert [run.label for run in found.runs] == ["first", "gpt-k1", "second", "qwen-k2"]
-    assert found.orig is not None
-    assert found.notes == ()
-
-
-def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
-    gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
-    made(tmp_path / "runs", "orig", data="other")
-    written(tmp_path / "runs" / "broken" / "run.json", '{"identity":')
-    found = read_run_set([str(gpt)])
-    assert found.orig is not None
-    assert (found.orig.directory, found.notes) == (orig, (f"gains are over {orig}",))
-    [alone] = made(tmp_path / "alone", "gpt-k1")
-    found = read_run_set([str(alone)])
-    assert found.orig is None
-    assert found.notes == ("no gains: there is no single orig run beside these; name one with --orig DIR",)
-    found = read_run_set([str(alone)], orig)
-    assert found.orig is not None
-    assert found.notes == ()
-
-
-def test_several_origs_need_a_choice(tmp_path: Path) -> None:
-    gpt, orig = made(tmp_path, "gpt-k1", "orig")
-    again = made_run(tmp_path, label="orig", rows=ROWS, name="again")
-    with pytest.raises(UsageError, match=r"are both orig: choose one with --orig DIR"):
-        read_run_set([str(gpt), str(orig), str(again)])
-    beside = read_run_set([str(gpt)])
-    assert beside.orig is None
-    assert "could all be meant" in beside.notes[0]
-    with pytest.raises(UsageError, match=r"gpt-k1: a Clarifier's run \(gpt-k1\)"):
-        read_run_set([str(gpt)], gpt)
-
-
-def test_unfinished_run_is_read_only_when_named(tmp_path: Path) -> None:
-    made(tmp_path, "orig")
-    failed = made_run(tmp_path, label="gpt-k1", rows=[ASKED, Row("b", error="search")])
-    part = made_run(tmp_path, label="kimi-k1", rows=[ASKED], n_expected=5)
-    named = read_run_set([str(failed), str(part)])
-    assert [(run.label, run.n_failed) for run in named.runs] == [("gpt-k1", 1), ("kimi-k1", 0)]
-    assert f"{part}: not finished (1 of 5 instances)" in named.notes
-    folder = read_run_set([str(tmp_path)])
-    assert [run.label for run in folder.runs] == ["gpt-k1"]
-    assert f"{part}: not finished, left out (1 of 5 instances)" in folder.notes
-
-
-def test_run_set_without_answers_is_refused_with_reasons(tmp_path: Path) -> None:
-    [orig] = made(tmp_path / "orig", "orig")
-    empty = made_run(tmp_path / "empty", label="gpt-k1", rows=[])
-    part = made_run(tmp_path / "part", label="gpt-k1", rows=[ASKED], n_expected=5)
-    for word, reason in ((orig, ""), (empty, ""), (part.parent, r".*left out \(1 of 5 instances\)")):
-        with pytest.raises(UsageError, match=f"no Clarifier's run with answers; name one{reason}"):
-            read_run_set([str(word)])
 
 
 # Runs

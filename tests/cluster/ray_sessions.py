@@ -18,7 +18,7 @@ import uvloop
 from recorded_work import RecordedWork
 
 from cts_async.cluster.head import Head
-from cts_async.cluster.ray_session import cluster_spec, connect
+from cts_async.cluster.ray_session import connect
 from cts_async.cluster.work import Task
 from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
@@ -85,7 +85,7 @@ def main() -> None:
     for name in SESSIONS:
         (folder / name).mkdir()
         (folder / name / "log").touch()
-    with connect(cluster_spec(None, WORKERS), ["GIVEN_API_KEY"]) as cluster:
+    with connect(None, WORKERS, ["GIVEN_API_KEY"]) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
         sockets = list(folder.parent.glob("cts-ray-*/**/plasma_store"))
         entered = [str(path) for path in sockets if may_be_entered(path, folder.parent)]

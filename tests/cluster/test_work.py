@@ -109,7 +109,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             local, apart = planned(tmp_path, config, "local"), planned(tmp_path, config, "apart")
             await run_plan(local, KEYS, Events())
             with open_runs(apart, Events()) as files:
-                tasks = list(campaign_tasks(apart, files, resumed=False))
+                tasks = list(campaign_tasks(apart, files))
                 work = CampaignWork.of(apart)
                 written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
         assert [task.seq for task in tasks] == list(range(3 * N))
@@ -164,7 +164,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             await run_judging(local, KEYS, Events())
             asked = len(provider.seen)
             with open_verdicts(apart, Events()) as files:
-                streams = judging_tasks(apart, files, Events(), resumed=False)
+                streams = judging_tasks(apart, files, Events())
                 tasks = [task for stream in streams for task in stream]
                 written = await done_at_a_bench(JudgingWork.of(apart), tasks, tmp_path / "steps.jsonl", KEYS)
             assert len(provider.seen) == 2 * asked
@@ -178,7 +178,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
 def test_answers_with_the_same_question_have_the_same_number(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with open_verdicts(plan, Events()) as files:
-        streams = judging_tasks(plan, files, Events(), resumed=False)
+        streams = judging_tasks(plan, files, Events())
         fake, other, lexical = [list(stream) for stream in streams]
     assert fake[0].question == fake[1].question != 0
     assert fake[0].question != other[0].question
@@ -189,7 +189,7 @@ def test_answers_with_the_same_question_have_the_same_number(tmp_path: Path) -> 
 def test_the_first_tasks_of_all_judges_are_equally_old(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with open_verdicts(plan, Events()) as files:
-        streams = judging_tasks(plan, files, Events(), resumed=False)
+        streams = judging_tasks(plan, files, Events())
         seqs = [[task.seq for task in stream] for stream in streams]
     assert seqs[0] == [0, 3, 6, 9, 12, 15]
     assert seqs[1][:2] == [1, 4]

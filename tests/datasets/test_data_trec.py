@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from cts_async.datasets.trec import read_facet_qrels, read_run
+from cts_async.datasets.trec import read_facet_qrels, read_ranking
 from cts_async.errors import InputError
 
 Read = Callable[..., Any]
 
 QREL, RUN = "1 0 d1 2\n", "1 Q0 d1 1 2.5 tag\n"
-READERS = [(read_facet_qrels, QREL), (read_run, RUN)]
+READERS = [(read_facet_qrels, QREL), (read_ranking, RUN)]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_diversity_qrels_are_read_by_facet(file: Path) -> None:
 
 def test_run_is_sorted_by_score(file: Path) -> None:
     file.write_text("1 Q0 d1 0 -3e-1 t\n1 Q0 d2 7 2 t\n2 Q0 d1 1 .5 t\n1 Q0 d3 x 2.0 t\n")
-    assert read_run(file) == {"1": [("d2", 2.0), ("d3", 2.0), ("d1", -0.3)], "2": [("d1", 0.5)]}
+    assert read_ranking(file) == {"1": [("d2", 2.0), ("d3", 2.0), ("d1", -0.3)], "2": [("d1", 0.5)]}
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_run_is_sorted_by_score(file: Path) -> None:
         (read_facet_qrels, QREL + "1 0 d2 5\n", ":2: field 'grade': must be from -2 to 4, is 5"),
         (read_facet_qrels, QREL + QREL, ":2: field 'document': 'd1' is repeated in topic '1'"),
         (read_facet_qrels, "1 1 d 1\n1 1 d 0\n", ":2: field 'document': 'd' is repeated in topic '1-1'"),
-        (read_run, RUN + QREL, ":2: has 4 fields instead of 6: topic Q0 document rank score tag"),
-        (read_run, RUN + "1 Q0 d2 1 high t\n", ":2: field 'score': must be a finite number, is 'high'"),
-        (read_run, RUN + "1 Q0 d2 1 nan t\n", ":2: field 'score': must be a finite number, is 'nan'"),
-        (read_run, RUN + "1 Q0 d2 1 1e999 t\n", ":2: field 'score': must be a finite number, is '1e999'"),
-        (read_run, RUN + "1 Q0 d2 1 1_0 t\n", ":2: field 'score': must be a finite number, is '1_0'"),
-        (read_run, RUN + RUN, ":2: field 'document': 'd1' is repeated in topic '1'"),
+        (read_ranking, RUN + QREL, ":2: has 4 fields instead of 6: topic Q0 document rank score tag"),
+        (read_ranking, RUN + "1 Q0 d2 1 high t\n", ":2: field 'score': must be a finite number, is 'high'"),
+        (read_ranking, RUN + "1 Q0 d2 1 nan t\n", ":2: field 'score': must be a finite number, is 'nan'"),
+        (read_ranking, RUN + "1 Q0 d2 1 1e999 t\n", ":2: field 'score': must be a finite number, is '1e999'"),
+        (read_ranking, RUN + "1 Q0 d2 1 1_0 t\n", ":2: field 'score': must be a finite number, is '1_0'"),
+        (read_ranking, RUN + RUN, ":2: field 'document': 'd1' is repeated in topic '1'"),
         (read_facet_qrels, "\n", ": contains no judgements; lines must be: topic 0 document grade"),
-        (read_run, "", ": contains no ranking; lines must be: topic Q0 document rank score tag"),
+        (read_ranking, "", ": contains no ranking; lines must be: topic Q0 document rank score tag"),
     ],
 )
 def test_invalid_line_is_located(file: Path, read: Read, content: str, problem: str) -> None:

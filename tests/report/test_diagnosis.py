@@ -13,10 +13,16 @@ from made_talks import made_talk
 from rich.console import Console
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.runs import read_path, read_run, read_run_set
+from cts_async.analysis.runs import read_path, read_run
 from cts_async.errors import UsageError
 from cts_async.report import statistics
-from cts_async.report.diagnosis import diagnose_board, diagnose_named, print_report, report_json
+from cts_async.report.diagnosis import (
+    DiagnosisReport,
+    diagnose_board,
+    diagnose_named,
+    print_report,
+    report_json,
+)
 from cts_async.report.statistics import run_rows
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"
@@ -308,10 +314,10 @@ def test_clarifier_name_includes_scheme_and_mode(clarifier_runs: Path) -> None:
 
 
 def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> None:
-    found = read_run_set([str(clarifier_runs)])
-    assert [run.clarifier for run in found.runs].count("gpt-cot-select") == 0
-    assert [note for note in found.notes if "chose among queries and answered no questions, left out" in note]
     report = diagnose_named([str(clarifier_runs)])
+    assert [
+        note for note in report.notes if "chose among queries and answered no questions, left out" in note
+    ]
     rates = {fields["model"]: one.unknowns.ua_unknown_rate for fields, one in run_rows(report.diagnosis)}
     assert rates["gpt"] == 1.0
     assert rates["gpt-at-cot"] == 0.0
@@ -327,8 +333,8 @@ def test_runs_without_answers_alone_are_refused(clarifier_runs: Path, tmp_path: 
     with pytest.raises(UsageError, match="no user answered its questions, left out"):
         diagnose_named([str(alone)])
     made_talk(tmp_path / "talks", scheme="cot", rows={"a": offered})
-    found = read_run_set([str(tmp_path / "talks")])
-    assert [run.clarifier for run in found.runs] == ["gpt-cot-respond"]
+    found = diagnose_named([str(tmp_path / "talks")])
+    assert [one.system.clarifier for one in found.diagnosis.systems] == ["gpt-cot-respond"]
 
 
 def test_new_module_in_the_folder_is_a_statistic(
@@ -350,3 +356,80 @@ def test_new_module_in_the_folder_is_a_statistic(
         statistics._statistics.cache_clear()
         sys.modules.pop("cts_async.report.statistics.question_lengths", None)
     assert {row["system"] for row in made["question_lengths"]} >= {"gpt-k1"}
+
+
+# Which runs are diagnosed
+
+ASKED = Row("a", ["when?"], ["unknown"], score=20.0)
+
+
+def labels(report: DiagnosisReport) -> list[str]:
+    return [one.system.label for one in report.diagnosis.systems]
+
+
+def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
+    orig = Row("a", score=10.0)
+    return [
+        made_run(folder, label=label, data=data, rows=[orig if label == "orig" else ASKED])
+        for label in labels
+    ]
+
+
+def test_run_set_is_sorted_with_distinct_labels(tmp_path: Path) -> None:
+    runs = made(tmp_path, "qwen-k2", "gpt-k1", "orig")
+    runs += [made_run(tmp_path, label="qwen-k1", rows=[ASKED], name=name) for name in ("first", "second")]
+    found = diagnose_named([str(path) for path in runs])
+    assert labels(found) == ["first", "gpt-k1", "second", "qwen-k2"]
+    assert found.orig is not None
+    assert found.notes == []
+
+
+def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
+    gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
+    made(tmp_path / "runs", "orig", data="other")
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "run.json").write_text('{"identity":')
+    found = diagnose_named([str(gpt)])
+    assert (found.orig, found.notes) == (orig, [f"gains are over {orig}"])
+    [alone] = made(tmp_path / "alone", "gpt-k1")
+    found = diagnose_named([str(alone)])
+    assert found.orig is None
+    assert found.notes[0] == "there is no single orig run beside these; name one with --orig DIR"
+    found = diagnose_named([str(alone)], orig=orig)
+    assert (found.orig, found.notes) == (orig, [])
+
+
+def test_several_origs_need_a_choice(tmp_path: Path) -> None:
+    gpt, orig = made(tmp_path, "gpt-k1", "orig")
+    again = made_run(tmp_path, label="orig", rows=[Row("a", score=10.0)], name="again")
+    with pytest.raises(UsageError, match=r"are both orig: choose one with --orig DIR"):
+        diagnose_named([str(gpt), str(orig), str(again)])
+    beside = diagnose_named([str(gpt)])
+    assert beside.orig is None
+    assert "could all be meant" in beside.notes[0]
+    with pytest.raises(UsageError, match=r"gpt-k1: a Clarifier's run \(gpt-k1\)"):
+        diagnose_named([str(gpt)], orig=gpt)
+
+
+def test_unfinished_run_is_read_only_when_named(tmp_path: Path) -> None:
+    made(tmp_path, "orig")
+    failed = made_run(tmp_path, label="gpt-k1", rows=[ASKED, Row("b", error="search")])
+    part = made_run(tmp_path, label="kimi-k1", rows=[ASKED], n_expected=5)
+    named = diagnose_named([str(failed), str(part)])
+    assert [(one.system.label, one.system.n_failed) for one in named.diagnosis.systems] == [
+        ("gpt-k1", 1),
+        ("kimi-k1", 0),
+    ]
+    assert f"{part}: not finished (1 of 5 instances)" in named.notes
+    folder = diagnose_named([str(tmp_path)])
+    assert labels(folder) == ["gpt-k1"]
+    assert f"{part}: not finished, left out (1 of 5 instances)" in folder.notes
+
+
+def test_run_set_without_answers_is_refused_with_reasons(tmp_path: Path) -> None:
+    [orig] = made(tmp_path / "orig", "orig")
+    empty = made_run(tmp_path / "empty", label="gpt-k1", rows=[])
+    part = made_run(tmp_path / "part", label="gpt-k1", rows=[ASKED], n_expected=5)
+    for word, reason in ((orig, ""), (empty, ""), (part.parent, r".*left out \(1 of 5 instances\)")):
+        with pytest.raises(UsageError, match=f"no Clarifier's run with answers; name one{reason}"):
+            diagnose_named([str(word)])

@@ -9,7 +9,7 @@ from made_live import cluster, lane, live, part, scored, worker
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import LiveFile, short
-from cts_async.report.live_screen import LiveScreen, labels, line_of, lines_of, mean_of, notable, state_of
+from cts_async.report.live_screen import LiveScreen, labels, line_of, mean_of, notable, state_of
 
 
 def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
@@ -194,16 +194,6 @@ def test_line_has_the_mean_of_each_of_several_runs() -> None:
 def test_smoke_test_is_marked_beside_its_mean() -> None:
     assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
     assert mean_of(part("a", mean=26.56)) == "26.6"
-
-
-def test_plain_lines_have_one_for_each_run_and_provider() -> None:
-    busy = lane("gpt", in_flight=3, waiting=7, calls_per_min=1180.0, calls_allowed=1200.0, answers_429=2)
-    state = live([part("a", 4, 10, n_failed=1, eta_s=65.0, **scored(50, 5))], [busy], pid=7)
-    assert list(lines_of(state)) == [
-        "process 7, running for 1:00: 4/10 instances, 0 calls, 1 failed, 0 tokens",
-        "a: 4/10, 1 failed, mean 50.0 ± 5.0, 1:05 left",
-        "gpt: 3 in flight, 7 waiting, 1,180 calls/min of 1,200, 0 tokens/min, 429s 2",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from made_live import cluster, live, part, worker
 
 from cts_async.report.live import LiveFile, LiveWorker
-from cts_async.report.live_screen import line_of, lines_of
+from cts_async.report.live_screen import line_of
 from cts_async.report.workers import MANY, one_by_one, worker_state, workers_line, workers_of
 
 
@@ -22,7 +22,6 @@ def test_where_nobody_shares_the_work_nothing_is_said_of_workers() -> None:
     alone = live([part("a", 4)])
     assert workers_of(alone) == []
     assert line_of(alone) == "4/10 instances, 0 calls, 0 tokens"
-    assert len(list(lines_of(alone))) == 2
 
 
 def test_a_plain_line_has_one_word_about_workers() -> None:
@@ -62,17 +61,6 @@ def test_those_that_are_not_well_are_counted_and_tasks_of_the_lost_are_nobodys()
 )
 def test_each_says_what_it_does_and_why_it_does_nothing(fields: dict[str, object], words: str) -> None:
     assert worker_state(worker("w1", **fields)) == words
-
-
-def test_plain_lines_have_one_for_each_worker() -> None:
-    starting = worker("w3", state="starting", host="", pid=0, in_hand=0, done=0, calls_per_min=0.0)
-    lines = list(lines_of(shared(LOST, W1, starting, address="")))
-    assert lines[2:] == [
-        "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in hand",
-        "w1 (node-a:4242): working, 8 in hand, 120 done, 180 calls/min",
-        "w3: starting, 0 in hand, 0 done, 0 calls/min",
-        "w0 (node-a:4242): lost: its process died, 5 in hand, 120 done, 180 calls/min",
-    ]
 
 
 def names(workers: list[LiveWorker]) -> str:

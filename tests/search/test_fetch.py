@@ -35,7 +35,7 @@ from cts_async.search.backends.fetch import (
     Extracted,
     TextExtractor,
     declared_kind,
-    kind_of,
+    page_kind,
     read_body,
 )
 from cts_async.search.catalog import load_search
@@ -613,7 +613,7 @@ def test_kind_follows_content_type(content_type: str, kind: str | None) -> None:
 @pytest.mark.parametrize("content_type", ["text/html", ""])
 def test_binary_data_is_refused_whatever_its_type(content_type: str, data: bytes) -> None:
     with pytest.raises(ToolError) as caught:
-        kind_of(content_type, data)
+        page_kind(content_type, data)
     assert caught.value.reason == "not text"
 
 
@@ -636,7 +636,7 @@ def test_any_body_is_within_the_limit_or_refused(data: bytes, encoding: str, max
     ],
 )
 def test_kind_without_content_type_follows_first_bytes(data: bytes, kind: str) -> None:
-    assert kind_of("", data) == kind
+    assert page_kind("", data) == kind
 
 
 # --- Extraction in other processes

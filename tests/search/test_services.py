@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.services import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
-    Answer,
     HttpReader,
     JinaPage,
     JinaReader,
     Service,
+    ServiceAnswer,
     ask,
     failure_of,
     filled,
@@ -123,11 +122,11 @@ def test_error_message_is_one_line_without_the_key(data: bytes, message: str) ->
 def test_error_object_under_status_200_is_an_error() -> None:
     for data in (b'{"error": "no such engine"}', b'{"error": {"message": "no such engine"}}'):
         with pytest.raises(ToolError, match="no such engine") as caught:
-            json_of(Answer({}, data), SEARCH, "h.example")
+            json_of(ServiceAnswer({}, data), SEARCH, "h.example")
         assert caught.value.reason == "failed"
     with pytest.raises(ProviderRefused, match=r"out of credits \(key: MY_KEY\)"):
-        json_of(Answer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
-    assert json_of(Answer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
+        json_of(ServiceAnswer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
+    assert json_of(ServiceAnswer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
 
 
 @pytest.mark.parametrize("word", ["credits", "billing", "payment", "balance"])
@@ -138,22 +137,24 @@ def test_address_of_a_page_is_no_unpaid_bill(word: str) -> None:
     ):
         assert type(failure(400, data, service=READER)) is ToolError
     with pytest.raises(ToolError):
-        json_of(Answer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
+        json_of(ServiceAnswer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
     assert type(failure(403, f'{{"message": "no {word}."}}'.encode(), service=READER)) is ProviderRefused
 
 
 def test_json_is_read_in_its_charset_and_with_half_an_emoji() -> None:
-    assert json_of(Answer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
-    answer = Answer({"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk"))
+    assert json_of(ServiceAnswer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
+    answer = ServiceAnswer(
+        {"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk")
+    )
     assert json_of(answer, SEARCH, "") == {"text": "渡轮"}
     for broken in (b"[" * 100_000, b'{"organic": ['):
         with pytest.raises(TransientError, match="not JSON"):
-            json_of(Answer({}, broken), SEARCH, "")
+            json_of(ServiceAnswer({}, broken), SEARCH, "")
 
 
 def test_text_is_read_in_its_charset() -> None:
     def text(content_type: str, data: bytes) -> str:
-        return Answer({"Content-Type": content_type}, data).text
+        return ServiceAnswer({"Content-Type": content_type}, data).text
 
     assert text("text/plain; charset=gb18030", "渡轮".encode("gb18030")) == "渡轮"
     assert text("text/plain", "渡轮".encode()) == "渡轮"
@@ -172,7 +173,7 @@ def test_text_is_read_in_its_charset() -> None:
 # --- Exchanges
 
 
-async def send(url: str, service: Service = SEARCH, body: Any = None) -> Answer:
+async def send(url: str, service: Service = SEARCH, body: Any = None) -> ServiceAnswer:
     async with aiohttp.ClientSession() as session:
         return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
 
@@ -268,25 +269,6 @@ async def test_compression_that_was_not_offered_fails_the_call() -> None:
     error = await failing(packed)
     assert isinstance(error, ToolError)
     assert "compressed as 'br'" in str(error)
-
-
-async def test_request_is_repeated_if_the_server_had_closed_the_connection() -> None:
-    seen: list[bytes] = []
-
-    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append(await reader.readuntil(b"\r\n\r\n{}"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-        await reader.read(1)
-        writer.close()
-
-    async with (
-        await asyncio.start_server(once, "127.0.0.1", 0) as server,
-        aiohttp.ClientSession(connector=ConnectionPool()) as session,
-    ):
-        url = URL("http://{}:{}/s".format(*server.sockets[0].getsockname()))
-        for _ in range(3):
-            assert (await ask(SEARCH, session, "POST", url, {}, {})).text == "{}"
-    assert len(seen) == 3
 
 
 async def test_redirect_is_not_followed() -> None:
@@ -704,11 +686,6 @@ async def test_jina_text_format_is_understood() -> None:
     )
     assert jina_text("just text") == JinaPage("", "just text")
     assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")
-
-
-async def test_long_page_is_cut_with_a_note() -> None:
-    found = await read(page(content="word " * 10), max_chars=9)
-    assert found.text == "word word\n\n[Cut here: the page has 49 characters.]"
 
 
 @pytest.mark.parametrize(

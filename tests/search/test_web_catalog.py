@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import tomllib
 from pathlib import Path
 
 import aiohttp
@@ -13,7 +12,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.services import open_engine, open_reader
-from cts_async.search.catalog import SHIPPED, SearchCatalogue, load_search
+from cts_async.search.catalog import SearchCatalogue, load_search
 
 MINE = """
 [search.searx]
@@ -75,10 +74,6 @@ def test_shipped_catalogue_has_webdancer_tools_and_keyless_ones(shipped: SearchC
         10,
     )
     assert shipped.reader("direct").allow == ()
-
-
-def test_shipped_file_has_both_tables() -> None:
-    assert set(tomllib.loads(SHIPPED.read_text(encoding="utf-8"))) == {"search", "visit"}
 
 
 def test_unknown_name_lists_known_ones(shipped: SearchCatalogue) -> None:

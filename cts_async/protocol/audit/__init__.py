@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.audit.evidence import Record, RecordsByInstance, Scheme
+from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.results import LatestLines, Line, read_results
@@ -130,7 +130,7 @@ def _run_facts(
     clarifies = "clarifier" in models
     return RunFacts(
         system="clarify" if clarifies else label,
-        scheme=Scheme(scheme, mode, int(identity.get("k") or 0)),
+        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0)),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
@@ -225,7 +225,6 @@ class Prompts:
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}
-        self._all_grams = frozenset().union(*self._grams.values()) if self._grams else frozenset()
 
     def _add(self, level: Level, name: str, problem: str) -> None:
         self.findings.append(Finding(level, "", f"prompts/{name}", problem))
@@ -234,10 +233,8 @@ class Prompts:
         """Yield a finding for every prompt that contains text of the instance's q*."""
         intent = unit_texts(queries.fused)
         if len(intent) >= _LONG_RUN:
-            shared = _grams(intent, _LONG_RUN) & self._all_grams
-            if shared:
-                shared -= _grams(unit_texts(queries.blurred), _LONG_RUN)
-            found = {name: min(shared & grams) for name, grams in self._grams.items() if shared & grams}
+            secret = _grams(intent, _LONG_RUN) - _grams(unit_texts(queries.blurred), _LONG_RUN)
+            found = {name: min(secret & grams) for name, grams in self._grams.items() if secret & grams}
         else:
             own, whole = set(intent) - set(unit_texts(queries.blurred)) - FUNCTION_WORDS, tuple(intent)
             in_full = [name for name, text in self._units.items() if whole in _grams(text, len(whole))]

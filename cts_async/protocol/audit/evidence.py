@@ -112,7 +112,7 @@ _SELECT_LABELS: Final = (("Query", "Offered", "Chosen"), ("查询", "候选", "�
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class RunScheme:
     """How a run's Clarifier was prompted and how it talked with the user, as named in the manifest."""
 
     scheme: str
@@ -168,7 +168,7 @@ class Scheme:
         return parsed_reply(record, form)
 
 
-class Turn(NamedTuple):
+class AuditedTurn(NamedTuple):
     """One turn: what was offered, what the user replied, and in mode "select" the index of the chosen offer."""
 
     clarified: Clarified
@@ -176,13 +176,13 @@ class Turn(NamedTuple):
     chosen: int | None = None
 
 
-Conversation = tuple[Turn, ...]
+Conversation = tuple[AuditedTurn, ...]
 
 
-class Replies:
+class RecordedReplies:
     """The usable replies of one instance, by turn."""
 
-    def __init__(self, scheme: Scheme, q: str, records: Iterable[Record]) -> None:
+    def __init__(self, scheme: RunScheme, q: str, records: Iterable[Record]) -> None:
         self.scheme, self.q = scheme, q
         self.offers: dict[int, list[Clarified]] = {}
         self.rewrites: dict[str, list[str]] = {}
@@ -253,17 +253,17 @@ class Replies:
             found = list(islice(longer, _MAX_CONVERSATIONS))
         return found
 
-    def _turns(self, turn: int) -> Iterator[Turn]:
+    def _turns(self, turn: int) -> Iterator[AuditedTurn]:
         for offer in self.offers.get(turn, ()):
             if self.scheme.mode == "select":
                 choices = [
                     parsed_reply(record, Choice(offer.offered)) for record in self._choices.get(turn, ())
                 ]
                 for chosen in dict.fromkeys(choice for choice in choices if choice is not None):
-                    yield Turn(offer, offer.offered[chosen], chosen)
+                    yield AuditedTurn(offer, offer.offered[chosen], chosen)
             else:
                 for reply in dict.fromkeys(self._answers.get(turn, {}).get(offer.offered[0], ())):
-                    yield Turn(offer, reply)
+                    yield AuditedTurn(offer, reply)
 
     def rendered(self, turns: int) -> dict[str, list[Conversation]]:
         """Return the conversations of `turns` turns by the text that a request may hold for them."""

@@ -28,17 +28,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
 
 from cts_async.datasets.registry import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
 from cts_async.protocol.audit.evidence import (
+    AuditedTurn,
     Conversation,
     Record,
-    Replies,
-    Scheme,
-    Turn,
+    RecordedReplies,
+    RunScheme,
     fields_of,
     rewritten_query,
     role_and_turn,
@@ -98,6 +99,8 @@ _TURN_LABEL: Final = re.compile(
     r"^(?:(?:Question|Answer|Offered|Chosen|问题|回答|候选|选择) \d+: ?|(?:Query|查询): ?|\d+\. )",
     re.MULTILINE,
 )
+_MAX_COMBINATIONS: Final = 4096
+"""Repeated answers multiply; so many of their combinations are compared."""
 _TURN_SEPARATOR: Final = re.compile(r"\n| \| ")
 
 
@@ -107,7 +110,7 @@ class RunFacts:
 
     system: Literal["clarify", "orig", "gold"]
     """"orig" searches q itself, "gold" q*."""
-    scheme: Scheme
+    scheme: RunScheme
     current_date: str
     prompts: Collection[str]
     """Names of the prompts whose sha256 is in the manifest."""
@@ -125,7 +128,7 @@ class Rules:
     def __init__(self, run: RunFacts, instance: str, queries: Queries, records: Sequence[Record]) -> None:
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
         self._scheme = run.scheme
-        self._replies = Replies(run.scheme, queries.blurred, records)
+        self._replies = RecordedReplies(run.scheme, queries.blurred, records)
         self._secrets: dict[int | None, Secret] = {}
         self.n_rewrites = self.n_unsupported = 0
         """Rewritten queries, and those with an unsupported constraint; complete when `rewrites` is exhausted."""
@@ -324,29 +327,13 @@ class Rules:
     def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
         """Return the pairs that `text` renders, if they are the questions of one reply with recorded answers."""
         for questions in self._replies.questions:
-            for labels in (("Question", "Answer"), ("问题", "回答")):
-                answers = self._rendered_answers(text, questions, labels, 1)
-                if answers is not None:
-                    return tuple(zip(questions, answers, strict=True))
-        return None
-
-    def _rendered_answers(
-        self, text: str, questions: Sequence[str], labels: tuple[str, str], turn: int
-    ) -> tuple[str, ...] | None:
-        """Return the answers that `text` renders to `questions` from number `turn` on; None if it does not.
-
-        By backtracking: an answer may span lines, and one recorded answer may begin like another.
-        """
-        if turn > len(questions):
-            return () if not text else None
-        question = questions[turn - 1]
-        for answer in self._replies.answers(question):
-            rendered = f"{labels[0]} {turn}: {question}\n{labels[1]} {turn}: {answer}"
-            rest = text.removeprefix(rendered)
-            if text.startswith(rendered) and rest.startswith("\n") == (turn < len(questions)):
-                later = self._rendered_answers(rest[1:], questions, labels, turn + 1)
-                if later is not None:
-                    return (answer, *later)
+            given = [self._replies.answers(question) for question in questions]
+            for answers in islice(product(*given), _MAX_COMBINATIONS):
+                pairs = tuple(zip(questions, answers, strict=True))
+                for ask, reply in (("Question", "Answer"), ("问题", "回答")):
+                    lines = [f"{ask} {n}: {q}\n{reply} {n}: {a}" for n, (q, a) in enumerate(pairs, 1)]
+                    if text == "\n".join(lines):
+                        return pairs
         return None
 
     def _user_form(
@@ -481,7 +468,7 @@ class Rules:
             for conversation in self._replies.conversations(scheme.k)
         )
 
-    def _is_reply(self, number: int, turn: Turn, line: Mapping[str, Any]) -> bool:
+    def _is_reply(self, number: int, turn: AuditedTurn, line: Mapping[str, Any]) -> bool:
         if self._scheme.mode == "select":
             return (line.get("chosen"), line.get("query")) == (turn.chosen, turn.reply)
         needs_query = number == self._scheme.k or "query" in line

@@ -225,7 +225,7 @@ def nothing_shared(baseline: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Dot:
     """A value of a series, at a place of the other axis (a row, a turn, a cost).
 
     `text` is shown on hover, and becomes the text alternative and the table of data: its name, its value and further
@@ -239,19 +239,19 @@ class Point:
     """Its interval, drawn as a whisker."""
 
 
-def estimate(at: float, found: Difference, label: str, form: str = ".2f") -> Point:
+def estimate(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
     """A mean with its interval."""
-    return Point(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
+    return Dot(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
 
 
-def rate(at: float, part: int, n: int, label: str) -> Point:
+def rate(at: float, part: int, n: int, label: str) -> Dot:
     """A share in per cent, with Wilson's 95 % interval."""
     low, high = wilson(part, n) or (0.0, 1.0)
     text = f"{label}\n{part / n:.1%}\n{part:,} of {n:,}"
-    return Point(at, 100 * part / n, text, (100 * low, 100 * high))
+    return Dot(at, 100 * part / n, text, (100 * low, 100 * high))
 
 
-def row_points(name: str, points: Sequence[Point], *, series: int = 0, form: str = "", **more: Any) -> Spec:
+def row_points(name: str, points: Sequence[Dot], *, series: int = 0, form: str = "", **more: Any) -> Spec:
     """Points in rows, their values on the x axis; with a `form` also written above them."""
     if form:
         texts = [format(one.value, form) for one in points]
@@ -259,19 +259,19 @@ def row_points(name: str, points: Sequence[Point], *, series: int = 0, form: str
     return _scatter(name, points, "x", series, **more)
 
 
-def lines(name: str, points: Sequence[Point], *, series: int = 0, markers: bool = True, **more: Any) -> Spec:
+def lines(name: str, points: Sequence[Dot], *, series: int = 0, markers: bool = True, **more: Any) -> Spec:
     """Points joined by a line with the dash of its series, their values on the y axis."""
     line = {"dash": DASHES[series % len(DASHES)], "width": 2, **more.pop("line", {})}
     mode = "lines+markers" if markers else "lines"
     return _scatter(name, points, "y", series, mode=mode, line=line, **more)
 
 
-def dots(name: str, points: Sequence[Point], *, series: int = 0) -> Spec:
+def dots(name: str, points: Sequence[Dot], *, series: int = 0) -> Spec:
     """Points with their values on the y axis."""
     return _scatter(name, points, "y", series)
 
 
-def _scatter(name: str, points: Sequence[Point], axis: str, series: int, **more: Any) -> Spec:
+def _scatter(name: str, points: Sequence[Dot], axis: str, series: int, **more: Any) -> Spec:
     trace: Spec = {
         "type": "scatter",
         "mode": "markers",

@@ -10,9 +10,9 @@ from cts_async.analysis import diagnose as policies
 from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
 from cts_async.report.plots.figure import (
+    Dot,
     Figure,
     LeftOut,
-    Point,
     Spec,
     axis,
     beside,
@@ -90,13 +90,13 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
 def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     """A row for each type: the points that one question of it brings over orig, by budget."""
     name, title = "type_gain", "Gain by type of question"
-    points: dict[int, list[Point]] = {budget.k: [] for budget in budgets}
+    points: dict[int, list[Dot]] = {budget.k: [] for budget in budgets}
     for budget in budgets:
         for kind, one in budget.gains.items():
             value = with_interval(one.mean, one.low, one.high, "+.2f", short=one.too_short)
             text = f"{kind}, k = {budget.k}\n{value}\nn = {one.n:,} questions"
             ends = None if one.low is None or one.high is None else (one.low, one.high)
-            points[budget.k].append(Point(QUESTION_TYPES.index(kind), one.mean, text, ends))
+            points[budget.k].append(Dot(QUESTION_TYPES.index(kind), one.mean, text, ends))
     if not any(points.values()):
         return LeftOut(name, title, NO_GAIN)
     caption = (
@@ -108,7 +108,7 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
 
 
 def _by_type(
-    name: str, title: str, caption: str, budgets: Mapping[int, Sequence[Point]], x: Spec, **layout: Any
+    name: str, title: str, caption: str, budgets: Mapping[int, Sequence[Dot]], x: Spec, **layout: Any
 ) -> Figure:
     """A trace for each budget, its points beside those of the others."""
     traces = []
@@ -141,7 +141,7 @@ def region_unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[s
     return _unknown(name, title, found, series, of) or empty
 
 
-def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Point]:
+def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Dot]:
     """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
     return [
         rate(turn, unknown, n, f"{name_of(system)}, turn {turn}")
@@ -153,7 +153,7 @@ def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[
 def _unknown(
     name: str,
     title: str,
-    systems: Sequence[tuple[SystemDiagnosis, Sequence[Point]]],
+    systems: Sequence[tuple[SystemDiagnosis, Sequence[Dot]]],
     series: Mapping[str, int],
     share_of: str,
 ) -> Figure | None:
@@ -172,7 +172,7 @@ def _unknown(
 
 
 def _system_lines(
-    found: Sequence[tuple[SystemDiagnosis, Sequence[Point]]], series: Mapping[str, int]
+    found: Sequence[tuple[SystemDiagnosis, Sequence[Dot]]], series: Mapping[str, int]
 ) -> list[Spec]:
     """A line for each system, its points beside those of the others."""
     traces = {}
@@ -235,9 +235,9 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
     )
 
 
-def _policy(system: str, point: policies.FrontierPoint) -> Point:
+def _policy(system: str, point: policies.FrontierPoint) -> Dot:
     text = f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}"
-    return Point(100 * point.share_asked, point.mean_score, text)
+    return Dot(100 * point.share_asked, point.mean_score, text)
 
 
 def thinned(frontier: policies.Frontier) -> list[policies.FrontierPoint]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.report.plots.figure import (
+    Dot,
     Figure,
     LeftOut,
-    Point,
     Scored,
     Spec,
     Versus,
@@ -119,15 +119,12 @@ def distribution(systems: Sequence[Scored]) -> Figure:
     medians = [float(np.median(of)) for of in values]
     mean = row_points(
         "mean",
-        [
-            Point(row, one.mean.mean, f"{one.name}\nmean {one.mean.mean:.2f}")
-            for row, one in enumerate(ranked)
-        ],
+        [Dot(row, one.mean.mean, f"{one.name}\nmean {one.mean.mean:.2f}") for row, one in enumerate(ranked)],
         series=1,
     )
     median = row_points(
         "median",
-        [Point(row, of, f"{names[row]}\nmedian {of:.2f}") for row, of in enumerate(medians)],
+        [Dot(row, of, f"{names[row]}\nmedian {of:.2f}") for row, of in enumerate(medians)],
         marker=_MEDIAN,
     )
     return rows_figure(
@@ -231,13 +228,13 @@ def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
     if n <= MAX_STEPS:  # steps of equal width; the last one is repeated where it ends
         rows, gains = [*one.rows.tolist(), int(one.rows[-1])], [*one.gains.tolist(), float(one.gains[-1])]
         points = [
-            Point(round(100 * place / n, 3), round(gain, 6), f"{ids[row]}\n{name}: {gain:+.1f}")
+            Dot(round(100 * place / n, 3), round(gain, 6), f"{ids[row]}\n{name}: {gain:+.1f}")
             for place, (row, gain) in enumerate(zip(rows, gains, strict=True))
         ]
         return lines(name, points, series=series, markers=False, line={"shape": "hv"})
     shares = np.linspace(0, 100, 201)
     points = [
-        Point(share, round(gain, 6), f"{name}\n{share:.1f} % gain at least {gain:+.1f}")
+        Dot(share, round(gain, 6), f"{name}\n{share:.1f} % gain at least {gain:+.1f}")
         for share, gain in zip(shares.tolist(), np.percentile(one.gains, 100 - shares).tolist(), strict=True)
     ]
     return lines(name, points, series=series, markers=False)
@@ -257,7 +254,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     for place, one in enumerate(found.judges):
         aside = beside(place, len(found.judges)) / 2
         points = [
-            Point(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
+            Dot(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
             for row, i in enumerate(order)
             if (mean := one.means[i]) is not None
         ]
@@ -405,7 +402,7 @@ def _against(
     for one, amount in known:
         place = series[one.label]
         text = f"{one.name}\n{interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
-        traces[place] = dots(one.name, [Point(amount, one.mean.mean, text, one.mean.ends)], series=place)
+        traces[place] = dots(one.name, [Dot(amount, one.mean.mean, text, one.mean.ends)], series=place)
     left_out = f" Left out, since their amount is unknown: {listed(unknown)}." if unknown else ""
     return figure(
         name,

@@ -63,7 +63,7 @@ State = tuple[tuple[str, Stat], ...]
 # --- A run as a row of the list
 
 
-def state_of(place: Place) -> State:
+def files_state(place: Place) -> State:
     """The state of all files that a run's row depends on."""
     directory = place.path
     names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
@@ -73,7 +73,7 @@ def state_of(place: Place) -> State:
 
 def scores_state(place: Place) -> State:
     """The state of all files that a run's scores depend on."""
-    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
+    return tuple((name, of) for name, of in files_state(place) if name not in (SUMMARY, STEPS, LIVE))
 
 
 def _summary_is_current(place: Place) -> bool:
@@ -263,7 +263,7 @@ class Library:
         return _row(place, metadata, self._tally(place, until), self.data_sha(metadata))
 
     def _tally(self, place: Place, until: float) -> Json:
-        state = state_of(place)
+        state = files_state(place)
         known = self._tallies.get(place.name)
         if known is not None and known[0] == state:
             return known[1]
@@ -325,7 +325,7 @@ class Changes:
         events = [_event("gone", {"name": name}) for name in self._sent if name not in runs]
         self._sent = {name: sent for name, sent in self._sent.items() if name in runs}
         for name, (place, _) in runs.items():
-            state, sent = state_of(place), self._sent.get(name)
+            state, sent = files_state(place), self._sent.get(name)
             # A row that was sent while its results were being indexed is sent again.
             changed = sent is None or sent[1] < 1 or sent[0] != state
             if changed and self._run in ("", name) and (row := self._library.row(name)):

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-Kind = Literal["run", "talk", "judged"]
+RunKind = Literal["run", "talk", "judged"]
 """A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 MAX_DEPTH: Final = 4
@@ -123,7 +123,7 @@ def judgment_files(directory: Path) -> list[Path]:
 class Metadata:
     """A run's manifest in plain values. It is a file of unknown origin: fields of another type count as missing."""
 
-    kind: Kind
+    kind: RunKind
     system: str
     data: str
     data_sha256: str
@@ -174,7 +174,7 @@ def read_metadata(directory: Path) -> Metadata | None:
         return None
     system, k = as_text(identity.get("system")) or directory.name, identity.get("k")
     candidates = "candidates" in identity or not manifest
-    kind: Kind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
+    kind: RunKind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
     data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
     sessions = [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
     fields = as_object(as_object(manifest.get("data")).get("fields"))

@@ -73,7 +73,7 @@ def declared_kind(content_type: str) -> PageKind | None:
     raise ToolError(f"the page is {name[:80]}, not text", reason="not text")
 
 
-def kind_of(content_type: str, data: bytes) -> PageKind:
+def page_kind(content_type: str, data: bytes) -> PageKind:
     """Return how to read a body, from its type and its first bytes. ToolError ("not text") if it is binary."""
     declared = declared_kind(content_type)
     start = data[:_SNIFFED_BYTES].lstrip()
@@ -181,7 +181,7 @@ async def _page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
         raise _too_large(max_bytes)
     blocks = response.content.iter_chunked(_BLOCK)
     data = await read_body(blocks, response.headers.get("Content-Encoding", ""), max_bytes)
-    return Download(str(response.url), kind_of(content_type, data), charset_of(content_type), data)
+    return Download(str(response.url), page_kind(content_type, data), charset_of(content_type), data)
 
 
 def _next(current: URL, location: str, allow: AllowList) -> URL:

@@ -99,7 +99,7 @@ def capped(text: str, max_chars: int, chars: int | None = None) -> str:
     return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
 
 
-def as_text(value: object) -> str:
+def text_value(value: object) -> str:
     """Return a JSON string or number as text, "" for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
@@ -126,7 +126,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceAnswer:
     """An answer with a 2xx status."""
 
     headers: Mapping[str, str]
@@ -157,7 +157,7 @@ async def ask(
     body: object = None,
     *,
     about: str = "",
-) -> Answer:
+) -> ServiceAnswer:
     """Send one request, with `body` as JSON unless it is None, and return a whole good answer.
 
     `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects are
@@ -187,10 +187,10 @@ async def ask(
     content = SECRETS.body(answer.data, good=200 <= answer.status < 300)
     if failure := failure_of(service, host, answer.status, answer.headers, content, time.time()):
         raise failure
-    return Answer(answer.headers, content)
+    return ServiceAnswer(answer.headers, content)
 
 
-def json_of(answer: Answer, service: Service, host: str) -> Any:
+def json_of(answer: ServiceAnswer, service: Service, host: str) -> Any:
     """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
     try:
         data = _loads(answer)
@@ -201,7 +201,7 @@ def json_of(answer: Answer, service: Service, host: str) -> Any:
     return data
 
 
-def _loads(answer: Answer) -> Any:
+def _loads(answer: ServiceAnswer) -> Any:
     """Parse JSON, also if it was cut within a surrogate pair or is not UTF-8; ValueError if it is no JSON."""
     try:
         return orjson.loads(answer.data)
@@ -257,9 +257,9 @@ def _message(data: bytes) -> str:
         error = body.get("error") or body.get("errors") or body
         error = error[0] if isinstance(error, list) and error else error
         names = ("message", "detail", "name", "code")
-        texts = [as_text(error.get(name)) for name in names] if isinstance(error, dict) else []
-        body = next((text for text in texts if text), as_text(error))
-    printable = "".join(char if char.isprintable() else " " for char in as_text(body)[: 4 * _LINE_CHARS])
+        texts = [text_value(error.get(name)) for name in names] if isinstance(error, dict) else []
+        body = next((text for text in texts if text), text_value(error))
+    printable = "".join(char if char.isprintable() else " " for char in text_value(body)[: 4 * _LINE_CHARS])
     line = " ".join(printable.split())
     return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
 
@@ -344,7 +344,9 @@ class HttpEngine:
         return hits
 
     def _hit(self, row: Any, score: float) -> Hit | None:
-        found = {name: as_text(value_at(row, path)) if path else "" for name, path in self._spec.hit_fields}
+        found = {
+            name: text_value(value_at(row, path)) if path else "" for name, path in self._spec.hit_fields
+        }
         url = found["url"]
         if not url:
             return None
@@ -377,8 +379,8 @@ class HttpReader:
         if not self._spec.text:
             return "", answer.text
         data = json_of(answer, self._service, host)
-        title = as_text(value_at(data, self._spec.title)) if self._spec.title else ""
-        return title, as_text(value_at(data, self._spec.text))
+        title = text_value(value_at(data, self._spec.title)) if self._spec.title else ""
+        return title, text_value(value_at(data, self._spec.text))
 
 
 # --- The Jina reader
@@ -416,7 +418,7 @@ class JinaReader(HttpReader):
             raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
         return page.title, page.text
 
-    def _page(self, answer: Answer, host: str) -> JinaPage:
+    def _page(self, answer: ServiceAnswer, host: str) -> JinaPage:
         if "json" not in answer.headers.get("Content-Type", "").lower():
             return jina_text(answer.text)
         data = json_of(answer, self._service, host)
@@ -428,7 +430,7 @@ class JinaReader(HttpReader):
         page = data.get("data") if isinstance(data, dict) else None
         if not isinstance(page, dict):
             return JinaPage("", "")
-        return JinaPage(*(as_text(page.get(name)) for name in ("title", "content", "warning")))
+        return JinaPage(*(text_value(page.get(name)) for name in ("title", "content", "warning")))
 
 
 def jina_text(text: str) -> JinaPage:
@@ -489,7 +491,7 @@ async def _ask_filled(
     further: Mapping[str, Any] | None = None,
     *,
     about: str = "",
-) -> Answer:
+) -> ServiceAnswer:
     """Send the request that `spec` describes; `further` are fields of its body besides those of the table."""
     key = {"key": service.key}
     headers = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}

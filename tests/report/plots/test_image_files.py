@@ -13,14 +13,14 @@ from made_figures import LINK
 
 from cts_async.errors import UsageError
 from cts_async.report.plots import Figure, check_export, export, image_files
-from cts_async.report.plots.figure import Point, row_points, rows_figure
+from cts_async.report.plots.figure import Dot, row_points, rows_figure
 
 NAMES = (LINK, "通义千问-k1")
 
 
 @pytest.fixture
 def figure() -> Figure:
-    traces = [row_points(name, [Point(row, 10.0 * row, name)], series=row) for row, name in enumerate(NAMES)]
+    traces = [row_points(name, [Dot(row, 10.0 * row, name)], series=row) for row, name in enumerate(NAMES)]
     return replace(rows_figure("made", "Made <b>", "A caption.", traces, NAMES), alt="Two points.")
 
 
