@@ -71,7 +71,7 @@ def talk(folder: Path, scheme: str, *, mode: str = "respond", clarifier: str = "
 def evaluated(plan: ConversePlan, folder: Path, qrels: str | None = None, **evaluation: Any) -> TalkReport:
     corpus = folder / "pages.jsonl" if evaluation.pop("searched", True) else None
     asked = EvaluationConfig(corpus=corpus, qrels=qrels or "intent:1", **evaluation)
-    told: list[tuple[str, int, int]] = []
+    expected: list[tuple[str, int, int]] = []
     instances = list(plan.instances())
     report = evaluate_talks(
         plan.dataset,
@@ -80,9 +80,9 @@ def evaluated(plan: ConversePlan, folder: Path, qrels: str | None = None, **eval
         open_judgments(asked, plan.dataset, instances),
         TokenF1(),
         asked.measures,
-        lambda *what: told.append(what),
+        lambda *what: expected.append(what),
     )
-    assert all(done <= of for _, done, of in told)
+    assert all(done <= of for _, done, of in expected)
     return report
 
 
@@ -172,9 +172,12 @@ def test_pseudo_judgments_are_labelled_and_have_no_published_values(tmp_path: Pa
 
 def test_reciprocal_rank_with_many_pseudo_judgments_gives_a_note(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, talk(tmp_path, "cot"))
-    told = "MRR@10 is 1 wherever any of an intent's 3 stand-ins comes first; --qrels intent:1 asks for the best of them."
-    assert told in evaluated(plan, tmp_path, "intent:3").notes
-    assert told not in evaluated(plan, tmp_path, "intent:3", measures=("nDCG@10",)).notes
+    expected = (
+        "MRR@10 is 1 wherever any of an intent's 3 stand-ins comes first; "
+        "--qrels intent:1 asks for the best of them."
+    )
+    assert expected in evaluated(plan, tmp_path, "intent:3").notes
+    assert expected not in evaluated(plan, tmp_path, "intent:3", measures=("nDCG@10",)).notes
     assert not any("stand-ins comes first" in note for note in evaluated(plan, tmp_path, "intent:1").notes)
 
 
@@ -223,8 +226,8 @@ def test_intent_without_relevant_document_counts_0_with_a_note(tmp_path: Path) -
     report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
     without, _ = rows_of(report, "turns_nDCG@10")
     assert without["respond"] == pytest.approx((1 / 2 + 1 / math.log2(3) + 0 + 1) / 4)
-    told = "1 of 5 instances have judgments but no relevant document: they count 0, whatever is asked."
-    assert told in report.notes
+    expected = "1 of 5 instances have judgments but no relevant document: they count 0, whatever is asked."
+    assert expected in report.notes
     (tmp_path / "qrels").write_text(JUDGED)
     report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
     assert not any("whatever is asked" in note for note in report.notes)
@@ -296,8 +299,8 @@ def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
 
 def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
     (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
-    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', the corpus has"
-    with pytest.raises(InputError, match=told):
+    expected = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', the corpus has"
+    with pytest.raises(InputError, match=expected):
         opened(tmp_path, str(tmp_path / "web.qrels"))
 
 

@@ -112,13 +112,30 @@ class BertScore:
     is_bertscore = True
 
     def __init__(self, encoder: str = PAPERS_ENCODER, *, batch_size: int = 64) -> None:
-        _require_package()
+        try:
+            from bert_score import BERTScorer
+            from transformers import AutoConfig
+            from transformers.utils import logging
+        except ImportError as error:
+            raise UsageError(f"{_INSTALL} ({error})") from None
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         path = str(Path(encoder).expanduser()) if Path(encoder).expanduser().exists() else encoder
-        layers = _layers(path)
-        self.layer = _layer(path, layers)
+        try:
+            layers = int(AutoConfig.from_pretrained(path).num_hidden_layers)
+            self.layer = _layer(path, layers)
+            self._scorer = BERTScorer(model_type=path, num_layers=self.layer, lang="en")
+        except (OSError, ValueError, AttributeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(f"the encoder {path} cannot be loaded: {reason[:300]}") from None
         self.name = f"BERTScore F1 ({Path(path).name}, layer {self.layer} of {layers}, not rescaled)"
         self._batch_size = batch_size
-        self._scorer = _load(path, self.layer)
+        tokenizer = self._scorer._tokenizer
+        # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5
+        # fail ("int too big to convert").
+        if tokenizer.model_max_length > _SANE_LENGTH:
+            room = getattr(self._scorer._model.config, "max_position_embeddings", 0)
+            tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
 
     def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
         """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
@@ -137,26 +154,6 @@ class BertScore:
         return matrix
 
 
-def _require_package() -> None:
-    try:
-        import bert_score  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"{_INSTALL} ({error})") from None
-
-
-def _layers(path: str) -> int:
-    """The number of the encoder's layers."""
-    from transformers import AutoConfig
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        return int(AutoConfig.from_pretrained(path).num_hidden_layers)
-    except (OSError, ValueError, AttributeError) as error:
-        raise _unloadable(path, error) from None
-
-
 def _layer(path: str, layers: int) -> int:
     """The layer to take: that of a known encoder of the same name, or last part of the name, else three quarters up."""
     from bert_score.utils import model2layers
@@ -168,27 +165,6 @@ def _layer(path: str, layers: int) -> int:
     if layer > layers:
         raise UsageError(f"layer {layer}: the encoder {path} has layers 1 to {layers}")
     return layer
-
-
-def _load(path: str, layer: int) -> Any:
-    from bert_score import BERTScorer
-
-    try:
-        scorer = BERTScorer(model_type=path, num_layers=layer, lang="en")
-    except (OSError, ValueError, RuntimeError) as error:
-        raise _unloadable(path, error) from None
-    tokenizer = scorer._tokenizer
-    # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5 fail
-    # ("int too big to convert").
-    if tokenizer.model_max_length > _SANE_LENGTH:
-        room = getattr(scorer._model.config, "max_position_embeddings", 0)
-        tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
-    return scorer
-
-
-def _unloadable(path: str, error: Exception) -> UsageError:
-    reason = " ".join(str(error).split())
-    return UsageError(f"the encoder {path} cannot be loaded: {reason[:300]}")
 
 
 # --- Which questions are compared ------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Share, read_evaluation, read_json
-from cts_async.neighbours.qulac.conversations import NO_QUESTION, RecordId, decode_record_id
+from cts_async.neighbours.qulac.conversations import NO_QUESTION, decode_record_id
 from cts_async.report.tables import Column, DataTable, number, p_value, text
 from cts_async.safe_files import atomic_writer
 
@@ -173,6 +173,8 @@ class _Asked:
     unanswered: float | None
 
 
+_Question: TypeAlias = tuple[str, tuple[int, ...], int]
+"""Facet, past questions, question."""
 _Histories: TypeAlias = Mapping[tuple[int, ...], list[_Asked]]
 
 
@@ -181,14 +183,21 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
 
     ValueError for an id that does not decode.
     """
-    records = {decode_record_id(id): value for id, value in evaluations.items()}
+    original: dict[str, float] = {}
+    answered: dict[_Question, float] = {}
+    unanswered: dict[_Question, float] = {}
+    for id, value in evaluations.items():
+        record = decode_record_id(id)
+        if record.question == NO_QUESTION:
+            original[record.facet_id] = value
+        else:
+            values = answered if record.answered else unanswered
+            values[record.facet_id, record.history, record.question] = value
     states: dict[tuple[str, int], dict[tuple[int, ...], list[_Asked]]] = {}
-    for record, value in records.items():
-        if record.answered:
-            unanswered = records.get(_without_answer(record))
-            histories = states.setdefault((record.facet_id, len(record.history)), {})
-            histories.setdefault(record.history, []).append(_Asked(record.question, value, unanswered))
-    original = {record.facet_id: value for record, value in records.items() if record.question == NO_QUESTION}
+    for key, value in answered.items():
+        facet, history, question = key
+        histories = states.setdefault((facet, len(history)), {})
+        histories.setdefault(history, []).append(_Asked(question, value, unanswered.get(key)))
     missing = tuple(facet for facet in dict.fromkeys(facet for facet, _ in states) if facet not in original)
     if missing:
         original = {}
@@ -202,10 +211,6 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
         for gain in _question_gains(facet, length, histories, original.get(facet))
     )
     return Gains(tuple(oracle), tuple(questions), missing)
-
-
-def _without_answer(record: RecordId) -> RecordId:
-    return RecordId(record.topic, record.facet, record.history, record.question, False)
 
 
 def _oracle(
