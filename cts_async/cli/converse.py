@@ -32,7 +32,7 @@ Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --
 class ConverseOptions(options.DataOptions):
     """Options of `cts converse` that define its runs."""
 
-    models: options.Clarifiers = ["local"]  # noqa: RUF012
+    models: options.Clarifiers = ["local"]
     schemes: Annotated[
         list[str] | None,
         option(

@@ -423,11 +423,11 @@ class SearchOptions(DataOptions):
 class RunOptions(SearchOptions):
     """Options of `cts run` and `cts plan`."""
 
-    models: Clarifiers = ["local"]  # noqa: RUF012
+    models: Clarifiers = ["local"]
     ks: Annotated[
         list[int],
         option(DATA, "-k", metavar="N", min=1, max=3, help="Questions it may ask, or turns; repeatable."),
-    ] = [1]  # noqa: RUF012
+    ] = [1]
     schemes: Annotated[
         list[str],
         option(
@@ -437,7 +437,7 @@ class RunOptions(SearchOptions):
             callback=one_of("--scheme", SCHEMES),
             help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated.",
         ),
-    ] = ["cts"]  # noqa: RUF012
+    ] = ["cts"]
     modes: Annotated[
         list[str],
         option(
@@ -447,7 +447,7 @@ class RunOptions(SearchOptions):
             callback=one_of("--mode", MODES),
             help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable.",
         ),
-    ] = ["at-once"]  # noqa: RUF012
+    ] = ["at-once"]
     gold: Annotated[Path | None, option(DATA, help="Nuggets (JSONL), joined by id or by fused_query.")] = None
     skip_bad_gold: SkipBadGold = False
     orig: Annotated[bool, option(DATA, help="Also search the blurred query itself, as the paper does.")] = (

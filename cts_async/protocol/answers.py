@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cts_async.config import JudgeConfig
 from cts_async.datasets import (
     CandidateLine,
     FailedLine,
@@ -24,9 +25,8 @@ from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, mark_of
 from cts_async.protocol.run_files import RESULTS, is_conversation, reopen_data
-from cts_async.records import Instance
+from cts_async.records import Instance, value
 from cts_async.scorer import lacks_answer
-from cts_async.values import value
 
 
 @value
@@ -152,31 +152,20 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 # --- Candidates
 
 
-def answers_of_candidates(
-    file: Path,
-    gold: GoldIndex,
-    fields: Mapping[str, str],
-    limit: int | None,
-    *,
-    marked: bool,
-    by_id: bool = False,
-    empty_is_zero: bool = False,
-) -> Answers:
+def answers_of_candidates(file: Path, gold: GoldIndex, config: JudgeConfig, *, marked: bool) -> Answers:
     """The candidates of a file that join the gold. InputError for an invalid line, a repeated id, or no candidate.
 
-    With `by_id`, an id joins whatever its query is, and the gold's query is judged by. An empty or null answer is a
-    failure, or with `empty_is_zero` an answer that covers nothing. `marked` fills `Answers.marks`, which only matter
-    if there are earlier verdicts.
+    `marked` fills `Answers.marks`, which only matter if there are earlier verdicts.
     """
 
     def judgings() -> Iterator[tuple[int, Judging | None]]:
         """Each line's number and answer; None for an answer that the gold does not have."""
-        for line in read_candidates(file, fields):
-            yield line.line, _judging(line, gold, by_id=by_id, empty_is_zero=empty_is_zero)
+        for line in read_candidates(file, config.fields):
+            yield line.line, _judging(line, gold, config)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
         try:
-            for judging in islice((judging for _, judging in judgings() if judging), limit):
+            for judging in islice((judging for _, judging in judgings() if judging), config.limit):
                 if wanted(judging.instance.id):
                     yield judging
         except InputError as error:
@@ -200,15 +189,18 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
-    if limit is not None:
-        ids, digests, marks = ids[:limit], digests[:limit], marks[:limit]
+    for column in (ids, digests, marks):
+        del column[config.limit or len(column) :]
     return Answers(stream, ids, digests, marks, n_unknown)
 
 
-def _judging(
-    line: CandidateLine | FailedLine, gold: GoldIndex, *, by_id: bool, empty_is_zero: bool
-) -> Judging | None:
-    """The line's answer with the gold's nuggets, or the failure that it reports; None if the gold does not have it."""
+def _judging(line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeConfig) -> Judging | None:
+    """The line's answer with the gold's nuggets, or the failure that it reports; None if the gold does not have it.
+
+    With `--join id`, an id joins whatever its query is, and the gold's query is judged by. An empty or null answer is a
+    failure, or with `--empty-answers zero` an answer that covers nothing.
+    """
+    by_id, empty_is_zero = config.join == "id", config.empty_answers == "zero"
     candidate = line if isinstance(line, FailedLine) else line.candidate
     id, query = candidate.id, candidate.fused_query
     try:

@@ -186,12 +186,14 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
-    observed.forecast = manifest.get("forecast")
+    noted = manifest.get("forecast")
+    observed.forecast = noted if isinstance(noted, dict) else None
     observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
         search = line.get("search")
-        n = search.get("model_calls") or 0 if isinstance(search, dict) else 0
+        calls = search.get("model_calls") if isinstance(search, dict) else None
+        n = calls if isinstance(calls, int) else 0
         turns[line["id"]] = None if failed(line) else n
     finished = [n for n in turns.values() if n is not None]
     observed.searches, observed.turns = len(finished), sum(finished)

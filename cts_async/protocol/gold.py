@@ -31,7 +31,7 @@ from cts_async.datasets import normalise, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
-from cts_async.errors import RunStopped, StepError, UsageError, write_error
+from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold_check import (
     GoldForm,
@@ -291,12 +291,19 @@ async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> Go
 
 
 def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[bytes]:
-    """The gold lines of finished intents, in order; `intents` are pairs (id, ids of all instances that share it)."""
+    """The gold lines of finished intents, in order; `intents` are pairs (id, ids of all instances that share it).
+
+    Raises InputError for a line that was edited or damaged.
+    """
     results = LatestLines(directory / RESULTS)
     for id, ids in intents:
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
             continue
+        if not (isinstance(line.get("gold"), dict) and isinstance(line.get("fused_query"), str)):
+            raise InputError(
+                directory / RESULTS, f"the line of {id!r} is damaged: remove it to make it again"
+            )
         record: Line = {
             "id": id,
             "fused_query": line["fused_query"],

@@ -73,8 +73,7 @@ from cts_async.protocol.systems import (
     with_stand_ins,
 )
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, is_one_line
-from cts_async.values import value
+from cts_async.records import Judgment, is_one_line, value
 
 SYSTEMS: Final = "systems"
 """The manifest's field that marks an OUT of several candidate files: their names, in order."""
@@ -271,29 +270,20 @@ def _targets_of_candidates(
     apart = several(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
-    by_id = config.join == "id"
     common = {
         "gold_sha256": sha256_of(config.gold),
         "judges": [scoring],
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
         **_split(scoring, specs, gold),
-        **({"join": config.join} if by_id else {}),
+        **({"join": config.join} if config.join == "id" else {}),
         **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
     }
     targets = [
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(
-                file,
-                gold,
-                config.fields,
-                config.limit,
-                marked=begun,
-                by_id=by_id,
-                empty_is_zero=config.empty_answers == "zero",
-            ),
+            answers_of_candidates(file, gold, config, marked=begun),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,
@@ -410,7 +400,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
         for target in plan.targets
     ]
     for files in runs:
-        files.journal.beside = [other.journal for other in runs if other is not files]
+        files.journal.siblings = [other.journal for other in runs if other is not files]
     return runs
 
 

@@ -134,10 +134,7 @@ def test_the_tightest_limit_of_an_account_binds(
 ) -> None:
     (lane,) = forecast(planned(tmp_path, table)).lanes
     assert lane.binding == binding
-    expected = {
-        "tokens/min": lane.effort.tokens / 1000 * 60,
-        "concurrency": lane.under["concurrency"],
-    }
+    expected = {"tokens/min": lane.effort.tokens / 1000 * 60, "concurrency": lane.under["concurrency"]}
     assert lane.time_s == pytest.approx(expected.get(binding, time_s))
 
 
@@ -311,3 +308,10 @@ def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
     assert (run.searches, run.turns) == (1, 4)
     assert run.wall_s == 6.5
     assert run.forecast == {"instances": 3, "calls": 12}
+
+
+@pytest.mark.parametrize("search", [4, {"model_calls": "four"}, {"model_calls": None}])
+def test_search_of_another_form_shows_no_turns(tmp_path: Path, search: Any) -> None:
+    a_run(tmp_path)
+    write(tmp_path / "results.jsonl", {"id": "q1", "search": search})
+    assert (observe(tmp_path, ["m"]).searches, observe(tmp_path, ["m"]).turns) == (1, 0)

@@ -20,16 +20,9 @@ from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent, ToolError, UsageError
+from cts_async.errors import BudgetSpent, InputError, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.gold import (
-    build_gold,
-    check_target,
-    gold_lines,
-    intents_of,
-    plan_gold,
-    write_gold,
-)
+from cts_async.protocol.gold import build_gold, check_target, gold_lines, intents_of, plan_gold, write_gold
 from cts_async.records import Instance
 from cts_async.search.backends import Hit
 from cts_async.search.backends.corpus import CorpusBackend
@@ -307,3 +300,11 @@ def test_no_device_or_pipe_is_replaced_by_a_file(tmp_path: Path) -> None:
     for out in (tmp_path / "pipe", Path(os.devnull)):
         with pytest.raises(UsageError, match="not a regular file"):
             check_target(out, [], force=True)
+
+
+@pytest.mark.parametrize("broken", [{"gold": None}, {"gold": 5}, {"fused_query": 3}])
+def test_damaged_line_is_named_and_nothing_is_written(tmp_path: Path, broken: dict[str, Any]) -> None:
+    results = directory(tmp_path, done("a"), done("b", **broken))
+    with pytest.raises(InputError, match="results.jsonl: the line of 'b' is damaged: remove it"):
+        write_gold(tmp_path / "GOLD.jsonl", gold_lines(results, [(id, (id,)) for id in "ab"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]

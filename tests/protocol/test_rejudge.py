@@ -633,10 +633,7 @@ def nothing(wanted: object) -> Iterator[Judging]:
 
 def system(*judgings: Judging) -> Answers:
     return Answers(
-        nothing,
-        array("q", range(len(judgings))),
-        array("q", [one.digest for one in judgings]),
-        array("q"),
+        nothing, array("q", range(len(judgings))), array("q", [one.digest for one in judgings]), array("q")
     )
 
 

@@ -16,11 +16,7 @@ from made_runs import Row, made_run
 
 from cts_async.analysis.runs import read_run
 from cts_async.errors import InputError
-from cts_async.protocol.results import (
-    LatestLines,
-    latest_rows,
-    outcome_line,
-)
+from cts_async.protocol.results import LatestLines, latest_rows, outcome_line
 from cts_async.records import Answer, Instance, Judgment, Nugget, Outcome, Trace, Turn
 
 INSTANCE = Instance("s1", "ferry in winter", "ferry", (Nugget("N1", "a", 3), Nugget("N2", "b", 1)))

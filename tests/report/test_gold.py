@@ -11,10 +11,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.errors import InputError
-from cts_async.report.gold import (
-    print_gold,
-    summarise_gold,
-)
+from cts_async.report.gold import print_gold, summarise_gold
 
 
 def line(id: str, *checked: dict[str, Any], weights: tuple[int, ...], **more: Any) -> dict[str, Any]:
