@@ -1,4 +1,4 @@
-"""The records of clarify-then-search: plain frozen values that every module may import.
+"""The records of clarify-then-search: plain frozen values that every module may import, and the decorator of hot ones.
 
 Names follow the paper (Huang et al., KDD 2026): the hidden intent query q* is `fused_query`, the
 underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritten_query`.
@@ -7,8 +7,10 @@ underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritt
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeVar, dataclass_transform
 from unicodedata import category
 
 Coverage = Literal["full", "partial", "none"]
@@ -203,3 +205,29 @@ def language_of(text: str) -> Language:
 def is_one_line(name: str) -> bool:
     """True if a name has no control characters and no line breaks, so that it can be printed and typed again."""
     return not any(category(character) in ("Cc", "Zl", "Zp") for character in name)
+
+
+# --- Dataclasses for the hot path
+#
+# A frozen dataclass sets every field through `object.__setattr__`: for the twenty objects of one judged candidate that
+# took a twelfth of all time. Objects outside the hot path are really frozen. Values are pickled as their class and a
+# tuple of fields, which takes a quarter of the bytes of a pickle with field names.
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
+    made = dataclass(slots=True, unsafe_hash=True)(cls)
+    made.__reduce__ = _reducer(made)  # type: ignore[method-assign, assignment]
+    return made
+
+
+def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
+    """Return the `__reduce__` of a class: its constructor and its fields in order."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    if len(names) < 2:  # attrgetter returns a tuple only for several names
+        return lambda one: (cls, tuple(getattr(one, name) for name in names))
+    all_of = attrgetter(*names)
+    return lambda one: (cls, all_of(one))

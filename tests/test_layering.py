@@ -18,12 +18,12 @@ BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", 
 """The rooms from the ground up: each may import itself and those before it."""
 
 FREE = {
-    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables", "values"),
+    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables"),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "values", "__init__"},
+    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "__init__"},
     "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
@@ -31,7 +31,6 @@ ALLOWED: dict[str, set[str]] = {
     "safe_files": {"errors"},
     "scorer": set(),
     "tagged_text": set(),
-    "values": set(),
     "__init__": set(),
     "__main__": {"cli"},
 }

@@ -12,8 +12,7 @@ from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Read
 from cts_async.analysis.runs import FinishedRun
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
-from cts_async.records import Language, language_of
-from cts_async.values import value
+from cts_async.records import Language, language_of, value
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]

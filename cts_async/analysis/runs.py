@@ -30,9 +30,9 @@ from cts_async.scorer import TOLERANCE, restore_score_100
 ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
-FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 """Texts that scores do not need."""
-FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
 """Texts that statistics of questions and answers do not need."""
 
 
@@ -191,7 +191,7 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = FOR_SCORES
+    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
 
@@ -210,7 +210,7 @@ def read_runs(
         raise errors[0]
 
 
-def read_path(path: Path, *, without: Collection[str] = FOR_SCORES) -> FinishedRun:
+def read_path(path: Path, *, without: Collection[str] = NOT_FOR_SCORES) -> FinishedRun:
     """Read a run directory, a directory of judged answers without a manifest, or a judged file."""
     if path.is_file():
         return read_judged(path)
@@ -245,8 +245,8 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
     return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
-def orig_beside(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs of orig that lie beside these run directories and are over the same data."""
+def sibling_origs(directories: Iterable[Path]) -> list[Path]:
+    """Return the runs of orig in the same folders as these run directories, over the same data."""
     places = {(one.resolve().parent, _data_key(one)): one.parent for one in directories}
     return [
         shown / path.name

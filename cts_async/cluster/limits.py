@@ -28,7 +28,7 @@ from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import MARGIN_S, Quotas
 from cts_async.errors import RateLimited, RunStopped, TimedOut, TransientError
-from cts_async.values import value
+from cts_async.records import value
 
 LEASE_S: Final = 0.5
 """For how long after its grant a permit may be used."""

@@ -37,10 +37,9 @@ from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resou
 from cts_async.protocol.results import Line as ResultLine
 from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
 from cts_async.protocol.run_files import STEPS, RunFiles
-from cts_async.records import Instance
+from cts_async.records import Instance, value
 from cts_async.safe_files import replace_file
 from cts_async.search.backends.corpus import default_cache_dir
-from cts_async.values import value
 
 LEAST_IN_FLIGHT: Final = 4
 SPARE: Final = 2

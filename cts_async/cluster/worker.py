@@ -42,7 +42,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.resources import deadline_in
-from cts_async.values import value
+from cts_async.records import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""

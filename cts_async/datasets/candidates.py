@@ -23,9 +23,8 @@ import orjson
 
 from cts_async.datasets.io import JSONL_SUFFIXES, Fields, Row, kind_of, listed, read_rows, says_error, short
 from cts_async.errors import InputError
-from cts_async.records import Candidate, Failure
+from cts_async.records import Candidate, Failure, value
 from cts_async.tagged_text import find_answer
-from cts_async.values import value
 
 # --- Candidates
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cts_async.errors import StepError
-from cts_async.values import value
+from cts_async.records import value
 
 
 @value

@@ -79,7 +79,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
-        self.beside: Sequence[Journal] = ()
+        self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
         self.path = path
@@ -103,8 +103,8 @@ class Journal:
 
     def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         found = self._find_here(key)
-        if found is None and self.beside:
-            others = (other._find_here(key) for other in self.beside)
+        if found is None and self.siblings:
+            others = (other._find_here(key) for other in self.siblings)
             found = next((other for other in others if other is not None), None)
         return found
 

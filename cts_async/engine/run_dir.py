@@ -24,7 +24,7 @@ from cts_async.records import is_one_line
 from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
 
 _DAMAGED: Final = (
-    ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
+    ": damaged; move it aside, with the results and judgments/: the same command makes them again from "
     "what steps.jsonl has"
 )
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")

@@ -29,7 +29,7 @@ from cts_async.errors import (
     TransientError,
     UnusableOutput,
 )
-from cts_async.values import value
+from cts_async.records import value
 
 T = TypeVar("T")
 

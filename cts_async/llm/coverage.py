@@ -107,7 +107,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def _only_json(text: str) -> FoundJson:
-    """The JSON in a reply that consists of it. Raises UnusableOutput if other text that may have a meaning is beside it.
+    """The JSON in a reply that consists of it. Raises UnusableOutput if there is other text that may have a meaning.
 
     Thoughts count as such at the very beginning only: further on, their tags may be quoted.
     """
@@ -165,7 +165,7 @@ def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
     """The (id, label) pairs of any of the accepted forms, in the order given."""
     value: Any = found.value
     if isinstance(value, dict) and "results" in value:
-        if len(value) > 1:  # the results may be a quotation, and the verdict be beside it
+        if len(value) > 1:  # the results may be a quotation, and the verdict may follow
             raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
         value = value["results"]
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
 """HTTP requests over aiohttp's connections, without the machinery of its session.
 
-A session prepares every request anew for cookies, redirects, authentication and tracing, none of which an API call
+A session prepares every request for cookies, redirects, authentication and tracing, none of which an API call
 has; that costs twice as much as the exchange itself. Here a request is written straight to a connection of aiohttp's
 pool, and aiohttp's protocol and parser read the response. What is used of aiohttp below its session is not promised to
 stay the same, so pyproject.toml names the versions that are known to work.
@@ -28,7 +28,7 @@ from yarl import URL
 from cts_async.errors import CTSError, ProviderRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
-from cts_async.values import value
+from cts_async.records import value
 
 CONNECT_S = 15.0
 MAX_BYTES = 16_000_000

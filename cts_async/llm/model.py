@@ -30,7 +30,7 @@ from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import LENGTH, STOP, refused_parameter
-from cts_async.values import value
+from cts_async.records import value
 
 T = TypeVar("T")
 

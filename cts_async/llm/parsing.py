@@ -91,7 +91,7 @@ _MAX_UNKNOWN_CHARS: Final = 200
 def _says_unknown(line: str, *, strict: bool) -> bool:
     """True if a reply is `unknown` or, unless `strict`, means the same: 未说明, "not specified", N/A.
 
-    A synonym has to be the whole reply or its first sentence; beside the word itself ("没有提到年份，unknown") a clause
+    A synonym has to be the whole reply or its first sentence; next to the word itself ("没有提到年份，unknown") a clause
     that gives the reason may have any form. A reply that only contains such words ("未知数", "unknown soldier") is an
     answer.
     """

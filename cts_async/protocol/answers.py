@@ -25,9 +25,8 @@ from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, mark_of
 from cts_async.protocol.run_files import RESULTS, is_conversation, reopen_data
-from cts_async.records import Instance
+from cts_async.records import Instance, value
 from cts_async.scorer import lacks_answer
-from cts_async.values import value
 
 
 @value

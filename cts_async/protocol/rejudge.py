@@ -73,8 +73,7 @@ from cts_async.protocol.systems import (
     with_stand_ins,
 )
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, is_one_line
-from cts_async.values import value
+from cts_async.records import Judgment, is_one_line, value
 
 SYSTEMS: Final = "systems"
 """The manifest's field that marks an OUT of several candidate files: their names, in order."""
@@ -401,7 +400,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
         for target in plan.targets
     ]
     for files in runs:
-        files.journal.beside = [other.journal for other in runs if other is not files]
+        files.journal.siblings = [other.journal for other in runs if other is not files]
     return runs
 
 

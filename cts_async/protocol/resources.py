@@ -41,8 +41,7 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.backends.services import open_engine, open_reader
 from cts_async.search.catalog import EngineSpec, ReaderSpec
-from cts_async.search.replay import Recorded
-from cts_async.search.tools import Tools
+from cts_async.search.tools import Recorded, Tools
 
 EMBEDDED_OUTAGE_S = 20.0
 """The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""

@@ -320,7 +320,7 @@ def _leaderboard_table(judged: Judged, baseline: str) -> DataTable:
         else ""
     )
     caption = f"judge {judged.judge}{to}"
-    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=_said(remark))
+    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=_non_empty(remark))
 
 
 def _competing(name: str) -> Rank:
@@ -348,7 +348,7 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
     remark = SHORT_NOTE if any(row["too_short"] for row in rows) else ""
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both"
     title = f"Mean improvement over {baseline}"
-    return DataTable("intervals", title, caption, columns, rows, remarks=_said(remark))
+    return DataTable("intervals", title, caption, columns, rows, remarks=_non_empty(remark))
 
 
 def _interval(row: Row) -> str:
@@ -376,7 +376,7 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
     family = f"{tests} tests against {baseline}" if found.against_baseline else f"all {tests} pairs"
     hopeless = sum(tests * pair.p_floor > ALPHA for pair in judged.pairs)
     significant = sum(pair.p_holm <= ALPHA for pair in judged.pairs)
-    remarks = _said(
+    remarks = _non_empty(
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
         f"detects: the true difference that n instances show in {POWER:.0%} of cases at α = {ALPHA}; n needed: "
         "how many would show this one.",
@@ -457,7 +457,7 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
 
 
-def _said(*remarks: str) -> tuple[str, ...]:
+def _non_empty(*remarks: str) -> tuple[str, ...]:
     return tuple(filter(None, remarks))
 
 

@@ -17,15 +17,15 @@ from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import (
-    FOR_QUESTIONS,
-    FOR_SCORES,
+    NOT_FOR_QUESTIONS,
+    NOT_FOR_SCORES,
     ORIG,
     FinishedRun,
     check_same_data,
     find_runs,
-    orig_beside,
     read_run,
     read_runs,
+    sibling_origs,
 )
 from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
@@ -141,7 +141,7 @@ def _of_runs(
         raise UsageError("; ".join([problem, *notes]))
     orig = orig or _find_orig(runs, notes)
     if orig and all(run.directory != orig for run in runs):
-        runs.append(read_run(orig, without=FOR_SCORES))
+        runs.append(read_run(orig, without=NOT_FOR_SCORES))
     check_same_data(run.directory for run in runs)
     board = make_board(runs)
     baseline = next((entrant for entrant in board.entrants if entrant.directory == orig), None)
@@ -161,7 +161,7 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
         raise UsageError(f"{among[0]} and {among[1]} are both orig: choose one with --orig DIR")
     if among:
         return among[0]
-    beside = orig_beside(run.directory for run in runs if run.clarifier)
+    beside = sibling_origs(run.directory for run in runs if run.clarifier)
     if len(beside) == 1:
         notes.append(f"gains are over {beside[0]}")
         return beside[0]
@@ -196,7 +196,7 @@ def diagnose_board(
         if entrant.unanswered:
             notes.append(f"{entrant.label}: {entrant.unanswered}, left out")
             continue
-        run = read_run(entrant.directory, without=FOR_QUESTIONS)
+        run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
         systems.append(interactions_of(replace(run, label=entrant.label), read, judge))
     if not systems:
         return None

@@ -18,8 +18,8 @@ from cts_async.analysis.runs import (
     check_same_data,
     data_of,
     find_runs,
-    orig_beside,
     read_runs,
+    sibling_origs,
 )
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED
 from cts_async.config import EvaluationConfig
@@ -124,7 +124,7 @@ def gather(
     named = tuple(one.path for one in found)
     runs = [path for path in named if not is_conversation(path)]
     check_same_data(path for path in named if path not in runs)
-    if not baseline and (orig := _orig_beside(runs)):
+    if not baseline and (orig := _sibling_orig(runs)):
         notes.append(f"Gains are over {orig}, which lies beside what was named.")
         found.append(RunPath(orig, named=False))
         runs.append(orig)
@@ -136,7 +136,7 @@ def gather(
         reference, compared = _compared(board, judges, baseline, seed, notes)
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
-    held = tuple(_summaries(talks))
+    conversations = tuple(_summaries(talks))
     return Gathered(
         words=tuple(words),
         named=named,
@@ -144,19 +144,19 @@ def gather(
         board=board if board.entrants else None,
         compared=compared,
         diagnosis=diagnosis,
-        talks=held,
-        talked=evaluate_held(held, evaluation) if held else None,
+        talks=conversations,
+        talked=evaluate_held(conversations, evaluation) if conversations else None,
         notes=tuple(notes),
     )
 
 
-def _orig_beside(runs: Sequence[Path]) -> Path | None:
+def _sibling_orig(runs: Sequence[Path]) -> Path | None:
     """Return the run of orig beside the runs if none was named, since gains need one."""
     manifests = {path: manifest_of(path) for path in runs}
     if any(manifest.get("identity", {}).get("system") == ORIG for manifest in manifests.values()):
         return None
     asked = [path for path, manifest in manifests.items() if manifest.get("players", {}).get("clarifier")]
-    beside = orig_beside(asked)
+    beside = sibling_origs(asked)
     return beside[0] if len(beside) == 1 else None
 
 

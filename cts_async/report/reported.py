@@ -75,9 +75,9 @@ def default_path(gathered: Gathered) -> Path:
 
 
 def _contents(gathered: Gathered) -> Contents:
-    opened, told = open_instances(gathered)
+    opened, notes = open_instances(gathered)
     opened += tuple(open_talks(gathered))
-    return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, told)
+    return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, notes)
 
 
 def _drawing(gathered: Gathered) -> Material:

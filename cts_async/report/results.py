@@ -51,7 +51,7 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
     further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
     _print_some(console, further, JUDGMENTS, "The same command retries these.")
     if n := sum(len(one.failures) for one in runs):
-        _say(
+        _print_line(
             console,
             f"Not judged: {n:,} failed in the runs; the runs' command with --retry-failed retries them.",
         )
@@ -61,11 +61,11 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
     print_table(console, scores_table(summaries))
     calls = (f"{one.label} {one.spent.calls:,} in {duration(one.wall_s)}" for one in summaries)
-    _say(console, f"Calls: {', '.join(calls)}")
+    _print_line(console, f"Calls: {', '.join(calls)}")
     for line in _remarks(summaries):
-        _say(console, line, "yellow")
+        _print_line(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
-        _say(console, f"{agreement_sentence(agreement)}.")
+        _print_line(console, f"{agreement_sentence(agreement)}.")
 
 
 def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
@@ -192,6 +192,6 @@ def _print_some(
         console.print(then)
 
 
-def _say(console: Console, line: str, style: str = "") -> None:
+def _print_line(console: Console, line: str, style: str = "") -> None:
     """Print a line of untrusted text, without markup or control characters."""
     console.print(plain(line), style=style, markup=False, highlight=False, soft_wrap=True)

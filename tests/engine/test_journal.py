@@ -488,7 +488,7 @@ def test_journal_finds_records_of_its_sibling_journals(tmp_path: Path) -> None:
     append_all(tmp_path / "a.jsonl", record(1))
     append_all(tmp_path / "b.jsonl", record(2))
     with opened(tmp_path / "a.jsonl") as a, opened(tmp_path / "b.jsonl") as b:
-        b.beside = [a]
+        b.siblings = [a]
         assert b.find(record(1)["key"]) == record(1)
         assert b.find(record(2)["key"]) == record(2)
         assert b.raw(record(1)["key"]) == line_of(record(1))[:-1]

@@ -426,124 +426,96 @@ def test_a_refusal_in_one_branch_stops_the_others_at_their_next_step(bench: Benc
     assert sorted(one["instance"] for one in bench.journal()) == ["q1", "q2"]
 
 
-def test_a_provider_that_is_gone_stops_only_the_groups_that_need_it(tmp_path: Path) -> None:
-    """Two groups, each on a lane of its own; the first group's provider refuses its second job and all later ones."""
-    done: list[str] = []
-    events: list[Event] = []
+def run_one_step_jobs(
+    path: Path,
+    lanes: Sequence[Lane],
+    jobs: Iterable[tuple[Lane, str, list[StepError | RunStopped]]],
+    **options: Any,
+) -> tuple[dict[str, object], float, RunStopped | None]:
+    """Run jobs of one step of a second each: their ends by name, the time it took, and the reason of an early end.
 
-    async def main() -> None:
-        journal = Journal(tmp_path / "steps.jsonl")
-        lanes = {name: Lane(name, LaneLimits()) for name in ("bad", "good")}
+    Each job names its lane, itself, and the errors of its attempts, the last of which goes on for ever.
+    """
+    ended: dict[str, object] = {}
 
-        def job(group: str, i: int) -> Job:
-            async def execute(_: object) -> Executed:
-                await asyncio.sleep(1.0)
-                if group == "bad" and i >= 1:
-                    raise ProviderRefused("the key is not valid")
-                return Executed(i)
+    def job(journal: Journal, lane: Lane, name: str, errors: list[StepError | RunStopped]) -> Job:
+        left = list(errors)
 
-            async def walk(ctx: Context) -> None:
-                step = Step("a", step_key(group, i), execute, lambda value: value, lane=lanes[group])
-                await ctx.step(step)
-                done.append(f"{group}/{i}")
+        async def execute(_: object) -> Executed:
+            await asyncio.sleep(1.0)
+            if left:
+                raise left.pop(0) if len(left) > 1 else left[0]
+            return Executed(name)
 
-            async def finish(_: object) -> None:
-                return
+        async def walk(ctx: Context) -> str:
+            return await ctx.step(Step("a", step_key(name), execute, str, lane=lane))
 
-            return Job(group, str(i), journal, walk, finish)
+        async def finish(result: object) -> None:
+            ended[name] = result
 
-        runner = Runner(lanes.values(), in_flight=6, events=Events(events.append))
+        return Job(lane.name, name, journal, walk, finish)
+
+    async def main() -> tuple[dict[str, object], float, RunStopped | None]:
+        journal, stopped = Journal(path), None
         try:
-            await runner.run(job(group, i) for i in range(5) for group in lanes)
+            await Runner(lanes, **options).run(job(journal, *one) for one in jobs)
+        except RunStopped as reason:
+            stopped = reason
         finally:
             journal.close()
+        return ended, asyncio.get_running_loop().time(), stopped
 
-    with pytest.raises(ProviderRefused, match="the key is not valid"):
-        run_virtual(main)
-    assert sorted(done) == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
+    return run_virtual(main)
+
+
+def test_a_provider_that_is_gone_stops_only_the_groups_that_need_it(tmp_path: Path) -> None:
+    """Two groups, each on a lane of its own; the first group's provider refuses its second job and all later ones."""
+    events: list[Event] = []
+    bad, good = Lane("bad", LaneLimits()), Lane("good", LaneLimits())
+    refused = ProviderRefused("the key is not valid")
+    jobs = [
+        (lane, f"{lane.name}/{i}", [refused] if i and lane is bad else [])
+        for i in range(5)
+        for lane in (bad, good)
+    ]
+    ended, _, stopped = run_one_step_jobs(
+        tmp_path / "steps.jsonl", [bad, good], jobs, in_flight=6, events=Events(events.append)
+    )
+    assert stopped is refused
+    assert sorted(ended) == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
     # Two requests in flight were refused: users read of it once.
     notices = [event for event in events if isinstance(event, Notice)]
     assert notices == [Notice("the key is not valid; systems that do not use this provider continue")]
     assert [event for event in events if isinstance(event, GroupHeldUp)] == [GroupHeldUp("bad", "bad")]
 
 
-async def stopped_at(path: Path, max_outage_s: float, errors: dict[str, list[TransientError]]) -> float:
-    """When a run of one job for each list of `errors`, the last of which goes on for ever, stops as down."""
-    journal = Journal(path)
-    lanes = [Lane("bad", LaneLimits(max_outage_s=max_outage_s)), Lane("good", LaneLimits())]
-
-    def job(name: str) -> Job:
-        left = list(errors[name])
-
-        async def execute(_: object) -> Executed:
-            await asyncio.sleep(1.0)
-            raise left.pop(0) if len(left) > 1 else left[0]
-
-        async def walk(ctx: Context) -> None:
-            await ctx.step(Step("a", step_key(name), execute, lambda value: value, lane=lanes[0]))
-
-        async def finish(ended: object) -> None:
-            raise AssertionError(f"{name} has ended: {ended}")
-
-        return Job("group", name, journal, walk, finish)
-
-    with pytest.raises(ProviderDown):
-        await Runner(lanes).run(map(job, errors))
-    journal.close()
-    return asyncio.get_running_loop().time()
+TOMORROW, SOON = 86_400.0, 50.0
 
 
-@pytest.mark.parametrize("kind", [RateLimited, TransientError])
-def test_pause_longer_than_max_outage_stops_the_run(tmp_path: Path, kind: type[TransientError]) -> None:
-    tomorrow = kind("come back tomorrow", retry_after_s=86_400.0, status=503)
-    soon = kind("come back soon", retry_after_s=50.0, status=503)
-    for errors in ({"q1": [tomorrow]}, {"q1": [soon], "q2": [tomorrow]}):
-        assert run_virtual(
-            lambda errors=errors: stopped_at(tmp_path / "steps", 60.0, errors)
-        ) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("status", [500, 503])
-def test_a_few_poisoned_requests_at_the_end_fail_and_a_provider_in_trouble_does_not(
-    tmp_path: Path, status: int
+@pytest.mark.parametrize(
+    ("errors", "ended_at", "n_failed"),
+    [
+        # A pause longer than an outage may last stops the run at once, whoever learns of it.
+        ([RateLimited("come back tomorrow", retry_after_s=TOMORROW, status=429)], 1.0, 0),
+        ([TransientError("come back tomorrow", retry_after_s=TOMORROW, status=503)], 1.0, 0),
+        # All are told to wait: the outage ends the run in time.
+        ([TransientError("maintenance", retry_after_s=SOON, status=503)] * 6, 61.0, 0),
+        # Two that never succeed, and no others left: HTTP 500 is their own fault, 503 the provider's.
+        ([TransientError("HTTP 500", status=500)] * 2, None, 2),
+        ([TransientError("HTTP 503", status=503)] * 2, None, 0),
+    ],
+)
+def test_outage_stops_the_run_and_poisoned_requests_fail(
+    tmp_path: Path, errors: list[StepError], ended_at: float | None, n_failed: int
 ) -> None:
-    """Two requests that never get through and nobody else left: HTTP 500 is their own, 503 the provider's."""
-    ends: list[object] = []
-
-    async def main() -> None:
-        journal = Journal(tmp_path / "steps.jsonl")
-        lane = Lane("x", LaneLimits(max_outage_s=60.0))
-
-        async def execute(_: object) -> Executed:
-            await asyncio.sleep(1.0)
-            raise TransientError(f"HTTP {status}", status=status)
-
-        def job(name: str) -> Job:
-            async def walk(ctx: Context) -> None:
-                await ctx.step(Step("a", step_key(name), execute, lambda value: value, lane=lane))
-
-            async def finish(ended: object) -> None:
-                ends.append(ended)
-
-            return Job("group", name, journal, walk, finish)
-
-        try:
-            await Runner([lane]).run(map(job, ["q1", "q2"]))
-        finally:
-            journal.close()
-
-    if status == 500:
-        run_virtual(main)
-        assert [type(end) for end in ends] == [TransientError, TransientError]
-    else:
-        with pytest.raises(ProviderDown):
-            run_virtual(main)
-        assert ends == []
-
-
-def test_outage_ends_the_run_in_time_despite_retry_after(tmp_path: Path) -> None:
-    errors = {f"q{i}": [TransientError("maintenance", retry_after_s=50.0, status=503)] for i in range(6)}
-    assert run_virtual(lambda: stopped_at(tmp_path / "steps", 60.0, errors)) == pytest.approx(61.0)
+    lanes = [Lane("bad", LaneLimits(max_outage_s=60.0)), Lane("good", LaneLimits())]
+    jobs = [(lanes[0], f"q{i}", [error]) for i, error in enumerate(errors)]
+    lanes = lanes[:1] if ended_at is None else lanes
+    ended, took_s, stopped = run_one_step_jobs(tmp_path / "steps.jsonl", lanes, jobs)
+    assert len(ended) == n_failed
+    assert isinstance(stopped, ProviderDown) == (n_failed == 0)
+    if ended_at is not None:
+        assert took_s == pytest.approx(ended_at)
 
 
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:
@@ -821,7 +793,7 @@ class World:
         async def main() -> None:
             journals = [Journal(self.folder / f"{i}.jsonl") for i in range(len(streams))]
             for journal in journals:
-                journal.beside = [other for other in journals if other is not journal]
+                journal.siblings = [other for other in journals if other is not journal]
             runner = Runner(events=Events(self.hear), in_flight=4)
             asyncio.get_running_loop().call_later(stop_after_s, runner.stop, interrupted())
             jobs = [self.jobs(abouts, journals[i], "abc"[i]) for i, abouts in enumerate(streams)]

@@ -88,12 +88,6 @@ def test_invalid_row_is_located(
     assert says in error.problem
 
 
-def test_another_encoding_is_located(tmp_path: Path) -> None:
-    path = clariq_file(tmp_path / "dev.tsv")
-    path.write_bytes(path.read_bytes().replace(b"at night", b"\xb5\xe7"))
-    assert (refusal(path).line, "is not UTF-8" in refusal(path).problem) == (2, True)
-
-
 def test_first_of_several_request_texts_is_used_with_one_note(tmp_path: Path) -> None:
     path = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
     found = read_collection([path])

@@ -30,25 +30,6 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_figures_are_counted_by_file_with_published_values(dev: Path) -> None:
-    clariq_file(dev.with_name("train.tsv"), (ROWS[6].replace("9\t", "8\t").replace("F03", "F09"),))
-    rows = {row["figure"]: row for row in json.loads(ran("figures", dev.parent, "--json"))["figures"]}
-    assert rows["topics"] == {
-        "figure": "topics",
-        "train": 1,
-        "dev": 2,
-        "all": 3,
-        "published": "187 train, 50 dev",
-    }
-    assert (rows["facets"]["all"], rows["facets of need 3 or 4"]["all"], rows["facets of need 1"]["all"]) == (
-        4,
-        2,
-        2,
-    )
-    assert (rows["conversations"]["dev"], rows["pairs"]["dev"], rows["questions"]["dev"]) == (7, 6, 3)
-    assert "187 train, 50 dev" in ran("figures", dev.parent)
-
-
 def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_path: Path) -> None:
     run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n7 Q0 Q00099 1 1.0 mine\n")
     out = tmp_path / "out.json"
@@ -60,20 +41,6 @@ def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_
     assert "1 of them are not in the run" in ran("questions", dev, run)
     with pytest.raises(UsageError, match="is an input file of this command; choose another name"):
         ran("questions", dev, run, "--out", run)
-
-
-def test_repeated_questions_of_a_run_are_counted_and_take_ranks(dev: Path, tmp_path: Path) -> None:
-    lines = [f"7 Q0 Q00010 {rank} {9 - rank} bm25" for rank in range(5)]
-    run = write(tmp_path / "run", "\n".join([*lines, "7 Q0 Q00011 5 1 bm25"]) + "\n")
-    found = json.loads(ran("questions", dev, run, "--json"))
-    # Topic 7 has Q00001, Q00010 and Q00011; topic 9 is not in the run.
-    assert [row["value"] for row in found["questions"][:2]] == [pytest.approx(1 / 6), pytest.approx(2 / 6)]
-    note = f"{run}:2: 4 lines repeat a question of the same topic (this is the first); a repeat takes a rank of its own"
-    assert [one.startswith(note) for one in found["notes"]] == [True]
-    facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
-    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": facets}))
-    found = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))
-    assert (found["documents"][0]["value"], len(found["notes"])) == (0.5, 1)
 
 
 def test_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> None:

@@ -58,13 +58,6 @@ def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
     assert [note[:30] for note in found["notes"]] == ["The paper's tables 3 to 5 are "]
 
 
-def test_one_label_trains_and_another_tests(tmp_path: Path) -> None:
-    asked = ("--ranker", "rankboost", "--test-label", "quality", "--json")
-    found = json.loads(ltr(duo(tmp_path), *asked))
-    assert (found["data"][0]["label"], found["data"][0]["test_label"]) == ("engagement", "quality")
-    assert found["rankers"][0]["p_at_1"] == 0
-
-
 def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     folder = duo(tmp_path)
     table = ltr(
@@ -132,15 +125,6 @@ def test_panes_written_by_command_can_be_scored_and_reranked(folder: Path) -> No
     done = mimics_duo(folder.parent, "rerank", "MIMICS-Duo", "--scores", "scores.jsonl", "--json")
     first = json.loads(done.stdout)["reranking"][0]
     assert (first["ranking"], first["p_at_1_exact"], done.stderr) == ("scores", 1.0, "")
-
-
-def test_tables_are_printed_in_80_columns(folder: Path) -> None:
-    done = mimics_duo(folder.parent, "tables", "--table", "6", "--table", "11", "--draws", "10")
-    assert done.returncode == 0, done.stderr
-    assert "Table 6. Statistics" in done.stdout
-    assert "Table 11. Panes ranked by aspects" in done.stdout
-    assert "Table 7." not in done.stdout
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
 
 @pytest.mark.parametrize(

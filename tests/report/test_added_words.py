@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.added_words import segments
+from cts_async.analysis.stability import segments
 
 
 def marked(blurred: str, rewritten: str) -> str:

@@ -235,7 +235,7 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
 
 
-def said(folder: Path, **letters: str) -> list[str]:
+def sentences(folder: Path, **letters: str) -> list[str]:
     """Systems (`gpt_k1` is gpt-k1) with a letter for each instance: full, partial, none, x for a failure."""
     for label, word in letters.items():
         rows = [
@@ -248,7 +248,9 @@ def said(folder: Path, **letters: str) -> list[str]:
 
 def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> None:
     """Twelve times 0 against 100: of 4,096 choices of signs two are as extreme, p = 0.0005, of six tests."""
-    assert said(tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12) == [
+    assert sentences(
+        tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12
+    ) == [
         "The best by judge ernie: gpt-k1 with a mean of 100.00 over the 11 instances that all systems have, "
         "+100.00 [+100.00, +100.00]† over orig.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
@@ -257,8 +259,8 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
 
 
 def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:
-    assert said(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
+    assert sentences(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
         "The best by judge ernie: gpt-k1, kimi-k1 with a mean of 50.00.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
     ]
-    assert said(tmp_path / "smoke", orig="n", local_k1="f") == []
+    assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []

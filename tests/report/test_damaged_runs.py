@@ -22,10 +22,10 @@ ROWS = [Row("a", ["Which year?"], ["2024"], score=60), Row("b", ["Which year?"],
 
 def report(words: Sequence[str]) -> Sequence[str]:
     out = Path(words[0]).parent / "page.html"
-    told = list(make_report(ReportOptions(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
+    notes = list(make_report(ReportOptions(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
     page = out.read_text(encoding="utf-8")
-    assert all(line in page for line in told[1:])
-    return told
+    assert all(line in page for line in notes[1:])
+    return notes
 
 
 def compare(words: Sequence[str]) -> Sequence[str]:

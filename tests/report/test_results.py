@@ -141,7 +141,7 @@ def judged_again(folder: Path, *, results: str) -> RunSummary:
     return summarise_run(directory)
 
 
-def told_after(summary: RunSummary, *judges: str) -> list[str]:
+def printed_after(summary: RunSummary, *judges: str) -> list[str]:
     out = io.StringIO()
     print_judged(Console(file=out, width=200, color_system=None), [summary], judges)
     return [line for line in out.getvalue().splitlines() if line.startswith(("failed", "The same", "Not"))]
@@ -149,16 +149,16 @@ def told_after(summary: RunSummary, *judges: str) -> list[str]:
 
 def test_failures_of_further_judge_are_listed(tmp_path: Path) -> None:
     found = judged_again(tmp_path, results="results.jsonl")
-    assert told_after(found, "strict") == [
+    assert printed_after(found, "strict") == [
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
         "The same command retries these.",
         "Not judged: 1 failed in the runs; the runs' command with --retry-failed retries them.",
     ]
-    assert told_after(found, "another")[1:] == []
+    assert printed_after(found, "another")[1:] == []
 
 
 def test_failures_of_candidates_are_listed_for_all_judges(tmp_path: Path) -> None:
-    assert told_after(judged_again(tmp_path, results="per_item.jsonl"), "ernie", "strict") == [
+    assert printed_after(judged_again(tmp_path, results="per_item.jsonl"), "ernie", "strict") == [
         "failed: made-gpt-k1 q2 at search/turn/1: refused",
         "The same command with --retry-failed retries these.",
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",

@@ -324,8 +324,8 @@ def test_tool_shares_are_over_all_lines() -> None:
     assert (found.share("search"), found.share("visit")) == (1.0, 1 - 3 / 8)
     assert found.failed == {("visit", "a.org", "http 404"): 2, ("visit", "b.org", "timeout"): 1}
     assert found.lines() == ["visits worked: 62 % (http 404 at a.org 2, timeout at b.org 1)"]
-    (said,) = health(searched("1", visits(10_000, ("a.org", "dns")))).lines()
-    assert said.startswith("visits worked: 99 %")
+    (text,) = health(searched("1", visits(10_000, ("a.org", "dns")))).lines()
+    assert text.startswith("visits worked: 99 %")
 
 
 def test_malformed_tools_of_a_line_count_nothing() -> None:
@@ -343,10 +343,10 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     rows = [searched("1", visits(8)), searched("1", ToolUse(1, 8, (hostile,))), searched("2", visits(0))]
     write(tmp_path / "results.jsonl", *rows)
     summary = summarise_run(tmp_path)
-    told = write_summary(summary)["tool_health"]
-    assert told["visits"] == {"asked": 8, "failed": 1, "worked": 0.875}
-    assert told["searches"] == {"asked": 1, "failed": 0, "worked": 1.0}
-    assert (len(told["failures"]), told["other_failures"]) == (1, 0)
+    written = write_summary(summary)["tool_health"]
+    assert written["visits"] == {"asked": 8, "failed": 1, "worked": 0.875}
+    assert written["searches"] == {"asked": 1, "failed": 0, "worked": 1.0}
+    assert (len(written["failures"]), written["other_failures"]) == (1, 0)
     out = io.StringIO()
     print_results(Console(file=out, width=80), [summary])
     shown = next(row for row in out.getvalue().splitlines() if "visits worked" in row)

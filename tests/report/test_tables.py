@@ -90,7 +90,7 @@ def test_csv_has_all_fields_unrounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "written"),
+    ("given", "written"),
     [
         ("=cmd|'/C calc'!A1", "'=cmd|'/C calc'!A1"),
         ("+1 or -1", "'+1 or -1"),
@@ -104,8 +104,8 @@ def test_csv_has_all_fields_unrounded(tmp_path: Path) -> None:
         ("gpt-k3", "gpt-k3"),
     ],
 )
-def test_csv_text_is_safe_for_spreadsheets_and_terminals(said: str, written: str, tmp_path: Path) -> None:
-    write_csv(tmp_path, DataTable("t", "", "", (), [{"who": said, said: -1.5}]))
+def test_csv_text_is_safe_for_spreadsheets_and_terminals(given: str, written: str, tmp_path: Path) -> None:
+    write_csv(tmp_path, DataTable("t", "", "", (), [{"who": given, given: -1.5}]))
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.reader(file)) == [["who", written], [written, "-1.5"]]
 
@@ -213,15 +213,15 @@ def test_latex_separates_groups_by_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "typeset"),
+    ("given", "typeset"),
     [
         ("gpt-k1 -1.5 [-2, 3]", "gpt-k1 $-$1.5 [$-$2, 3]"),
         ("[a--b]", "{[}a-{}-b]"),
         ("*a", "{*}a"),
     ],
 )
-def test_latex_keeps_signs_hyphens_and_brackets(said: str, typeset: str) -> None:
-    table = DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": said}])
+def test_latex_keeps_signs_hyphens_and_brackets(given: str, typeset: str) -> None:
+    table = DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": given}])
     assert latex(table).splitlines()[9] == f"{typeset} \\\\"
 
 

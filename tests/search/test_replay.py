@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from cts_async.errors import ToolError
-from cts_async.search.replay import Recorded
+from cts_async.search.tools import Recorded
 
 
 def query(text: str, *titles: str, instance: str = "q1", ok: bool = True) -> dict[str, Any]:

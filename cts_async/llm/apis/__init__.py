@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from cts_async.engine.events import Usage
-from cts_async.values import value
+from cts_async.records import value
 
 if TYPE_CHECKING:
     from cts_async.engine.ratelimit import Quotas

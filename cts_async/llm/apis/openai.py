@@ -72,7 +72,7 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    """The reasoning beside the content."""
+    """The reasoning, where it is separate from the content."""
     # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     return reasoning if isinstance(reasoning, str) else ""

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import orjson
 
 from cts_async.analysis.compare import Extreme
+from cts_async.analysis.stability import segments
 from cts_async.protocol.run_files import MANIFEST
-from cts_async.report.added_words import segments
 from cts_async.report.gathered import Opened, OpenedRun
 from cts_async.report.html import Element, Node, element, said
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from cts_async.analysis.stability import segments
 from cts_async.datasets.gold import NuggetReader, normalise
 from cts_async.datasets.io import CSV_SUFFIXES, Fields
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
-from cts_async.report.added_words import segments
 from cts_async.report.viewer.files import (
     NO_INSTANCE,
     Json,

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from cts_async.values import value
+from cts_async.records import value
 
 
 @value
