@@ -28,7 +28,7 @@ from cts_async.report.output import plain
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_actors import RayCluster
+    from cts_async.cluster.ray_cluster import RayCluster
 
 
 Plan = TypeVar("Plan")
@@ -56,7 +56,7 @@ def drive(
     console = Console(stderr=True)
     with ExitStack() as stack:
         if on_cluster is not None and (ray is not None or workers is not None):
-            from cts_async.cluster.ray_session import connect
+            from cts_async.cluster.ray_cluster import connect
 
             def report(message: str) -> None:
                 if not quiet:

@@ -102,7 +102,7 @@ class SystemsPlan(ABC):
         return {name: self.prompts.sha256[name] for name in self.prompt_names(system)}
 
     def notes(self, system: System) -> dict[str, Any]:
-        """What the manifest records beside the identity; may differ between sessions."""
+        """What the manifest records in addition to the identity; may differ between sessions."""
         return {
             "command": self.config.command,
             "data": self._data_notes(),

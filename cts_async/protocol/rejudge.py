@@ -154,7 +154,7 @@ class JudgePlan:
         return [target.directory for target in self.targets]
 
     def manifest_notes(self) -> dict[str, Any]:
-        """What the manifest records beside the identity."""
+        """What the manifest records in addition to the identity."""
         return {
             "command": self.config.command,
             "n_expected": self.n_answers,
@@ -170,7 +170,7 @@ class JudgePlan:
 
 
 def width_of(judge: str, judges: Collection[str], usual: int) -> int:
-    """Answers that one of `judges` works on at once; beside others the lexical one needs only one worker."""
+    """Answers that one of `judges` works on at once; among others the lexical one needs only one worker."""
     return 1 if judge == LEXICAL and len(judges) > 1 else usual
 
 

@@ -49,7 +49,7 @@ GOLDBUILD: Final = "goldbuild"
 TALK: Final = "talk"
 """The task of a `cts converse` run: conversations without search and answer."""
 REPORT: Final = "report.html"
-"""The file that `cts report` writes beside the runs."""
+"""The file that `cts report` writes next to the runs."""
 
 Also = Callable[[], Mapping[str, Any]]
 """Called when a session ends, for whatever reason: further notes on that session."""
@@ -57,7 +57,7 @@ Also = Callable[[], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a command records in a run directory beside the results."""
+    """What a command records in a run directory in addition to the results."""
 
     identity: Mapping[str, Any]
     """Everything that determines the results: a resumed run must agree with it."""

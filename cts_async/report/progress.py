@@ -31,12 +31,22 @@ from cts_async.engine.events import (
     StepsCounted,
     Stopping,
     WorkersInUse,
+    WorkerStatus,
 )
-from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, sum_of, write_live
+from cts_async.report.live import (
+    Lane,
+    LiveCluster,
+    LiveFile,
+    LivePart,
+    LiveWorker,
+    read_live,
+    remove_live,
+    sum_of,
+    write_live,
+)
 from cts_async.report.live_screen import notable
 from cts_async.report.pace import LastMinute, Pace, RunningMean
 from cts_async.report.viewer.index import BLOCK, Tail
-from cts_async.report.workers import WorkersView
 
 Clock = Callable[[], float]
 
@@ -388,3 +398,34 @@ def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join(JOIN_S)
+
+
+class WorkersView:
+    """The workers' part of `live.json`, with each worker's pace of the last minute."""
+
+    def __init__(self, event: WorkersInUse) -> None:
+        self._event = event
+        self._calls: dict[str, LastMinute] = {}
+
+    def live(self, now: float) -> LiveCluster:
+        """The state at `now`, in seconds that never decrease."""
+        statuses = self._event.ask()
+        # A worker that is new made all its calls since the last look.
+        self._calls = {one.name: self._calls.get(one.name) or LastMinute(now, 0) for one in statuses}
+        workers = [_live_worker(one, self._calls[one.name].grown(now, one.calls)) for one in statuses]
+        return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}
+
+
+def _live_worker(status: WorkerStatus, calls_per_min: float) -> LiveWorker:
+    return {
+        "name": status.name,
+        "host": status.host,
+        "pid": status.pid,
+        "state": status.state,
+        "in_hand": status.in_hand,
+        "done": status.ended,
+        "calls": status.calls,
+        "calls_per_min": calls_per_min,
+        "heard_s": status.heard_s,
+        "note": status.note,
+    }

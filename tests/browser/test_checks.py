@@ -49,12 +49,3 @@ def test_each_fault_is_found(blank: Page, measure: str, html: str, found: list[s
     lines = measured(blank, measure)
     assert len(lines) == len(found), lines
     assert all(line.startswith(start) for line, start in zip(lines, found, strict=True)), lines
-
-
-def test_focus_without_a_mark_is_not_seen(blank: Page) -> None:
-    blank.set_content("<style>.no { outline: none }</style><button>a</button><button class=no>b</button>")
-    seen = []
-    for _ in range(2):
-        blank.keyboard.press("Tab")
-        seen.append((measured(blank, "focused")["name"], measured(blank, "focused")["seen"]))
-    assert seen == [("a", True), ("b", False)]

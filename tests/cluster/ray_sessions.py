@@ -18,7 +18,7 @@ import uvloop
 from recorded_work import RecordedWork
 
 from cts_async.cluster.head import Head
-from cts_async.cluster.ray_session import connect
+from cts_async.cluster.ray_cluster import connect
 from cts_async.cluster.work import Task
 from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typed_commands import Cts, typed
 
-from cts_async.cluster.ray_session import read_address
+from cts_async.cluster.ray_cluster import read_address
 from cts_async.errors import UsageError
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from lxml import html
 
 import cts_async.report.html as package
 from cts_async.report.html import Program, element, rendered, said
-from cts_async.report.html.report import MAX_POINTS, numbers_of, own_text, script_json
+from cts_async.report.html.report import MAX_POINTS, numbers_of, script_json
 from cts_async.report.output import visible
 from cts_async.report.plots import Figure
 
@@ -115,30 +114,3 @@ def test_long_data_table_is_sampled_as_its_caption_says() -> None:
 
 def test_nothing_in_the_data_of_a_script_ends_the_script() -> None:
     assert script_json({"a": "</script>&\u2028"}) == r'{"a":"\u003c/script\u003e\u0026\u2028"}'
-
-
-THEMES = [
-    dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in own_text("page.css").split(":root")[1:]
-]
-PAIRS = [
-    *product(("text", "soft", "accent", "full", "partial", "none"), ("ground", "raised")),
-    ("text", "mark"),
-    ("text", "warn"),
-]
-
-
-def luminance(colour: str) -> float:
-    """WCAG's relative luminance of #rrggbb."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark", "print"])
-def test_text_contrasts_with_its_background(theme: dict[str, str]) -> None:
-    assert [(of, on) for of, on in PAIRS if contrast(theme[of], theme[on]) < 4.5] == []

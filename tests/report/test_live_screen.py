@@ -116,14 +116,6 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
     ]
 
 
-def test_workers_fold_into_one_line_for_lack_of_room() -> None:
-    state = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
-    first = {height: [line.split()[0] for line in drawn(state, height=height)] for height in (6, 7, 8)}
-    assert first[8] == ["a", "provider", "gpt", "2", "worker", "w1", "w2", "0"]
-    assert first[7] == ["a", "provider", "gpt", "2", "worker", "w3", "0"]
-    assert first[6] == ["a", "provider", "gpt", "2", "0"]
-
-
 def test_sixty_four_workers_are_one_line_and_fit_80_by_24() -> None:
     parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
     lanes = [lane(name, in_flight=3, calls_per_min=99.0) for name in PROVIDERS]

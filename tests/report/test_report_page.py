@@ -197,12 +197,6 @@ def test_links_match_viewer_names(tmp_path: Path, inside: bool) -> None:
     assert f"start it with cts view '{shown}'." in text(page)
 
 
-def test_single_run_is_compared_with_orig_beside_it(runs: Path, tmp_path: Path) -> None:
-    page, told = reported(runs / "made-gpt-k1", out=tmp_path / "page.html")
-    assert [row[0] for row in rows(page, "leaderboard")] == ["orig", "gpt-k1"]
-    assert f"Gains are over {runs / 'made-orig'}, which lies beside what was named." in told
-
-
 def test_unjudged_runs_have_a_report_without_scores(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
     page, told = reported(tmp_path / "runs")

@@ -6,8 +6,7 @@ import pytest
 from made_live import cluster, live, part, worker
 
 from cts_async.report.live import LiveFile, LiveWorker
-from cts_async.report.live_screen import line_of
-from cts_async.report.workers import MANY, one_by_one, worker_state, workers_line, workers_of
+from cts_async.report.live_screen import MANY, line_of, one_by_one, worker_state, workers_line, workers_of
 
 
 def shared(*workers: LiveWorker, wanted: int = 2, address: str = "ray://head:10001") -> LiveFile:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
@@ -88,7 +89,7 @@ def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
 def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
     """Each with its newline; none if the journal cannot be read."""
     with suppress(OSError):
-        for _, line, _ in _records(run, id, _offsets(run, id)):
+        for _, line, _ in _records(*_journal_of(run, id), _offsets(run, id)):
             yield line + b"\n"
 
 
@@ -102,7 +103,7 @@ def list_steps(run: OpenRun, id: str, after: int) -> Json:
     offsets = _offsets(run, id)
     until = time.monotonic() + PAGE_S
     rows: list[Json] = []
-    for at, line, record in _records(run, id, offsets[after : after + STEPS]):
+    for at, line, record in _records(*_journal_of(run, id), offsets[after : after + STEPS]):
         rows.append(_step_row(after + len(rows) + 1, at, len(line), record))
         if time.monotonic() >= until:
             break
@@ -140,15 +141,20 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return found
 
 
-def _records(run: OpenRun, id: str, offsets: list[int]) -> Iterator[tuple[int, bytes, Record]]:
+def _journal_of(run: OpenRun, id: str) -> tuple[Path | None, str]:
+    """The path of the journal, and the name of an instance there."""
+    return run.journal.path if run.journal else None, run.metadata.journal_name(id)
+
+
+def _records(path: Path | None, name: str, offsets: Sequence[int]) -> Iterator[tuple[int, bytes, Record]]:
     """Offset, bytes and record of each line of an instance; the records of damaged lines have no fields."""
-    if run.journal is None or not offsets:
+    if path is None or not offsets:
         return
-    with opened(run.journal.path) as fd:
+    with opened(path) as fd:
         for at in offsets:
             line = line_at(fd, at)
             record = record_in(line)
-            if record is None or record.get("instance") == run.metadata.journal_name(id):
+            if record is None or record.get("instance") == name:
                 yield at, line or b"", record or {}
 
 
@@ -342,7 +348,16 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
     settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
     chars = settings.get("page_chars")
     page_chars = chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
-    steps = (Step(at, _without_texts(record)) for at, _, record in _records(run, id, _offsets(run, id)))
+    inode = run.journal.tail.inode if run.journal else 0
+    return _events(*_journal_of(run, id), tuple(_offsets(run, id)), inode, page_chars)
+
+
+@lru_cache(maxsize=8)  # a search is read page by page, and may have 20 MB
+def _events(
+    path: Path | None, name: str, offsets: tuple[int, ...], inode: int, page_chars: int
+) -> list[Event]:
+    """The events of a search; `inode` distinguishes a journal from its successor under the same name."""
+    steps = (Step(at, _without_texts(record)) for at, _, record in _records(path, name, offsets))
     return list(_Search(steps, page_chars).events())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_figures import LINK, three_runs
+from made_figures import LINK
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs
@@ -71,13 +71,6 @@ def test_no_figure_names_a_colour_of_its_own(hostile: Drawn) -> None:
     """Themes could not be switched, else."""
     for figure in hostile.figures:
         assert not re.search(r'color"|#[0-9a-f]{6}|rgba?\(', json.dumps(figure.spec))
-
-
-def test_smoke_tests_are_marked_beside_scores(tmp_path: Path) -> None:
-    found = figures(Material(three_runs(tmp_path)))
-    shown = [figure for figure in found.figures if "local-k3" in json.dumps(figure.spec)]
-    assert shown
-    assert all("(smoke" in json.dumps(figure.spec) for figure in shown)
 
 
 def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:

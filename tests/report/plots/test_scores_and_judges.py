@@ -18,7 +18,6 @@ from cts_async.analysis.stats import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Drawn, Figure, Material, figures
 from cts_async.report.plots.figure import Scored, means_with_intervals, versus
-from cts_async.report.plots.scores import binned
 from cts_async.report.summary import summarise_run
 
 
@@ -64,13 +63,6 @@ def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompare
     assert gpt["hovertext"][0] == "q2<br>gpt-k1: +30.0"
 
 
-def test_a_system_has_its_colour_in_every_figure(found: RunsCompared) -> None:
-    """orig is first on the board, and gpt-k1 second: a trace of nothing holds orig's place."""
-    nothing, gpt, _ = drawn(Material(found), "gain_by_instance").spec["data"]
-    assert (nothing["x"], nothing["showlegend"]) == ([None], False)
-    assert gpt["name"] == "gpt-k1"
-
-
 def test_distribution_has_mean_and_median_and_no_failures(found: RunsCompared) -> None:
     histogram, mean, median = traces(drawn(Material(found), "scores"))
     assert histogram["hovertext"][4] == "gpt-k1<br>10 to 15: 33.3% of 3"
@@ -88,12 +80,6 @@ def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> Non
     assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,100"
     (line,) = traces(named(found, "gain_by_instance"))
     assert len(line["x"]) == 201
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(0, 100), max_size=50))
-def test_every_score_is_in_one_bin(values: list[float]) -> None:
-    assert binned(np.array(values)).sum() == len(values)
 
 
 @settings(max_examples=50, deadline=None)

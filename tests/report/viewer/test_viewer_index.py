@@ -186,20 +186,3 @@ def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any,
     assert calls <= SPARSE / BLOCK + 2
     n = len(index.lines()) if isinstance(index, ResultsIndex) else index.n_steps
     assert n == (len(ending) > 1)
-
-
-def test_a_line_that_grows_is_not_read_from_its_start_again_and_again(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"")
-    tail = Tail(path, block=64)
-    with counted_reads() as read:
-        for _ in range(1_000):
-            with path.open("ab") as file:
-                file.write(b"x" * 10)
-            assert not tail.renewed()
-            assert not any(lines for _, lines in iter(tail.next, None))
-        with path.open("ab") as file:
-            file.write(b"\n")
-        lines = [lines for _, lines in iter(tail.next, None) if lines]
-    assert lines == [b"x" * 10_000 + b"\n"]
-    assert sum(read) < 3 * 10_000 + 1_000 * 20
