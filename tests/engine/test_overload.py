@@ -264,8 +264,9 @@ def test_random_refusals_leave_the_window_nearly_whole(seed: int, share: float, 
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 10_000), st.integers(10, 60), st.booleans())
+@given(st.integers(0, 10_000), st.integers(10, 54), st.booleans())
 def test_capacity_is_found_and_kept_with_few_refusals(seed: int, capacity: int, late: bool) -> None:
+    # Above 57 places even a full window of 64 is refused less than a tenth, and so is not cut.
     used, refused, _ = play(seed, 6000, 0.0, capacity, late)
     assert used >= 0.85
     assert refused <= 0.04
