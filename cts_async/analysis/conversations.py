@@ -1,14 +1,23 @@
-"""Conversations as analyses see them, and which of them share a table."""
+"""Conversations as analyses see them, which of them share a table, and retrieval with their queries, turn by turn.
+
+Retrieval is AT-CoT's (SIGIR 2025, sections 4.3 and 6, table 8). Each instance is a hidden intent with judgments of its
+own. A scheme's score at turn t of a mode is the mean over instances of a measure of the query as it stands after that
+turn; turn 0 is q itself, without clarification. Failed conversations are in no mean, and pairs are of instances that
+both schemes have.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
+from cts_async.analysis.retrieval import Qrels, cutoff, evaluate
+from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, latest_results
@@ -23,6 +32,9 @@ from cts_async.records import (
     Mode,
     Scheme,
 )
+from cts_async.search.rankers import Ranked, Ranker
+
+# --- Runs of conversations
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +169,197 @@ def _by(key: Callable[[Talk], str], talks: Iterable[Talk]) -> list[list[Talk]]:
     for talk in talks:
         found.setdefault(key(talk), []).append(talk)
     return list(found.values())
+
+
+# --- Retrieval, turn by turn
+
+ALPHA: Final = 0.01
+"""The paper's level of significance."""
+NOBODY_ASKED: Final = "w/o clarification"
+_DEPTH: Final = 100
+"""Documents ranked for each query: as many as the paper retrieves and re-ranks."""
+_TIE: Final = 1e-6
+"""Relative: scores so close may be equal as 32-bit floats, which trec_eval compares."""
+
+Scores: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Values by instance id, by measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One scheme at one turn of one mode, with the scores of the instances that have judgments."""
+
+    mode: Mode
+    turn: int
+    scheme: Scheme
+    scores: Scores = field(repr=False)
+
+    def mean(self, measure: str) -> float | None:
+        """Return the measure's mean over its instances; None without instances."""
+        return mean_of(self.scores[measure])
+
+    def n(self, measure: str) -> int:
+        return len(self.scores[measure])
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeTest:
+    """A paired t-test of one cell against another scheme's, or against q itself (`other` NOBODY_ASKED).
+
+    `difference` is the mean of scheme minus other over `n` instances. `p_holm` is adjusted for all tests of the
+    measure: those between schemes are one family, those against q another.
+    """
+
+    measure: str
+    mode: Mode
+    turn: int
+    scheme: str
+    other: str
+    n: int
+    difference: float
+    t: float
+    p: float
+    p_holm: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetrieval:
+    """Table 8 of one Clarifier. `name` is distinct among groups (`talk_groups`)."""
+
+    clarifier: str
+    name: str
+    directories: tuple[Path, ...]
+    """The runs it is computed from."""
+    measures: tuple[str, ...]
+    without: Scores = field(repr=False)
+    """Scores of q itself."""
+    cells: tuple[Cell, ...]
+    """Ordered by mode, turn and scheme."""
+    tests: tuple[SchemeTest, ...]
+    """Every pair of schemes, the later one of SCHEMES minus the earlier."""
+    gains: tuple[SchemeTest, ...]
+    """Every cell against q."""
+
+    def cell(self, mode: Mode, turn: int, scheme: str) -> Cell | None:
+        """Return that cell, or None."""
+        return next((c for c in self.cells if (c.mode, c.turn, c.scheme) == (mode, turn, scheme)), None)
+
+    def has(self, scheme: str) -> bool:
+        """True if a run used that scheme."""
+        return any(cell.scheme == scheme for cell in self.cells)
+
+    def better_than(self, measure: str, cell: Cell) -> tuple[str, ...]:
+        """Return the schemes that a cell improves on significantly: p < ALPHA, as in the paper."""
+        found = []
+        for test in self.tests:
+            if (test.measure, test.mode, test.turn) == (measure, cell.mode, cell.turn) and test.p < ALPHA:
+                better, worse = (test.scheme, test.other)[:: 1 if test.difference > 0 else -1]
+                found += [worse] if better == cell.scheme else []
+        return tuple(found)
+
+
+def mean_of(values: Mapping[str, float]) -> float | None:
+    """Return the mean over instances; None without instances."""
+    return sum(values.values()) / len(values) if values else None
+
+
+def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
+    """Return the distinct queries to rank: q by instance id (`blurred`), and the query after each turn."""
+    asked = dict.fromkeys(blurred.values())
+    for talk in talks:
+        for id, turns in talk.conversations.items():
+            if id in blurred:
+                asked |= dict.fromkeys(turn.query for turn in turns if turn.query)
+    return list(asked)
+
+
+def rankings(
+    ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
+) -> Iterator[tuple[str, list[Ranked]]]:
+    """Yield each query with as much of its ranking as the measures use, ties with the last document included."""
+    cutoffs = [cutoff(name) for name in measures]
+    known = [depth for depth in cutoffs if depth is not None]
+    needed = max(known) if known and len(known) == len(cutoffs) else None
+    for query in queries:
+        ranked = ranker.rank(query, max(_DEPTH, needed or 0))
+        if needed is not None and len(ranked) > needed:
+            last = ranked[needed - 1].score
+            ranked = [one for one in ranked if one.score >= last - abs(last) * _TIE]
+        yield query, ranked
+
+
+def retrieve_turns(
+    talks: Sequence[Talk],
+    blurred: Mapping[str, str],
+    ranked: Mapping[str, Sequence[Ranked]],
+    qrels: Qrels,
+    measures: Sequence[str],
+    *,
+    name: str = "",
+    level: int = 1,
+) -> TurnRetrieval:
+    """Evaluate runs of one Clarifier, one of each scheme and mode, over the instances of `blurred` (q by id).
+
+    The default `name` is the Clarifier's. `ranked` has the documents of every query of `queries_of`. Instances without
+    judgments are left out.
+    `level` as in `evaluate`.
+    """
+    judged = {id: query for id, query in blurred.items() if qrels.get(id)}
+
+    def scores(queries: Mapping[str, str]) -> Scores:
+        run = {id: ranked[query] for id, query in queries.items()}
+        return evaluate({id: qrels[id] for id in run}, run, measures, level=level)
+
+    def queries_after(talk: Talk, turn: int) -> dict[str, str]:
+        return {
+            id: turns[turn - 1].query
+            for id, turns in talk.conversations.items()
+            if id in judged and len(turns) >= turn and turns[turn - 1].query
+        }
+
+    ordered = sorted(talks, key=lambda talk: (MODES.index(talk.mode), SCHEMES.index(talk.scheme)))
+    cells = tuple(
+        Cell(talk.mode, turn, talk.scheme, scores(queries))
+        for mode in dict.fromkeys(talk.mode for talk in ordered)
+        for turn in range(1, 1 + max(talk.k for talk in ordered))
+        for talk in ordered
+        if talk.mode == mode and (queries := queries_after(talk, turn))
+    )
+    without = scores(judged)
+    pairs = [
+        (earlier, later)
+        for earlier, later in combinations(cells, 2)
+        if (earlier.mode, earlier.turn) == (later.mode, later.turn)
+    ]
+    tests, gains = [], []
+    for measure in measures:
+        tests += _adjusted([_test(measure, later, one.scheme, one.scores) for one, later in pairs])
+        gains += _adjusted([_test(measure, cell, NOBODY_ASKED, without) for cell in cells])
+    clarifier = talks[0].clarifier if talks else ""
+    return TurnRetrieval(
+        clarifier=clarifier,
+        name=name or clarifier,
+        directories=tuple(talk.directory for talk in talks),
+        measures=tuple(measures),
+        without=without,
+        cells=cells,
+        tests=tuple(tests),
+        gains=tuple(gains),
+    )
+
+
+def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
+    found = paired(cell.scores[measure], scores[measure])
+    return SchemeTest(measure, cell.mode, cell.turn, cell.scheme, other, **asdict(found))
+
+
+def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> PairedT:
+    """Run the t-test over the instances that both have."""
+    both = [id for id in scores if id in baselines]
+    return paired_t_test([scores[id] for id in both], [baselines[id] for id in both])
+
+
+def _adjusted(tests: Sequence[SchemeTest]) -> list[SchemeTest]:
+    """Apply Holm's correction to the tests of one measure."""
+    corrected = holm([test.p for test in tests])
+    return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]

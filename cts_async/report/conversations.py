@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from cts_async.analysis.turn_retrieval import TurnRetrieval
+from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.config import EvaluationConfig
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, number, text

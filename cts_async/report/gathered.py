@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
+from cts_async.analysis.conversations import NOBODY_ASKED
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
@@ -21,7 +22,6 @@ from cts_async.analysis.runs import (
     read_runs,
     sibling_origs,
 )
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import sessions_of

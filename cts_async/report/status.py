@@ -19,7 +19,7 @@ from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_nam
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
 from cts_async.report.live_screen import SMOKE_TEST
 from cts_async.report.output import duration
-from cts_async.report.pace import RunningMean
+from cts_async.report.progress import RunningMean
 from cts_async.report.summary import ResultColumns
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]

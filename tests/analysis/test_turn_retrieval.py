@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.turn_retrieval import (
+from cts_async.analysis.conversations import (
     NOBODY_ASKED,
+    Talk,
     TurnRetrieval,
     queries_of,
     rankings,
+    read_talk,
     retrieve_turns,
 )
 from cts_async.search.rankers import Ranked

@@ -15,7 +15,7 @@ from made_talks import QRELS, RANKED, made_talk, three_talks
 from rich.console import Console
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
+from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.registry import AnnotatedQuery, Annotations

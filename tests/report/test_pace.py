@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cts_async.report.pace import LastMinute, Pace, RunningMean, t_975
+from cts_async.report.progress import LastMinute, Pace, RunningMean, t_975
 
 
 def test_in_the_first_minute_it_is_all_there_is() -> None:

@@ -9,7 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.conversations import Talk, read_talk, talk_groups
+from cts_async.analysis.conversations import (
+    ALPHA,
+    NOBODY_ASKED,
+    SchemeTest,
+    Talk,
+    TurnRetrieval,
+    mean_of,
+    queries_of,
+    rankings,
+    read_talk,
+    retrieve_turns,
+    talk_groups,
+)
 from cts_async.analysis.retrieval import (
     STANDIN,
     Qrels,
@@ -19,16 +31,6 @@ from cts_async.analysis.retrieval import (
     pseudo_depth,
     relevant_from,
     standin_qrels,
-)
-from cts_async.analysis.turn_retrieval import (
-    ALPHA,
-    NOBODY_ASKED,
-    SchemeTest,
-    TurnRetrieval,
-    mean_of,
-    queries_of,
-    rankings,
-    retrieve_turns,
 )
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import listed

@@ -16,9 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from cts_async.analysis.conversations import Talk
+from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
-from cts_async.analysis.turn_retrieval import ALPHA, TurnRetrieval
 from cts_async.datasets.registry import Annotations
 from cts_async.errors import UsageError
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode

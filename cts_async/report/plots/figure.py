@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
+from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
-from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.plots.style import LEGEND_WIDTH, columns, folded, shown

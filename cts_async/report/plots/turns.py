@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from cts_async.analysis.conversations import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.analysis.stats import Difference
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.records import SCHEMES, Mode
 from cts_async.report.plots.figure import (
     Figure,
