@@ -15,9 +15,16 @@ import anyio
 import anyio.abc
 
 from cts_async import __version__
-from cts_async.cluster.leases import Leases
 from cts_async.cluster.limits import Grant, Limits, WorkerShare
-from cts_async.cluster.work import CampaignWork, JudgingWork, Task, Work, campaign_tasks, judging_tasks
+from cts_async.cluster.work import (
+    CampaignWork,
+    JudgingWork,
+    Leases,
+    Task,
+    Work,
+    campaign_tasks,
+    judging_tasks,
+)
 from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
@@ -34,7 +41,7 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal
-from cts_async.engine.signals import stoppable
+from cts_async.engine.processes import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.cluster.leases import MAX_DEATHS, Leases
-from cts_async.cluster.work import Task
+from cts_async.cluster.work import MAX_DEATHS, Leases, Task
 from cts_async.errors import RunStopped
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.datasets.trec import read_facet_qrels, read_ranking
+from cts_async.datasets.candidates import read_facet_qrels, read_ranking
 from cts_async.errors import InputError
 
 Read = Callable[..., Any]

@@ -33,9 +33,9 @@ from cts_async.analysis.retrieval import (
     standin_qrels,
 )
 from cts_async.config import EvaluationConfig
+from cts_async.datasets.candidates import read_facet_qrels
 from cts_async.datasets.io import listed
 from cts_async.datasets.registry import Dataset
-from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.at_cot.generation import (
     ALIGNMENT,

@@ -21,7 +21,7 @@ from cts_async.analysis.retrieval import (
     relevant_from,
     standin_qrels,
 )
-from cts_async.datasets.trec import read_facet_qrels
+from cts_async.datasets.candidates import read_facet_qrels
 from cts_async.errors import InputError
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
 from cts_async.report.tables import Column, DataTable, number

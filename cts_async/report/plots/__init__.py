@@ -13,13 +13,16 @@ from typing import Final, TypeAlias
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.plots.figure import (
+    THEMES,
     Figure,
     LeftOut,
     Material,
+    Theme,
     listed,
     marked,
     scored_systems,
     series_of,
+    template,
     versus,
 )
 from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
@@ -35,6 +38,7 @@ from cts_async.report.plots.questions import (
 )
 from cts_async.report.plots.scores import (
     agreement,
+    apart,
     better_or_worse,
     cost,
     distribution,
@@ -43,9 +47,8 @@ from cts_async.report.plots.scores import (
     judges,
     leaderboard,
     time,
+    turns,
 )
-from cts_async.report.plots.style import THEMES, Theme, template
-from cts_async.report.plots.turns import apart, turns
 
 __all__ = [
     "FORMATS",

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
 from cts_async.errors import UsageError, write_error
-from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.style import FONT_PX, template
+from cts_async.report.plots.figure import FONT_PX, Figure, template
 from cts_async.safe_files import atomic_writer
 
 

@@ -8,8 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.report.plots.figure import DASHES, SYMBOLS
-from cts_async.report.plots.style import COLOURS, N_COLOURS, THEMES, Theme, columns, folded, shown, template
+from cts_async.report.plots.figure import (
+    COLOURS,
+    DASHES,
+    N_COLOURS,
+    SYMBOLS,
+    THEMES,
+    Theme,
+    columns,
+    folded,
+    shown,
+    template,
+)
 
 
 def luminance(colour: str) -> float:

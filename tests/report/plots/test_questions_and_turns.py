@@ -16,8 +16,8 @@ from cts_async.analysis.diagnose import Frontier, FrontierPoint
 from cts_async.analysis.stats import Difference, wilson
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures
+from cts_async.report.plots.figure import N_COLOURS
 from cts_async.report.plots.questions import thinned
-from cts_async.report.plots.style import N_COLOURS
 
 CITY, YEAR, U = "您想查哪个城市？", "您想查哪一年？", "unknown"
 
