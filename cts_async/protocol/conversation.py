@@ -98,7 +98,7 @@ async def converse(
     if system.mode == "at-once":
         return (await _at_once(ctx, people, clarifier, instance, system, answered=not every_turn),)
     if system.mode == "respond":
-        return await _respond(ctx, people, clarifier, instance, system, every_turn=every_turn)
+        return await _respond(ctx, people, clarifier, instance, system, every_turn)
     return await _select(ctx, people, clarifier, instance, system)
 
 
@@ -134,13 +134,7 @@ async def _at_once(
 
 
 async def _respond(
-    ctx: Context,
-    people: Participants,
-    clarifier: Role,
-    instance: Instance,
-    system: System,
-    *,
-    every_turn: bool,
+    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System, every_turn: bool
 ) -> tuple[ConversationTurn, ...]:
     q, turns = instance.blurred_query, list[ConversationTurn]()
     history = Conversation(q)

@@ -118,13 +118,10 @@ class SmallWork:
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
     limits: LaneLimits = field(default_factory=LaneLimits)
+    files: Sequence[NeededFile] = ()
 
     def __reduce__(self) -> Any:
         return _the_work, (id(self),)
-
-    @property
-    def files(self) -> Sequence[NeededFile]:
-        return ()
 
     @asynccontextmanager
     async def opened(

@@ -91,15 +91,9 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         raise broken_response(spec, status, data) from None
     if ended == ABORTED:
         raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
-    return Reply(
-        text,
-        str(parsed.get("model") or ""),
-        ended,
-        _usage(parsed.get("usage")),
-        quotas_in(head, now),
-        reasoning,
-        "the model refuses to answer" if ended == REFUSED else "",
-    )
+    usage, quotas = _usage(parsed.get("usage")), quotas_in(head, now)
+    refusal = "the model refuses to answer" if ended == REFUSED else ""
+    return Reply(text, str(parsed.get("model") or ""), ended, usage, quotas, reasoning, refusal)
 
 
 def _usage(usage: Any) -> Usage | None:
