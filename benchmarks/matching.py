@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.shared.process import ROOT
 from benchmarks.shared.result import Result, Row
-from cts_async.datasets.registry import HumanPairs
+from cts_async.datasets.kinds import HumanPairs
 from cts_async.neighbours.qulac.collection import read_annotations, read_instances
 from cts_async.protocol.human_answers import THRESHOLD, best_match
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from made_runs import Row, made_run
 
-from cts_async.datasets.registry import open_dataset
+from cts_async.datasets.kinds import open_dataset
 from cts_async.engine.events import Usage
 from cts_async.errors import InputError, RejectedError, TransientError
 from cts_async.llm import apis

@@ -65,7 +65,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
 
     Example: cts data list --json
     """
-    from cts_async.datasets.registry import FILE, all_kinds
+    from cts_async.datasets.kinds import FILE, all_kinds
 
     kinds = [*all_kinds().values(), FILE]
     if as_json:

@@ -11,7 +11,6 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.__main__ import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
 from cts_async.cli import (
     audit,
     compare,
@@ -31,6 +30,7 @@ from cts_async.cli import (
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
 from cts_async.cli.options import Grouped, RunOptions, with_options
+from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
 from cts_async.config import ConverseConfig, GoldConfig, JudgeConfig, RunConfig
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error

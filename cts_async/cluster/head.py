@@ -41,7 +41,7 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal
-from cts_async.engine.processes import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts

@@ -6,8 +6,8 @@ Every InputError names the file, and the line and field if there are any.
 from cts_async.datasets.candidates import CandidateLine, FailedLine, candidate_files, read_candidates
 from cts_async.datasets.gold import GoldIndex, GoldRecord, normalise, read_gold
 from cts_async.datasets.io import check_read_again, sha256_of
+from cts_async.datasets.kinds import Dataset, all_kinds, open_dataset
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.datasets.registry import Dataset, all_kinds, open_dataset
 
 __all__ = [
     "CandidateLine",

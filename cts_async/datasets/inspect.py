@@ -25,7 +25,7 @@ from cts_async.datasets.candidates import (
 )
 from cts_async.datasets.gold import normalise, read_gold
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.registry import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
+from cts_async.datasets.kinds import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget, language_of
 from cts_async.safe_files import atomic_writer

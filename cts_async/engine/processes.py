@@ -1,4 +1,4 @@
-"""This process and its children: isolated child processes without keys, open files, garbage collection, signals.
+"""Process setup: child processes isolated from the current folder and without keys, open files, garbage collection.
 
 `python -m module` puts the current folder first on the module path, so an `argparse.py` in an untrusted folder would
 be executed. `-P` (Python 3.11) leaves that entry out, and the child's `PYTHONPATH` is this process's module path
@@ -7,22 +7,14 @@ without relative entries, which would mean the current folder too.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import resource
-import signal
 import sys
-import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
-import anyio
-import anyio.abc
-
-from cts_async.engine.runner import interrupted
-from cts_async.errors import CTSError, RunStopped, UsageError
+from cts_async.errors import UsageError
 
 PASSED_ON: Final = (
     *("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT"),  # to find programs and shared libraries
@@ -80,93 +72,3 @@ def collect_seldom() -> None:
     """
     gc.freeze()
     gc.set_threshold(GC_EVERY)
-
-
-# --- Signals
-#
-# The first Ctrl-C finishes what is in flight and writes everything, the second stops at once.
-#
-# SIGTERM counts as a Ctrl-C, and so does SIGHUP (the terminal was closed) unless it is ignored (nohup).
-
-
-def stop_signals() -> list[signal.Signals]:
-    """The signals that stop a run."""
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
-
-
-class Stoppable(Protocol):
-    """A Runner, or the head of a cluster."""
-
-    def stop(self, reason: RunStopped) -> None:
-        """Start nothing new; what is in flight is finished."""
-
-
-class Stopper:
-    """Turns signals into a stop of the runner it watches; cancels everything while there is none yet."""
-
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self._scope = scope
-        self._runner: Stoppable | None = None
-        self.signalled = False
-
-    def watch(self, runner: Stoppable) -> None:
-        self._runner = runner
-
-    def signal(self) -> None:
-        if self._runner is None or self.signalled:
-            self._scope.cancel()
-        else:
-            self._runner.stop(interrupted())
-        self.signalled = True
-
-
-@asynccontextmanager
-async def stoppable() -> AsyncIterator[Stopper]:
-    """Run a block that signals can stop; raises Interrupted after it if a signal cut it short."""
-    error: CTSError | None = None
-    finished = False
-    async with anyio.create_task_group() as group:
-        stopper = Stopper(group.cancel_scope)
-        if threading.current_thread() is threading.main_thread():
-            await group.start(_listen, stopper)
-        try:
-            yield stopper
-            finished = True
-        except CTSError as raised:
-            error = raised  # raised again outside, so that the task group does not wrap it
-        group.cancel_scope.cancel()
-    if error:
-        raise error
-    if not finished:
-        raise interrupted()
-
-
-async def _listen(
-    stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-) -> None:
-    hung_up = False
-    with _signal_queue() as signals:
-        task_status.started()
-        while True:
-            number = await signals.get()
-            repeated = number == signal.SIGHUP and hung_up  # terminal and shell both send one
-            hung_up |= number == signal.SIGHUP
-            if not repeated:
-                stopper.signal()
-
-
-@contextmanager
-def _signal_queue() -> Iterator[asyncio.Queue[int]]:
-    """Signals as they arrive, each once: uvloop's own handlers may deliver the second of two twice."""
-    loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
-
-    def receive(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(signals.put_nowait, number)
-
-    before = {number: signal.signal(number, receive) for number in stop_signals()}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

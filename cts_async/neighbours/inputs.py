@@ -21,7 +21,7 @@ from cts_async.datasets.io import (
     short,
     unreadable,
 )
-from cts_async.datasets.registry import AnnotatedQuery, Annotations, HumanPairs
+from cts_async.datasets.kinds import AnnotatedQuery, Annotations, HumanPairs
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
 

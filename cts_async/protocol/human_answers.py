@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset
-from cts_async.datasets.registry import HumanPairs
+from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UnusableOutput, UsageError

@@ -12,7 +12,7 @@ from typing import Any
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
-from cts_async.datasets.registry import HumanPairs
+from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec

@@ -22,8 +22,8 @@ from typing import Any, Protocol, TypeVar
 from cts_async.config import CommandConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
-from cts_async.engine.processes import stoppable
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.conversation import ModelRespondent, Participants

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cts_async.datasets.inspect import Contents, spread
 from cts_async.datasets.io import unreadable
-from cts_async.datasets.registry import Kind
+from cts_async.datasets.kinds import Kind
 from cts_async.report.output import plain
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.search.backends import Page

@@ -74,7 +74,7 @@ OURS = str(Path(cts_async.__file__).parents[1])
 FEW, MANY = 50, 80
 LIMITED = f"""
 import resource
-from cts_async.__main__ import start
+from cts_async.cli.start import start
 
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW}, 4096))
 start()

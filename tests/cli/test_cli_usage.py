@@ -163,7 +163,7 @@ def test_unknown_word_is_one_line_with_pointer_to_help(
 
 READING = """
 import time
-from cts_async.__main__ import start
+from cts_async.cli.start import start
 from cts_async.protocol import rejudge
 
 def reading(*asked, **options):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.registry import read_queries
+from cts_async.datasets.kinds import read_queries
 from cts_async.errors import InputError
 from cts_async.records import Instance, Nugget
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qulac_rows import SMALL
 
 from cts_async.datasets.inspect import FILE_READERS, Inspected, convert, item_of, open_to_inspect
-from cts_async.datasets.registry import Dataset, open_dataset
+from cts_async.datasets.kinds import Dataset, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 
@@ -269,7 +269,7 @@ def test_convert_refuses_existing_files_and_unknown_suffixes(write: Write) -> No
 
 
 def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.datasets.registry._COUNTED_BYTES", 1)
+    monkeypatch.setattr("cts_async.datasets.kinds._COUNTED_BYTES", 1)
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\ng,\n"), write("there.jsonl", "old")
     with pytest.raises(InputError) as caught:
         convert(open_to_inspect(str(source)), to, force=True)

@@ -11,11 +11,11 @@ import pytest
 from qulac_rows import SMALL
 
 import cts_async
-from cts_async.datasets import registry as dataset_module
+from cts_async.datasets import kinds as dataset_module
 from cts_async.datasets import sha256_of
+from cts_async.datasets.kinds import FILE, Kind, all_kinds, find_kind, open_dataset
 from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
 from cts_async.datasets.kinds.sample import open_sample, sample_dir
-from cts_async.datasets.registry import FILE, Kind, all_kinds, find_kind, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 

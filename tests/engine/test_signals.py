@@ -16,8 +16,8 @@ import anyio.lowlevel
 import pytest
 
 from cts_async.engine.journal import read_records
-from cts_async.engine.processes import stoppable
 from cts_async.engine.runner import Runner
+from cts_async.engine.signals import stoppable
 from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
 
 CHILD = """

@@ -18,7 +18,7 @@ from talk_world import INTENTS, write_talk_world
 from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.datasets.registry import AnnotatedQuery, Annotations
+from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments, turn_tables

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
-from cts_async.datasets.registry import AnnotatedQuery, Annotations
+from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
     BertScore,

@@ -9,7 +9,7 @@ import pytest
 from made_clariq import BANK, HEADER, REWORDED, ROWS, clariq_file
 
 from cts_async.datasets import open_dataset, sha256_of
-from cts_async.datasets.registry import AnnotatedQuery
+from cts_async.datasets.kinds import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.clariq.collection import (
     ClariqRow,

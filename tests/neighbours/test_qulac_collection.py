@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from qulac_rows import SMALL, qulac_row, qulac_table
 
-from cts_async.datasets.registry import AnnotatedQuery
+from cts_async.datasets.kinds import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import (
     Facet,

@@ -1,1 +1,339 @@
-"""One module for each kind of dataset: its opener and its description, in a `KIND` (see `datasets.registry`)."""
+"""Datasets: what each looks like to the rest of the program, queries files, and the kinds of datasets by name.
+
+A queries file is CSV or JSON Lines with a fused and a blurred query per row, and optionally an id and gold. Rows
+without ids are called q0001, q0002, ... in file order; a file has ids on all of its rows or on none. Such generated
+ids are never used to join with a gold file: only the queries are.
+
+`--data KIND:PATH` imports the module `cts_async.datasets.kinds.KIND`, or the package `cts_async.neighbours.KIND` (with
+_ for -), and uses its `KIND`. A new dataset is one such module; nothing else has to be changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cts_async.datasets.gold import GoldIndex, NuggetReader, read_gold
+from cts_async.datasets.io import (
+    CSV_SUFFIXES,
+    JSONL_SUFFIXES,
+    Fields,
+    check_mapping,
+    check_read_again,
+    earlier_line,
+    read_rows,
+    sha256_of,
+    short,
+    unreadable,
+)
+from cts_async.errors import InputError, UsageError
+from cts_async.records import Instance, Nugget
+
+if TYPE_CHECKING:
+    from cts_async.datasets.inspect import Contents, Inspected
+
+_COUNTED_BYTES: Final = 16 * 1024 * 1024
+
+Instances = Callable[[], Iterator[Instance]]
+HumanPairs = tuple[tuple[str, str], ...]
+"""(question, answer) pairs that people wrote for one intent, in file order."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedQuery:
+    """An underspecified query with people's clarifying questions: distinct texts in file order, of all its intents.
+
+    `ambiguity` is ClariQ's clarification_need from 1 (clear) to 4 (most ambiguous); None if it is not annotated.
+    """
+
+    id: str
+    query: str
+    questions: tuple[str, ...]
+    ambiguity: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What people wrote about a dataset's queries: `queries` by the exact text of q, `pairs` by instance id."""
+
+    queries: Mapping[str, AnnotatedQuery]
+    pairs: Mapping[str, HumanPairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """An opened dataset. `instances()` streams it from the start, as often as it is called."""
+
+    name: str
+    """A short name, for the names of runs."""
+    path: Path
+    """The main file."""
+    gold_path: Path | None
+    """The file of the nuggets; None if there are none or they are inline."""
+    corpus: Path | None
+    """The dataset's own documents."""
+    instances: Instances = field(repr=False)
+    count: int | None
+    """The number of instances; None if the file is too large to be counted when it is opened."""
+    notes: tuple[str, ...] = ()
+    """Remarks for the user on how the files were read."""
+    annotations: Callable[[], Annotations] | None = field(default=None, repr=False)
+    """Reads what people wrote about the queries; None if the dataset has nothing of the kind."""
+    more_paths: tuple[Path, ...] = ()
+    """Further files that the instances come from."""
+
+    def sha256(self) -> str:
+        """Return the digest of the main file, or with further files that of their digests."""
+        digests = [sha256_of(path) for path in (self.path, *self.more_paths)]
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def make_dataset(
+    name: str,
+    path: Path,
+    gold: GoldIndex | None,
+    instances: Instances,
+    *,
+    corpus: Path | None = None,
+    annotations: Callable[[], Annotations] | None = None,
+) -> Dataset:
+    """Return a Dataset without the instances whose line of `gold` was left out.
+
+    A main file of up to 16 MiB is read once, so that InputErrors come before anything has started; those of a larger
+    one come while it streams.
+    """
+    gold_path, notes = (None, ()) if gold is None else (gold.path, gold.notes)
+    if gold is not None and gold.left_out:
+        instances = partial(_with_usable_gold, instances, gold)
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise unreadable(path, error) from None
+    count = sum(1 for _ in instances()) if size <= _COUNTED_BYTES else None
+    return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
+
+
+def _with_usable_gold(instances: Instances, gold: GoldIndex) -> Iterator[Instance]:
+    for instance in instances():
+        if instance.nuggets or not gold.leaves_out(instance.id, instance.fused_query):
+            yield instance
+
+
+# --- Queries files
+
+
+def read_queries(
+    path: Path, *, gold: GoldIndex | None = None, fields: Mapping[str, str] | None = None
+) -> Iterator[Instance]:
+    """Stream the instances in file order, with their nuggets from the gold, else from their own row.
+
+    InputError names file, line and field of what is wrong: a required field that no alias finds, an empty query, a
+    repeated id, a file without rows. At least one of the rows must join with `gold`; that is checked first.
+    """
+    if gold is not None:
+        names = next((tuple(row) for _, row in read_rows(path)), ())
+        gold.require_join(path, names, ((pair.id, pair.fused_query) for pair in _pairs(path, fields)))
+    for row, pair in enumerate(_pairs(path, fields), start=1):
+        nuggets = gold.lookup(pair.id, pair.fused_query) if gold is not None else None
+        instance_id = pair.id if pair.id is not None else f"q{row:04d}"
+        yield Instance(instance_id, pair.fused_query, pair.blurred_query, nuggets or pair.nuggets)
+
+
+class _Pair(NamedTuple):
+    id: str | None
+    fused_query: str
+    blurred_query: str
+    nuggets: tuple[Nugget, ...]
+
+
+def _pairs(path: Path, mapping: Mapping[str, str] | None) -> Iterator[_Pair]:
+    fields = Fields.of_data(path, mapping)
+    reader = NuggetReader(path, fields)
+    seen: dict[str, int] = {}
+    first: tuple[int, bool] | None = None
+    for line, row in read_rows(path):
+        pair_id = fields.identifier(row, line)
+        first = first or (line, pair_id is not None)
+        problem = ""
+        if first[1] != (pair_id is not None):
+            problem = f"unlike line {first[0]}: ids belong on all rows or none"
+        elif pair_id is not None and (earlier := earlier_line(seen, pair_id, line)) is not None:
+            problem = f"{short(pair_id)} is already used on line {earlier}"
+        if problem:
+            raise InputError(path, problem, line=line, field=fields.name(row, "id", line) or "id")
+        fused_query = fields.text(row, "fused_query", line)
+        blurred_query = fields.text(row, "blurred_query", line)
+        yield _Pair(pair_id, fused_query, blurred_query, reader.read(row, line) or ())
+    if first is None:
+        raise InputError(path, "contains no queries", field="fused_query")
+
+
+# --- Kinds
+
+_FOLDERS: Final = ("cts_async.datasets.kinds", "cts_async.neighbours")
+_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
+_SPEC: Final = re.compile(rf"({_NAME.pattern})(?::(.*))?", re.DOTALL)
+RUN_COMMANDS: Final = "cts run, converse, plan"
+
+Opener = Callable[[str, Path | None, Mapping[str, str], bool], Dataset]
+"""(text after the colon or "", gold file, field mapping, `skip_bad_gold`) -> the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of dataset: its description for `cts data list`, and how to open it."""
+
+    name: str
+    title: str
+    what: str
+    licence: str
+    source: str
+    """Where it comes from: an address, or a place in this project."""
+    spec: str
+    """How it is named on the command line."""
+    expects: str
+    """What the path has to be."""
+    uses: tuple[str, ...]
+    """Commands that work with it."""
+    paper: str = ""
+    open: Opener | None = None
+    """Opens its instances; None if it has none."""
+    instead: str = ""
+    """Without instances: what to use instead, as the end of a sentence."""
+    inspect: Callable[[str, Path | None], Inspected] | None = None
+    """Without instances: (text after the colon, gold file) -> what `cts data show` shows."""
+    contents: Callable[[Dataset, Mapping[str, str] | None], Contents] | None = None
+    """Reads everything that the dataset has, if that is more than `contents_of` reads."""
+    folder_files: tuple[str, ...] = ()
+    """Files that identify a folder of this kind, for "did you mean"."""
+    suffix: str = ""
+    """A file suffix that suggests this kind."""
+    position: int = 100
+    """Position in `cts data list`."""
+
+    @property
+    def taken(self) -> bool:
+        """True if `--data` accepts it."""
+        return self.open is not None
+
+    def resembles(self, path: Path) -> bool:
+        """True if an existing path looks like this kind of dataset."""
+        if path.is_dir():
+            return any((path / name).exists() for name in self.folder_files)
+        return self.suffix != "" and path.suffix.lower() == self.suffix and path.is_file()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the description with the keys of `cts data list --json`."""
+        names = ("name", "title", "what", "paper", "licence", "source", "spec", "expects", "taken", "uses")
+        return {name: getattr(self, name) for name in names}
+
+
+def imported_on_call(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports `module` when first called: lower layers must not import it at start."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **options)
+
+    return call
+
+
+def find_kind(name: str) -> Kind | None:
+    """Import and return the kind called `name`; None if there is none."""
+    if not _NAME.fullmatch(name):
+        return None
+    for folder in _FOLDERS:
+        module = f"{folder}.{name.replace('-', '_')}"
+        if find_spec(module) is not None:
+            kind = getattr(import_module(module), "KIND", None)
+            if isinstance(kind, Kind) and kind.name == name:
+                return kind
+    return None
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Import all kinds and return them by name, in the order of `cts data list`."""
+    found = []
+    for folder in _FOLDERS:
+        for module in pkgutil.iter_modules(import_module(folder).__path__):
+            kind = find_kind(module.name.replace("_", "-"))
+            if kind is not None:
+                found.append(kind)
+    return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.position, kind.name))}
+
+
+def open_dataset(
+    spec: str,
+    gold: Path | None = None,
+    fields: Mapping[str, str] | None = None,
+    *,
+    skip_bad_gold: bool = False,
+) -> Dataset:
+    """Open a kind (`sample`, `hard518:PATH`, ...) or the path of a .csv or .jsonl file of queries.
+
+    With `skip_bad_gold`, instances whose gold line has no usable nuggets are left out; `Dataset.notes` names them.
+    UsageError for an unknown kind; InputError for files that cannot be understood.
+    """
+    mapping = dict(fields or {})
+    check_mapping(mapping)
+    for path in (Path(spec), Path(spec.partition(":")[2]), gold):
+        if path is not None:
+            check_read_again(path)
+    if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not _names_a_kind(spec):
+        return _open_file(Path(spec), gold, mapping, skip_bad_gold)
+    match = _SPEC.fullmatch(spec)
+    kind = find_kind(match[1]) if match else None
+    if match is None or kind is None or kind.open is None:
+        raise UsageError(_unknown(spec, kind))
+    return kind.open(match[2] or "", gold, mapping, skip_bad_gold)
+
+
+def _unknown(spec: str, kind: Kind | None) -> str:
+    """Return the message for a spec that cannot be opened, with what was probably meant."""
+    kinds = all_kinds()
+    taken = [name for name, one in kinds.items() if one.taken]
+    name, colon, path = spec.partition(":")
+    similar = next((name for name, one in kinds.items() if spec and one.resembles(Path(spec))), "")
+    if kind is not None and not similar:
+        return f"{spec!r} {kind.instead}"
+    if not similar and spec and Path(spec).is_dir():
+        similar = "hard518"
+    close = get_close_matches(name.lower(), taken, n=1)
+    meant = f"{similar}:{spec}" if similar else close[0] + colon + path if close else ""
+    question = f"; did you mean {meant!r}?" if meant else ":"
+    names = ", ".join(taken)
+    return f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of {names}"
+
+
+def _names_a_kind(spec: str) -> bool:
+    """True if a kind, known or not, stands before a colon; an existing file is never read that way."""
+    match = _SPEC.fullmatch(spec)
+    return match is not None and match[2] is not None and not Path(spec).exists()
+
+
+def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
+    name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "queries"
+    return make_dataset(name, path, index, partial(read_queries, path, gold=index, fields=fields))
+
+
+FILE: Final = Kind(
+    name="file",
+    title="A file of your own",
+    what="pairs of a fused and a blurred query, perhaps with ids and nuggets",
+    licence="yours",
+    source="e.g. cts data convert",
+    spec="FILE.csv, FILE.jsonl",
+    expects="columns fused_query and blurred_query; other names with --field OURS=THEIRS",
+    uses=(RUN_COMMANDS, "cts judge, gold"),
+    open=lambda target, gold, fields, skip: _open_file(Path(target), gold, fields, skip),
+)
+"""What `--data FILE` is, for `cts data list`; it has no name before a colon."""

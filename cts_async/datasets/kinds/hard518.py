@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.registry import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
+from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
 from cts_async.errors import InputError, UsageError
 
 QUERIES: Final = "hard_518_queries.csv"

@@ -14,7 +14,7 @@ from typing import Final
 
 import cts_async
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.registry import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
+from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
 
 QUERIES: Final = "queries.jsonl"
 GOLD: Final = "gold.jsonl"

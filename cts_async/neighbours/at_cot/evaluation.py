@@ -35,7 +35,7 @@ from cts_async.analysis.retrieval import (
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.candidates import read_facet_qrels
 from cts_async.datasets.io import listed
-from cts_async.datasets.registry import Dataset
+from cts_async.datasets.kinds import Dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.at_cot.generation import (
     ALIGNMENT,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
-from cts_async.datasets.registry import Annotations
+from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text

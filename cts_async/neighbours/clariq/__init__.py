@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cts_async.datasets.registry import RUN_COMMANDS, Kind, imported_on_call
+from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError
 from cts_async.neighbours.inputs import AsJson, check_out
 

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cts_async.datasets.registry import Kind, imported_on_call
+from cts_async.datasets.kinds import Kind, imported_on_call
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
 

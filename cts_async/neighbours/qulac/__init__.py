@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cts_async.datasets.registry import RUN_COMMANDS, Kind, imported_on_call
+from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError, Interrupted, UsageError
 from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
 

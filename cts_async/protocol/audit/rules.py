@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
 
-from cts_async.datasets.registry import HumanPairs
+from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
 from cts_async.protocol.audit.evidence import (

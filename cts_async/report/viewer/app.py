@@ -31,7 +31,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from cts_async.errors import UsageError
-from cts_async.report.viewer.files import FILE_CHANGED, NO_RUN, Refused, opened
+from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Refused, opened
 from cts_async.report.viewer.leaderboards import Leaderboards
 from cts_async.report.viewer.library import Changes, Indexer, Library
 from cts_async.report.viewer.pages import Answers

@@ -20,9 +20,10 @@ from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
-from cts_async.report.viewer.files import (
+from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
+    Lines,
     Refused,
     Stat,
     as_float,
@@ -30,12 +31,12 @@ from cts_async.report.viewer.files import (
     as_object,
     as_text,
     as_texts,
+    instance_name,
     is_serializable,
     opened,
     record_in,
     stat_of,
 )
-from cts_async.report.viewer.index import Lines, instance_name
 from cts_async.report.viewer.run import Metadata, OpenRun
 from cts_async.report.viewer.trace import n_steps, search_events
 

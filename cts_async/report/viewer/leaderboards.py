@@ -20,7 +20,7 @@ import orjson
 from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import CTSError
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
-from cts_async.report.viewer.files import NO_FILE, Json, display_name, stat_of
+from cts_async.report.viewer.index import NO_FILE, Json, display_name, stat_of
 from cts_async.report.viewer.library import scores_state
 from cts_async.report.viewer.run import Metadata, Place
 

@@ -16,7 +16,7 @@ import orjson
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.live import LIVE, Live, has_shape, is_current
-from cts_async.report.viewer.files import (
+from cts_async.report.viewer.index import (
     NO_FILE,
     Json,
     Stat,

@@ -37,16 +37,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import __version__
-from cts_async.report.viewer.files import (
+from cts_async.report.viewer.index import (
     FILE_CHANGED,
     NO_RUN,
     Json,
+    Lines,
     Refused,
     display_name,
+    id_hash,
+    instance_name,
     opened,
     record_in,
 )
-from cts_async.report.viewer.index import Lines, id_hash, instance_name
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.run import OpenRun
 

@@ -26,8 +26,12 @@ from cts_async.protocol.run_files import (
     SUMMARY,
     TALK,
 )
-from cts_async.report.viewer.files import (
+from cts_async.report.viewer.index import (
     NO_FILE,
+    JournalIndex,
+    Lines,
+    ResultsIndex,
+    Tail,
     as_count,
     as_float,
     as_list,
@@ -35,6 +39,7 @@ from cts_async.report.viewer.files import (
     as_text,
     as_texts,
     display_name,
+    instance_name,
     is_serializable,
     line_at,
     opened,
@@ -42,7 +47,6 @@ from cts_async.report.viewer.files import (
     record_in,
     stat_of,
 )
-from cts_async.report.viewer.index import JournalIndex, Lines, ResultsIndex, Tail, instance_name
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
 from cts_async.protocol.roles import EvidenceForm
-from cts_async.report.viewer.files import (
+from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
     Refused,

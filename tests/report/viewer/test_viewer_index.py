@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.protocol.results import latest_results
-from cts_async.report.viewer.files import line_at, opened
-from cts_async.report.viewer.index import BLOCK, JournalIndex, ResultsIndex, Tail, id_hash
+from cts_async.report.viewer.index import BLOCK, JournalIndex, ResultsIndex, Tail, id_hash, line_at, opened
 
 ids = st.sampled_from(["a", "b", "ä汉", 'q"\\', "x\x00y", ""])
 damage = st.sampled_from([b"", b"{", b'{"no": 3}', b"\xff\xfe", b'{"id":"a"', b"null", b"\r\r"])
@@ -141,8 +140,8 @@ def test_lines_over_the_limit_are_left_out(tmp_path: Path) -> None:
     path.write_text(line + '{"id": "b"}\n' + line)
     with (
         patch("cts_async.report.viewer.index.MAX_LINE", 1_000),
-        patch("cts_async.report.viewer.files.MAX_LINE", 1_000),
-        patch("cts_async.report.viewer.files._PIECE", 100),
+        patch("cts_async.report.viewer.index.MAX_LINE", 1_000),
+        patch("cts_async.report.viewer.index._PIECE", 100),
         opened(path) as fd,
     ):
         index = ResultsIndex(path, block=100)

@@ -24,7 +24,7 @@ from test_viewer_library import write_made_live
 from viewer_server import Asker, viewer
 
 from cts_async.report.viewer import app, library, pages
-from cts_async.report.viewer.files import Refused
+from cts_async.report.viewer.index import Refused
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.pages import Answers

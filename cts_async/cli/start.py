@@ -1,0 +1,58 @@
+"""Where the command `cts` begins: standard streams that cannot fail, and Ctrl-C while commands are being imported."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+from cts_async.errors import EXIT_RESUMABLE
+
+
+def start() -> None:
+    """Import the commands and run one."""
+    try:
+        from cts_async.cli.main import main
+    except KeyboardInterrupt:
+        print("cts: interrupted before anything began", file=sys.stderr)
+        sys.exit(EXIT_RESUMABLE)
+    main()
+
+
+def occupy_closed_streams() -> None:
+    """Open /dev/null in place of standard streams that are closed (`2>&-`).
+
+    Otherwise the next file that is opened gets their number: a print would write into a journal, and libuv aborts a
+    process that closes one of these numbers.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number
+
+
+def ignore_stderr_failures() -> None:
+    """Make printing to standard error never fail: a closed terminal or a full disk must not end a run."""
+    if sys.stderr is sys.__stderr__:
+        encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+        buffer = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=True)
+
+
+class _Unfailing(io.FileIO):
+    """A file that reports every write as done."""
+
+    def write(self, data: Any) -> int:
+        try:
+            written = super().write(data)
+        except OSError:
+            written = None
+        return len(data) if written is None else written  # None: a non-blocking file that is not ready
+
+
+def replace_unencodable_output() -> None:
+    """Print "?" for characters that standard output's encoding lacks, instead of raising UnicodeEncodeError."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")

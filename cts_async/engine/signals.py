@@ -1,0 +1,102 @@
+"""Signals: the first Ctrl-C finishes what is in flight and writes everything, the second stops at once.
+
+SIGTERM counts as a Ctrl-C, and so does SIGHUP (the terminal was closed) unless it is ignored (nohup).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Protocol
+
+import anyio
+import anyio.abc
+
+from cts_async.engine.runner import interrupted
+from cts_async.errors import CTSError, RunStopped
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop a run."""
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
+
+
+class Stoppable(Protocol):
+    """A Runner, or the head of a cluster."""
+
+    def stop(self, reason: RunStopped) -> None:
+        """Start nothing new; what is in flight is finished."""
+
+
+class Stopper:
+    """Turns signals into a stop of the runner it watches; cancels everything while there is none yet."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self._runner: Stoppable | None = None
+        self.signalled = False
+
+    def watch(self, runner: Stoppable) -> None:
+        self._runner = runner
+
+    def signal(self) -> None:
+        if self._runner is None or self.signalled:
+            self._scope.cancel()
+        else:
+            self._runner.stop(interrupted())
+        self.signalled = True
+
+
+@asynccontextmanager
+async def stoppable() -> AsyncIterator[Stopper]:
+    """Run a block that signals can stop; raises Interrupted after it if a signal cut it short."""
+    error: CTSError | None = None
+    finished = False
+    async with anyio.create_task_group() as group:
+        stopper = Stopper(group.cancel_scope)
+        if threading.current_thread() is threading.main_thread():
+            await group.start(_listen, stopper)
+        try:
+            yield stopper
+            finished = True
+        except CTSError as raised:
+            error = raised  # raised again outside, so that the task group does not wrap it
+        group.cancel_scope.cancel()
+    if error:
+        raise error
+    if not finished:
+        raise interrupted()
+
+
+async def _listen(
+    stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    hung_up = False
+    with _signal_queue() as signals:
+        task_status.started()
+        while True:
+            number = await signals.get()
+            repeated = number == signal.SIGHUP and hung_up  # terminal and shell both send one
+            hung_up |= number == signal.SIGHUP
+            if not repeated:
+                stopper.signal()
+
+
+@contextmanager
+def _signal_queue() -> Iterator[asyncio.Queue[int]]:
+    """Signals as they arrive, each once: uvloop's own handlers may deliver the second of two twice."""
+    loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
+
+    def receive(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(signals.put_nowait, number)
+
+    before = {number: signal.signal(number, receive) for number in stop_signals()}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
