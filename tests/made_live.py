@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, cast
 
-from cts_async.report.live import Lane, LiveFile, LivePart, LiveWorker
+from cts_async.report.live import LiveFile, LiveLane, LivePart, LiveWorker
 
 
 def part(name: str, done: int = 0, expected: int = 10, **fields: Any) -> LivePart:
@@ -36,7 +36,7 @@ def scored(mean: float, half: float, n: int = 5) -> dict[str, Any]:
     return {"mean": mean, "mean_low": mean - half, "mean_high": mean + half, "n_scored": n}
 
 
-def lane(name: str, **fields: Any) -> Lane:
+def lane(name: str, **fields: Any) -> LiveLane:
     """An idle provider without known limits, but for `fields`."""
     usual: dict[str, Any] = {
         "name": name,
@@ -52,7 +52,7 @@ def lane(name: str, **fields: Any) -> Lane:
         "open_s": None,
         "reason": "",
     }
-    return cast("Lane", usual | fields)
+    return cast("LiveLane", usual | fields)
 
 
 def worker(name: str, **fields: Any) -> LiveWorker:
@@ -77,7 +77,7 @@ def cluster(workers: Sequence[LiveWorker], wanted: int, address: str = "") -> di
     return {"workers": list(workers), "workers_wanted": wanted, "cluster": address}
 
 
-def live(parts: Sequence[LivePart], lanes: Sequence[Lane] = (), **fields: Any) -> LiveFile:
+def live(parts: Sequence[LivePart], lanes: Sequence[LiveLane] = (), **fields: Any) -> LiveFile:
     """What this process says after a minute, of those parts."""
     sums = {
         name: sum(cast("dict[str, Any]", one)[name] for one in parts)

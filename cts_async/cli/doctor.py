@@ -27,7 +27,7 @@ EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ra
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One line of the report; `ok` is None for something absent that a run does not need by default."""
 
     name: str
@@ -66,33 +66,33 @@ def doctor(
     raise typer.Exit(EXIT_SOME_FAILED if any(found.ok is False for found in findings) else EXIT_OK)
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[CheckResult]:
     import platform
 
     from cts_async.llm.local import MODEL_VARIABLE, check_digest, model_file
 
-    yield Finding("python", True, platform.python_version())
+    yield CheckResult("python", True, platform.python_version())
     for package in PACKAGES:
         found = _version(package)
-        yield Finding(package, found is not None, found or f"not installed: pip install {package}")
+        yield CheckResult(package, found is not None, found or f"not installed: pip install {package}")
     try:
         path = model_file(os.environ)
         if not os.environ.get(MODEL_VARIABLE):
             check_digest(path)
-        yield Finding("embedded model", True, str(path))
+        yield CheckResult("embedded model", True, str(path))
     except UsageError as error:
-        yield Finding("embedded model", False, str(error))
+        yield CheckResult("embedded model", False, str(error))
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[CheckResult]:
     """Check which optional extras are installed; a run needs none of them."""
     for extra, packages in EXTRAS.items():
         found = {package: _version(package) for package in packages}
         if missing := [package for package in packages if found[package] is None]:
             text = f"{missing[0]} is not installed: pip install 'cts-async[{extra}]'"
-            yield Finding(f"extra {extra}", None, text)
+            yield CheckResult(f"extra {extra}", None, text)
         else:
-            yield Finding(f"extra {extra}", True, ", ".join(f"{name} {found[name]}" for name in packages))
+            yield CheckResult(f"extra {extra}", True, ", ".join(f"{name} {found[name]}" for name in packages))
 
 
 def _version(package: str) -> str | None:
@@ -104,7 +104,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Name the proxies of the environment, without their credentials."""
     from yarl import URL
 
@@ -114,12 +114,12 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
         try:
             if proxy := proxy_for(URL(f"{scheme}://proxied.invalid"), environ):
                 login = ", with a login" if proxy.headers else ""
-                yield Finding(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
+                yield CheckResult(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
         except UsageError as error:
-            yield Finding(f"proxy for {scheme}", None, str(error))
+            yield CheckResult(f"proxy for {scheme}", None, str(error))
 
 
-def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the key and the address of every model, all hosts at the same time."""
     from cts_async.cli.drive import run_async
     from cts_async.llm.catalog import missing_key
@@ -129,7 +129,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
         try:
             specs[name] = catalogue.resolve(name, environ)
         except UsageError as error:
-            yield Finding(f"model {name}", None, str(error))
+            yield CheckResult(f"model {name}", None, str(error))
     remote = [spec for spec in specs.values() if not spec.embedded]
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
@@ -137,10 +137,10 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
         key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
         ready = None if variable or not reachable else True
-        yield Finding(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
+        yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
 
 
-def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check that each search engine and page reader has its key; nothing is sent to them."""
     named: list[tuple[str, EngineSpec | ReaderSpec]] = [
         *(("search", engine) for engine in catalogue.engines.values()),
@@ -150,7 +150,7 @@ def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[F
         lacks = catalogue.missing_variables([spec], environ)
         key = f"{', '.join(lacks)} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
         where = f"; {spec.url}{_through(spec.url, environ)}" if spec.url else ""
-        yield Finding(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
+        yield CheckResult(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
 
 
 def _through(url: str, environ: Mapping[str, str]) -> str:
@@ -184,13 +184,13 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
     return dict(zip(specs, found, strict=True))
 
 
-def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
+def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> CheckResult:
     from cts_async.cli.drive import run_async
 
     try:
-        return Finding(f"ask {spec.name}", True, f"answers: {run_async(_question, spec, environ)!r}")
+        return CheckResult(f"ask {spec.name}", True, f"answers: {run_async(_question, spec, environ)!r}")
     except CTSError as error:
-        return Finding(f"ask {spec.name}", False, str(error))
+        return CheckResult(f"ask {spec.name}", False, str(error))
 
 
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
@@ -217,7 +217,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
         return split_thoughts(reply.text)[1].strip()[:80]
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[CheckResult]) -> None:
     from rich.console import Console
 
     console = Console()

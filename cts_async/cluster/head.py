@@ -25,7 +25,17 @@ from cts_async.cluster.work import (
     campaign_tasks,
     judging_tasks,
 )
-from cts_async.cluster.worker import NEWS_BYTES, Begun, Ended, Lookup, News, Record, Replies, Setup, Turn
+from cts_async.cluster.worker import (
+    NEWS_BYTES,
+    Begun,
+    Ended,
+    Lookup,
+    News,
+    Record,
+    Replies,
+    Setup,
+    WorkerTurn,
+)
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import (
@@ -80,7 +90,7 @@ class WorkerLink(Protocol):
 
     async def begin(self) -> Begun: ...
 
-    async def turn(self, turn: Turn) -> News: ...
+    async def turn(self, turn: WorkerTurn) -> News: ...
 
     def give(self, replies: Replies) -> None:
         """Send answers without waiting, besides the turns."""
@@ -378,7 +388,7 @@ class Head:
             member.share.lose()
             member.share.free()
 
-    def _turn(self, member: _Member) -> Turn:
+    def _turn(self, member: _Member) -> WorkerTurn:
         size = 0
         while member.lookups and size <= NEWS_BYTES:
             number, step = member.lookups.popleft()
@@ -386,7 +396,7 @@ class Head:
             size += len(line or b"")
         replies = member.take_replies()
         if self._ending:
-            return Turn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
+            return WorkerTurn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
         tasks = [task for leases in self._streams for task in leases.deal(member.name)]
         for leases in self._streams:
             if leases.failure:
@@ -395,7 +405,7 @@ class Head:
             if group not in self._begun:
                 self._begun.add(group)
                 self._events.emit(GroupBegan(group))
-        return Turn(replies, tuple(tasks))
+        return WorkerTurn(replies, tuple(tasks))
 
     async def _take(self, member: _Member, news: News) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""

@@ -31,7 +31,7 @@ import anyio.to_thread
 from cts_async import __version__
 from cts_async.cluster.head import WorkerLost, WorkerSilent
 from cts_async.cluster.work import NeededFile
-from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
+from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.engine.processes import child_environment, collect_seldom
 from cts_async.errors import UsageError
 
@@ -120,7 +120,7 @@ class WorkerActor:
         self._worker.give(pickle.loads(packed))
 
     async def turn(self, packed: bytes) -> bytes:
-        turn: Turn = pickle.loads(packed)
+        turn: WorkerTurn = pickle.loads(packed)
         return pickle.dumps(await self._worker.turn(turn), protocol=5)
 
 
@@ -141,7 +141,7 @@ class RayWorkerLink:
                 )
         return cast(Begun, await _call(self._actor.begin))
 
-    async def turn(self, turn: Turn) -> News:
+    async def turn(self, turn: WorkerTurn) -> News:
         packed = pickle.dumps(turn, protocol=5)
         return cast(News, pickle.loads(await _call(self._actor.turn, packed, limit_s=CALL_S)))
 

@@ -128,7 +128,7 @@ class Replies:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WorkerTurn:
     """What the head gives a worker."""
 
     replies: Replies
@@ -205,7 +205,7 @@ class Worker:
         """Take answers, during a turn or between two."""
         self.requests.answer(replies.by_number, self._sent_at.get(replies.news, -inf))
 
-    async def turn(self, turn: Turn) -> News:
+    async def turn(self, turn: WorkerTurn) -> News:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
         if self._silence:
             self._silence.cancel()
@@ -278,7 +278,7 @@ class Worker:
         find = journal.find_at_head if task.resumed or task.question else None
         return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)

@@ -24,7 +24,7 @@ STALE_S: Final = 30.0
 """A process that has not written for so long is gone."""
 
 
-class Lane(TypedDict):
+class LiveLane(TypedDict):
     """The current state of a provider account."""
 
     name: str
@@ -127,7 +127,7 @@ class Live(_State, LiveCluster):
     max_usd: float | None
     max_calls: int | None
     max_tokens: float | None
-    lanes: list[Lane]
+    lanes: list[LiveLane]
     """All of the process's."""
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import Lane, LiveCluster, LiveFile, LivePart, LiveWorker, compact, short
+from cts_async.report.live import LiveCluster, LiveFile, LiveLane, LivePart, LiveWorker, compact, short
 from cts_async.report.output import duration, plain
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def mean_of(part: LivePart) -> str:
     return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
 
 
-def state_of(lane: Lane) -> str:
+def state_of(lane: LiveLane) -> str:
     """Why no requests are sent to a provider; "" if they are."""
     if lane["open_s"] is not None:
         probe = f"next probe in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "probing"
@@ -271,11 +271,11 @@ def _count(done: int, expected: int, width: int) -> list[Text]:
     return [bar, Text(f"{done}/{expected}")]
 
 
-def _idle(lane: Lane) -> bool:
+def _idle(lane: LiveLane) -> bool:
     return not (lane["in_flight"] or lane["waiting"] or lane["calls_per_min"] or state_of(lane))
 
 
-def _lanes(lanes: Sequence[Lane], width: int) -> list[Text]:
+def _lanes(lanes: Sequence[LiveLane], width: int) -> list[Text]:
     """A heading, and a line for each provider."""
     rows = [[Text(head, "dim") for head in LANE_COLUMNS]]
     for lane in lanes:

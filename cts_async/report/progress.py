@@ -35,9 +35,9 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.report.live import (
-    Lane,
     LiveCluster,
     LiveFile,
+    LiveLane,
     LivePart,
     LiveWorker,
     read_live,
@@ -299,7 +299,7 @@ class _LaneRates:
     sent: LastMinute
     tokens: LastMinute
 
-    def lane(self, now: float) -> Lane:
+    def lane(self, now: float) -> LiveLane:
         status = self.status()
         return {
             "name": status.name,

@@ -12,7 +12,7 @@ from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
-from cts_async.report.html.report import Contents, Origin, write_report
+from cts_async.report.html.report import Origin, ReportContents, write_report
 from cts_async.report.output import plain
 from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.tables import write_table_files
@@ -74,10 +74,10 @@ def default_path(gathered: Gathered) -> Path:
     return near / REPORT
 
 
-def _contents(gathered: Gathered) -> Contents:
+def _contents(gathered: Gathered) -> ReportContents:
     opened, notes = open_instances(gathered)
     opened += tuple(open_talks(gathered))
-    return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, notes)
+    return ReportContents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, notes)
 
 
 def _drawing(gathered: Gathered) -> Material:
@@ -109,7 +109,7 @@ def _check_writable(out: Path) -> None:
         raise UsageError(f"{out}: cannot be written; choose another path with --out")
 
 
-def _extent(contents: Contents) -> str:
+def _extent(contents: ReportContents) -> str:
     opened: Sequence[int] = [len(run.instances) for run in contents.opened]
     return (
         f"{len(contents.drawn.figures)} figures, {len(contents.tables)} tables, "

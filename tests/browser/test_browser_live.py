@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
-from cts_async.report.live import Lane, LiveFile, remove_live, write_live
+from cts_async.report.live import LiveFile, LiveLane, remove_live, write_live
 
 NAME = "growing-gpt-k1"
 
@@ -41,7 +41,7 @@ def growing(viewer: Viewer) -> Iterator[Path]:
 OPENAI = lane("openai", in_flight=3, calls_per_min=41.0, calls_allowed=60.0)
 
 
-def running(n_done: int = 0, lanes: Sequence[Lane] = (OPENAI,), **fields: Any) -> LiveFile:
+def running(n_done: int = 0, lanes: Sequence[LiveLane] = (OPENAI,), **fields: Any) -> LiveFile:
     """The state of this process, which has worked for a minute."""
     now = time.time()
     return live([part(NAME, n_done, 4)], lanes, **{"time": now, "started": now - 60} | fields)

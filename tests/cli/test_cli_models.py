@@ -13,7 +13,7 @@ import pytest
 from fake_provider import provider_process
 from typed_commands import cts_in
 
-from cts_async.cli.doctor import EXTRAS, Finding, _extras
+from cts_async.cli.doctor import EXTRAS, CheckResult, _extras
 
 KEY = "sk-very-secret-0123456789"
 
@@ -76,9 +76,11 @@ def test_extra_is_listed_with_versions_or_how_to_install_it(
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert list(_extras()) == [
-        Finding("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
-        Finding("extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"),
-        Finding("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
+        CheckResult("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
+        CheckResult(
+            "extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"
+        ),
+        CheckResult("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
     ]
 
 

@@ -22,7 +22,7 @@ from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
 from cts_async.cluster.work import Bench, Line, NeededFile, Task
-from cts_async.cluster.worker import Begun, News, Replies, Setup, Turn, Worker
+from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
 from cts_async.engine.events import Cost, Event, Events, Usage
@@ -173,7 +173,7 @@ class Link:
     async def begin(self) -> Begun:
         return await self._living(self._begin())
 
-    async def turn(self, turn: Turn) -> News:
+    async def turn(self, turn: WorkerTurn) -> News:
         self.turns += 1
         return await self._living(self._turn(turn))
 
@@ -203,7 +203,7 @@ class Link:
         await asyncio.sleep(self._delay_s())
         return _travelled(await self.worker.begin())
 
-    async def _turn(self, turn: Turn) -> News:
+    async def _turn(self, turn: WorkerTurn) -> News:
         await asyncio.sleep(self._delay_s())
         if self.hangs:
             await asyncio.Event().wait()

@@ -22,7 +22,7 @@ from cts_async.protocol.run_files import MANIFEST
 from cts_async.report.comparison import headline
 from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, OpenedRun, named_runs, smoke_test
 from cts_async.report.html import Element, Node, Program, element, rendered, said
-from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
+from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
 from cts_async.safe_files import atomic_writer
@@ -243,7 +243,7 @@ _KEYS: Final = ("series", "point", "value", "details")
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ReportContents:
     """Everything that the page shows."""
 
     gathered: Gathered
@@ -274,7 +274,7 @@ class Section:
 # --- The page
 
 
-def write_report(path: Path, contents: Contents, origin: Origin) -> None:
+def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
     with atomic_writer(path) as file:
         file.write(DOCTYPE.encode())
@@ -283,7 +283,7 @@ def write_report(path: Path, contents: Contents, origin: Origin) -> None:
         file.write(b"\n")
 
 
-def _page(contents: Contents, origin: Origin) -> Element:
+def _page(contents: ReportContents, origin: Origin) -> Element:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
     title, figures = _title(contents.gathered), contents.drawn.figures
     scripts = [program_of(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
@@ -420,7 +420,7 @@ def figure_section(figure: Figure) -> Element:
     )
 
 
-def left_out_note(one: LeftOut) -> Element:
+def left_out_note(one: LeftOutFigure) -> Element:
     """Why a figure is left out."""
     return element("p", "No figure ", element("em", said(one.title)), ": ", said(one.reason), class_="remark")
 
@@ -471,13 +471,13 @@ def _point_cell(key: str) -> Show:
 # --- Sections
 
 
-def sections(contents: Contents) -> tuple[Section, ...]:
+def sections(contents: ReportContents) -> tuple[Section, ...]:
     """All sections; some may be empty."""
     groups = (_of_group(contents, group, title) for group, title in TITLES.items())
     return (*groups, _instances(contents), _manifests(contents.gathered))
 
 
-def _of_group(contents: Contents, group: Group, title: str) -> Section:
+def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
     figures = [one for one in contents.drawn.figures if _group_of(one) == group]
     left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
     tables = [one.table for one in contents.tables if one.group == group]
@@ -494,14 +494,14 @@ def _of_group(contents: Contents, group: Group, title: str) -> Section:
     return Section(group, title, body)
 
 
-def _group_of(figure: Figure | LeftOut) -> Group:
+def _group_of(figure: Figure | LeftOutFigure) -> Group:
     for group, names in _FIGURES.items():
         if figure.name.startswith(names):
             return group
     return "questions"
 
 
-def _instances(contents: Contents) -> Section:
+def _instances(contents: ReportContents) -> Section:
     if not contents.opened:
         return Section("instances", "Instances worth a look", ())
     measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))

@@ -15,7 +15,7 @@ from cts_async.report.comparison import RunsCompared
 from cts_async.report.plots.figure import (
     THEMES,
     Figure,
-    LeftOut,
+    LeftOutFigure,
     Material,
     Theme,
     listed,
@@ -55,7 +55,7 @@ __all__ = [
     "THEMES",
     "Drawn",
     "Figure",
-    "LeftOut",
+    "LeftOutFigure",
     "Material",
     "Theme",
     "check_export",
@@ -65,7 +65,7 @@ __all__ = [
     "template",
 ]
 
-_Made: TypeAlias = Iterator[Figure | LeftOut]
+_Made: TypeAlias = Iterator[Figure | LeftOutFigure]
 
 _UNNAMED: Final = frozenset({"agreement", "answerability", "type_gain", "calibration"})
 """Figures without names of systems, which carry the mark of a smoke test in the others."""
@@ -78,7 +78,7 @@ class Drawn:
     """The result of `figures`."""
 
     figures: tuple[Figure, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOutFigure, ...]
 
 
 def figures(material: Material) -> Drawn:
@@ -87,7 +87,7 @@ def figures(material: Material) -> Drawn:
     embedded = _embedded(material)
     return Drawn(
         tuple(_with_mark(one, embedded) for one in made if isinstance(one, Figure)),
-        tuple(one for one in made if isinstance(one, LeftOut)),
+        tuple(one for one in made if isinstance(one, LeftOutFigure)),
     )
 
 

@@ -201,7 +201,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutFigure:
     """A figure for which these runs have no data."""
 
     name: str

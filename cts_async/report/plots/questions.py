@@ -12,7 +12,7 @@ from cts_async.analysis.question_types import QUESTION_TYPES
 from cts_async.report.plots.figure import (
     Dot,
     Figure,
-    LeftOut,
+    LeftOutFigure,
     Spec,
     axis,
     beside,
@@ -43,12 +43,12 @@ MAX_FRONTIER: Final = 101
 # --- By type of question
 
 
-def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
+def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOutFigure:
     """A 100 % bar for each system: its questions by primary type."""
     name, title = "question_types", "Types of questions"
     asked = [one for one in systems if one.profiles and one.profiles[0].of]
     if not asked:
-        return LeftOut(name, title, NO_QUESTION)
+        return LeftOutFigure(name, title, NO_QUESTION)
     names = [name_of(one) for one in asked]
     of = [one.profiles[0].of for one in asked]
     bars = []
@@ -67,7 +67,7 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
     )
 
 
-def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
+def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     """A row for each type: the share of its questions that were answered, by budget, with Wilson's intervals."""
     name, title = "answerability", "Answerability by type of question"
     points = {
@@ -79,7 +79,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
         for budget in budgets
     }
     if not any(points.values()):
-        return LeftOut(name, title, NO_ANSWER)
+        return LeftOutFigure(name, title, NO_ANSWER)
     caption = (
         "Share of questions whose answer is not “unknown”, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals."
@@ -87,7 +87,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     return _by_type(name, title, caption, points, percent_axis("answered (%)", room=2))
 
 
-def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
+def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     """A row for each type: the points that one question of it brings over orig, by budget."""
     name, title = "type_gain", "Gain by type of question"
     points: dict[int, list[Dot]] = {budget.k: [] for budget in budgets}
@@ -98,7 +98,7 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
             ends = None if one.low is None or one.high is None else (one.low, one.high)
             points[budget.k].append(Dot(QUESTION_TYPES.index(kind), one.mean, text, ends))
     if not any(points.values()):
-        return LeftOut(name, title, NO_GAIN)
+        return LeftOutFigure(name, title, NO_GAIN)
     caption = (
         "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause."
@@ -121,22 +121,24 @@ def _by_type(
 # --- By system
 
 
-def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
+def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
     """Share of `unknown` answers turn by turn (paper, table 4): a line for each system."""
     name, title = "unknown_by_turn", "Unknown answers by turn"
     found = [(one, _rates(one, one.unknowns.by_turn)) for one in systems]
-    empty = LeftOut(name, title, NO_ANSWER)
+    empty = LeftOutFigure(name, title, NO_ANSWER)
     return _unknown(name, title, found, series, "answers that are “unknown”") or empty
 
 
-def region_unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
+def region_unknown_by_turn(
+    systems: Sequence[SystemDiagnosis], series: Mapping[str, int]
+) -> Figure | LeftOutFigure:
     """The same for questions that ask for a region and nothing else (paper, table 10)."""
     name, title = "region_unknown_by_turn", "Unknown answers about regions by turn"
     found = [
         (one, _rates(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]))
         for one in systems
     ]
-    empty = LeftOut(name, title, "No question in these runs asks for a region alone.")
+    empty = LeftOutFigure(name, title, "No question in these runs asks for a region alone.")
     of = "answers that are “unknown” among questions for a region and nothing else"
     return _unknown(name, title, found, series, of) or empty
 
@@ -183,7 +185,7 @@ def _system_lines(
     return in_series(traces)
 
 
-def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
+def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
     """The gain of instances with 0, 1, ... k known answers (classes of the paper's table 7): a line for each system."""
     name, title = "known_answers", "Gain by known answers"
     found = []
@@ -196,7 +198,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
         if points:
             found.append((one, points))
     if not found:
-        return LeftOut(name, title, NO_GAIN)
+        return LeftOutFigure(name, title, NO_GAIN)
     most = max(len(one.known_counts) for one, _ in found)
     return figure(
         name,
@@ -210,12 +212,12 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     )
 
 
-def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOut:
+def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
     """Mean score against the share of instances that are asked (paper, section 7.3): a frontier for each system."""
     name, title = "ask_or_not", "Asking less"
     found = [(one, one.frontier) for one in systems if one.frontier]
     if not found:
-        return LeftOut(name, title, NO_GAIN)
+        return LeftOutFigure(name, title, NO_GAIN)
     traces = {}
     for one, frontier in found:
         number, points = series[one.system.label], thinned(frontier)
@@ -249,11 +251,11 @@ def thinned(frontier: policies.Frontier) -> list[policies.FrontierPoint]:
     return [frontier.points[place] for place in sorted(places | {frontier.points.index(frontier.best)})]
 
 
-def calibration(found: policies.Calibration | None) -> Figure | LeftOut:
+def calibration(found: policies.Calibration | None) -> Figure | LeftOutFigure:
     """Predicted against observed answerability, on which `ask_or_not` rests: a point for each bin of predictions."""
     name, title = "calibration", "Calibration of predicted answerability"
     if found is None:
-        return LeftOut(name, title, NO_QUESTION)
+        return LeftOutFigure(name, title, NO_QUESTION)
     points = [
         rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}") for one in found.bins
     ]

@@ -16,7 +16,7 @@ from cts_async.report.plots.figure import (
     TITLE_WIDTH,
     Dot,
     Figure,
-    LeftOut,
+    LeftOutFigure,
     Scored,
     Spec,
     Versus,
@@ -96,11 +96,11 @@ def _kind(one: Scored) -> tuple[int, str]:
 
 def gain(
     standings: Sequence[Standing], names: Mapping[str, str], baseline: str, judge: str
-) -> Figure | LeftOut:
+) -> Figure | LeftOutFigure:
     """Mean paired differences to the baseline (paper, table 3), a row for each system, greatest on top."""
     paired = [(names[one.system], one.delta) for one in standings if one.delta]
     if not paired:
-        return LeftOut("gain", "Gain over the baseline", nothing_shared(baseline))
+        return LeftOutFigure("gain", "Gain over the baseline", nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
     points = [estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
     return rows_figure(
@@ -182,11 +182,11 @@ def binned(values: Array) -> Array:
     return np.histogram(values, bins=np.arange(0, 100 + BIN, BIN))[0]
 
 
-def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOut:
+def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOutFigure:
     """Shares of instances better than with the baseline, the same, and worse; most often better on top."""
     name = "better_or_worse"
     if not found:
-        return LeftOut(name, "Better, same or worse", nothing_shared(baseline))
+        return LeftOutFigure(name, "Better, same or worse", nothing_shared(baseline))
     ranked = sorted(found, key=lambda one: -one.better / len(one.gains))
     names = [one.name for one in ranked]
     n = [len(one.gains) for one in ranked]
@@ -212,11 +212,11 @@ def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOut:
 
 def gain_by_instance(
     found: Sequence[Versus], ids: Sequence[str], series: Mapping[str, int], baseline: str
-) -> Figure | LeftOut:
+) -> Figure | LeftOutFigure:
     """Every instance's gain, sorted: a line from the greatest gain to the greatest loss. `ids` by row of the board."""
     name = "gain_by_instance"
     if not found:
-        return LeftOut(name, "Gain by instance", nothing_shared(baseline))
+        return LeftOutFigure(name, "Gain by instance", nothing_shared(baseline))
     traces = in_series({series[one.label]: _gain_line(one, ids, series[one.label]) for one in found})
     if len(found) == 1:
         traces[-1]["fill"] = "tozeroy"
@@ -254,11 +254,11 @@ def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
 # --- Judges
 
 
-def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftOut:
+def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftOutFigure:
     """A row for each system with its mean by every judge. `names` are the systems' for readers, by label."""
     name, title = "judges", "Scores by judge"
     if found is None:
-        return LeftOut(name, title, ONE_JUDGE)
+        return LeftOutFigure(name, title, ONE_JUDGE)
     order = sorted(range(len(found.systems)), key=lambda i: -(found.judges[0].means[i] or 0.0))
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = []
@@ -287,14 +287,14 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     )
 
 
-def agreement(found: Robustness | None) -> Figure | LeftOut:
+def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
     """A heat map of Cohen's kappa, pair by pair, its values written in the cells."""
     name, title = "agreement", "Agreement of judges"
     if found is None:
-        return LeftOut(name, title, ONE_JUDGE)
+        return LeftOutFigure(name, title, ONE_JUDGE)
     known = [pair for pair in found.agreements if pair.kappa is not None]
     if not known:
-        return LeftOut(name, title, "No two judges have labelled the same nuggets in ways that differ.")
+        return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
     columns = {"tickvals": list(range(len(names))), "ticktext": [folded(one, 12) for one in names]}
     alphas = [f"{_decimals(value)} {kind}" for kind, value in _alphas(found).items()]
@@ -355,14 +355,14 @@ def _decimals(value: float | None) -> str:
 
 def cost(
     systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
-) -> Figure | LeftOut:
+) -> Figure | LeftOutFigure:
     """Mean score against dollars; systems that called a model without a price are left out, and named."""
     dollars = {one.directory: _per_instance(one, _dollars(one)) for one in summaries}
     name, title = "cost", "Score and cost"
     if not any(dollars.values()):
         free = 0.0 in dollars.values()
         unknown = "No system has prices for all models that it called (cts.toml can set prices)."
-        return LeftOut(name, title, "All calls were free." if free else unknown)
+        return LeftOutFigure(name, title, "All calls were free." if free else unknown)
     caption = (
         "Mean restore_score_100 against the dollars of all calls in the journal, failed attempts and judging included, "
         "per instance."
@@ -372,12 +372,12 @@ def cost(
 
 def time(
     systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
-) -> Figure | LeftOut:
+) -> Figure | LeftOutFigure:
     """Mean score against seconds of wall time."""
     seconds = {one.directory: _per_instance(one, one.wall_s or None) for one in summaries}
     name, title = "time", "Score and time"
     if not any(seconds.values()):
-        return LeftOut(name, title, "None of these runs records how long it took.")
+        return LeftOutFigure(name, title, "None of these runs records how long it took.")
     caption = (
         "Mean restore_score_100 against the wall time of a run's sessions, divided by its instances; many run at the "
         "same time, and systems run by one command share its time."
@@ -403,11 +403,11 @@ def _against(
     amounts: Mapping[Any, float | None],
     series: Mapping[str, int],
     unit: str,
-) -> Figure | LeftOut:
+) -> Figure | LeftOutFigure:
     """A point for each system: its mean score against an amount, by its directory."""
     known = [(one, amount) for one in systems if (amount := amounts.get(one.directory)) is not None]
     if not known:
-        return LeftOut(name, title, "No system with a score has this amount.")
+        return LeftOutFigure(name, title, "No system with a score has this amount.")
     unknown = [one.name for one in systems if amounts.get(one.directory) is None]
     traces = {}
     for one, amount in known:

@@ -34,7 +34,7 @@ from cts_async.errors import UsageError
 from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Refused, opened
 from cts_async.report.viewer.leaderboards import Leaderboards
 from cts_async.report.viewer.library import Changes, Indexer, Library
-from cts_async.report.viewer.pages import Answers
+from cts_async.report.viewer.pages import Endpoints
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class Server:
 
     def __init__(self, root: Path, port: Callable[[], int]) -> None:
         self.library = Library(root)
-        self.answers = Answers(self.library)
+        self.answers = Endpoints(self.library)
         self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
         self._indexer = Indexer(self.library, self.answers.prepare)

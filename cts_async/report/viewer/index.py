@@ -365,7 +365,7 @@ class Tail:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class ResultLines:
     """The lines that count, as columns of equal length, in the order in which their ids first appear."""
 
     offsets: Array
@@ -421,7 +421,7 @@ class ResultsIndex:
         self.tail = Tail(path, block)
         self._mark = mark
         self._columns = Columns(*_RESULT_KINDS)
-        self._lines: tuple[Columns, int, Lines] | None = None
+        self._lines: tuple[Columns, int, ResultLines] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -439,7 +439,7 @@ class ResultsIndex:
             self._columns.add(*zip(*rows, strict=True))
         return True
 
-    def lines(self) -> Lines:
+    def lines(self) -> ResultLines:
         """The lines that count, as far as the file is indexed."""
         columns = self._columns
         known = self._lines
@@ -447,7 +447,7 @@ class ResultsIndex:
             found = columns.all()
             ids = found[2]
             rows = latest_rows(ids.data) if len(ids) else ids
-            latest = Lines(*(column if len(rows) == len(ids) else column[rows] for column in found))
+            latest = ResultLines(*(column if len(rows) == len(ids) else column[rows] for column in found))
             known = self._lines = (columns, len(ids), latest)
         return known[2]
 

@@ -23,8 +23,8 @@ from cts_async.records import language_of
 from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
-    Lines,
     Refused,
+    ResultLines,
     Stat,
     as_float,
     as_list,
@@ -102,7 +102,7 @@ class Instances:
         }
 
 
-def _verdicts(run: OpenRun, lines: Lines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
+def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
     """Each judge's verdict on the answer, the scoring judge's first; failed and missing ones are left out."""
     for judge, index in run.judges().items():
         verdict = line if index is run.results else run.verdict(index, lines, row)
@@ -175,7 +175,7 @@ def _error(line: Line) -> Json | None:
     return {"step": step, "kind": kind or "failed", "message": message or (as_text(error) or "")}
 
 
-def _neighbour(run: OpenRun, lines: Lines, row: int) -> str | None:
+def _neighbour(run: OpenRun, lines: ResultLines, row: int) -> str | None:
     if not 0 <= row < len(lines):
         return None
     line = run.line(run.results, int(lines.offsets[row]))

@@ -41,8 +41,8 @@ from cts_async.report.viewer.index import (
     FILE_CHANGED,
     NO_RUN,
     Json,
-    Lines,
     Refused,
+    ResultLines,
     display_name,
     id_hash,
     instance_name,
@@ -154,7 +154,7 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
     }
 
 
-def _scores(run: OpenRun, lines: Lines, parameters: Parameters) -> Array:
+def _scores(run: OpenRun, lines: ResultLines, parameters: Parameters) -> Array:
     judges = run.judges()
     if not judges:
         return lines.scores
@@ -162,7 +162,7 @@ def _scores(run: OpenRun, lines: Lines, parameters: Parameters) -> Array:
     return run.scores(judges[judge], lines)
 
 
-def _ordered(lines: Lines, scores: Array, parameters: Parameters) -> Array:
+def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array:
     """The rows that pass all filters but the text, in order; ties as in the file, rows without a score last."""
     import numpy as np
 
@@ -192,7 +192,7 @@ def _place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-def _instance_row(lines: Lines, row: int, raw: bytes, score: float) -> Json:
+def _instance_row(lines: ResultLines, row: int, raw: bytes, score: float) -> Json:
     line = record_in(raw)
     id = instance_name(line) if line else None
     if line is None or id is None or id_hash(id) != int(lines.ids[row]):
@@ -249,10 +249,10 @@ def searched(line: Mapping[str, Any]) -> Iterator[str]:
             waiting += reversed(value.values())
 
 
-# --- Answers
+# --- Endpoints
 
 
-class Answers:
+class Endpoints:
     """Everything that is answered from files. Methods run in worker threads and raise Refused."""
 
     def __init__(self, library: Library) -> None:

@@ -29,7 +29,7 @@ from cts_async.protocol.run_files import (
 from cts_async.report.viewer.index import (
     NO_FILE,
     JournalIndex,
-    Lines,
+    ResultLines,
     ResultsIndex,
     Tail,
     as_count,
@@ -302,7 +302,7 @@ class OpenRun:
             found.setdefault(index.judge or display_name(stem), index)
         return found
 
-    def scores(self, index: ResultsIndex, lines: Lines) -> Array:
+    def scores(self, index: ResultsIndex, lines: ResultLines) -> Array:
         """A judge's score for each row of the results, NaN if there is none; shape (lines,)."""
         import numpy as np
 
@@ -318,7 +318,7 @@ class OpenRun:
         lines = self.results.lines()
         return self.line(self.results, int(lines.offsets[0])) if len(lines) else None
 
-    def verdict(self, index: ResultsIndex, lines: Lines, row: int) -> dict[str, Any] | None:
+    def verdict(self, index: ResultsIndex, lines: ResultLines, row: int) -> dict[str, Any] | None:
         """A judge's line on the answer in a row of the results."""
         judged, rows = self._judged_rows(index, lines)
         if not len(judged) or rows[row] < 0:
@@ -331,13 +331,13 @@ class OpenRun:
             return record_in(line_at(fd, offset))
         return None
 
-    def find(self, lines: Lines, id: str) -> tuple[int, dict[str, Any]] | None:
+    def find(self, lines: ResultLines, id: str) -> tuple[int, dict[str, Any]] | None:
         """The row of an instance and its line, or None."""
         row = lines.row(id)
         line = None if row is None else self.line(self.results, int(lines.offsets[row]))
         return (row, line) if row is not None and line is not None and instance_name(line) == id else None
 
-    def _judged_rows(self, index: ResultsIndex, lines: Lines) -> tuple[Lines, Array]:
+    def _judged_rows(self, index: ResultsIndex, lines: ResultLines) -> tuple[ResultLines, Array]:
         """A judge's lines, and which of them is about each row's answer; -1 for none.
 
         A verdict that names another answer than the recorded one does not count.

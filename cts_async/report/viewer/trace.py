@@ -208,7 +208,7 @@ def _links(record: Record) -> list[Json]:
 # --- Events of a search
 
 
-class Step(NamedTuple):
+class RecordedStep(NamedTuple):
     """A record without its long texts, and the offset where those are read."""
 
     at: int
@@ -221,7 +221,7 @@ class Event:
 
     kind: str
     request: str = ""
-    step: Step | None = None
+    step: RecordedStep | None = None
     text: str = ""
     read: Callable[[Record], str] | None = None
     failed: str = ""
@@ -230,11 +230,11 @@ class Event:
 class _Search:
     """Goes through a search as `search.agent` did. `page_chars` is the agent's limit for the text of a page."""
 
-    def __init__(self, steps: Iterable[Step], page_chars: int) -> None:
+    def __init__(self, steps: Iterable[RecordedStep], page_chars: int) -> None:
         self._page_chars = page_chars
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, RecordedStep] = {}
         """Successful steps by name, the latest of each."""
-        self._contents: dict[tuple[str, str], Step] = {}
+        self._contents: dict[tuple[str, str], RecordedStep] = {}
         """A query or page is recorded once, under the name of the turn that asked for it first."""
         self._calls: dict[ToolCall, list[str]] = {}
         """By call, the turns that made it."""
@@ -323,7 +323,7 @@ class _Search:
         failures = _response(step.record) if step else {}
         return as_object(failures[piece]) if piece in failures else None
 
-    def _found(self, name: str, field: str, value: str) -> Step | None:
+    def _found(self, name: str, field: str, value: str) -> RecordedStep | None:
         """The result of a query, or a page: recorded under its name, else by an earlier call."""
         found = self._steps.get(f"{_TOOL}{name}")
         if found and _requested(found.record, field) == value:
@@ -357,7 +357,7 @@ def _events(
     path: Path | None, name: str, offsets: tuple[int, ...], inode: int, page_chars: int
 ) -> list[Event]:
     """The events of a search; `inode` distinguishes a journal from its successor under the same name."""
-    steps = (Step(at, _without_texts(record)) for at, _, record in _records(path, name, offsets))
+    steps = (RecordedStep(at, _without_texts(record)) for at, _, record in _records(path, name, offsets))
     return list(_Search(steps, page_chars).events())
 
 

@@ -27,7 +27,7 @@ from cts_async.report.viewer import app, library, pages
 from cts_async.report.viewer.index import Refused
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.pages import Answers
+from cts_async.report.viewer.pages import Endpoints
 
 ADDRESSES = [
     "/",
@@ -431,7 +431,7 @@ def _written(path: Path, lines: Sequence[Any]) -> None:
 def test_a_run_of_nonsense_is_answered_or_refused(seed: int) -> None:
     with TemporaryDirectory() as folder:
         Mess(seed).write(Path(folder) / "r")
-        answers = Answers(Library(Path(folder)))
+        answers = Endpoints(Library(Path(folder)))
         orjson.dumps(answers.runs({}))
         for name, answer in answers.by_name().items():
             for more in ({}, {"text": "汉"}, {"sort": "-score", "min": "1"}, {"unknown": "some", "at": "0"}):
