@@ -161,10 +161,13 @@ def test_unknown_word_is_one_line_with_pointer_to_help(
     assert line.rstrip().endswith("--help)")
 
 
+# The background job of a shell, which a test run may be, begins with SIGINT ignored.
 READING = """
-import time
+import signal, time
 from cts_async.cli.start import start
 from cts_async.protocol import rejudge
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def reading(*asked, **options):
     print("reading", flush=True)
