@@ -22,7 +22,7 @@ from cts_async.errors import UsageError
 from cts_async.report.output import plain, visible
 from cts_async.safe_files import atomic_writer
 
-NAME_WIDTH: Final = 6
+NAME_WIDTH: Final = 12
 """Minimum width of a column of names; longer names fold."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (

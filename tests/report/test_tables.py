@@ -150,9 +150,9 @@ def test_names_fold_and_numbers_do_not() -> None:
         return [line.rstrip() for line in printed(table, width).splitlines()[2:] if line.strip()]
 
     assert lines(80) == ["gpt-at-cot-k3 47.18 -13.8 [-30.4, +0.7] 50.00"]
-    # 8 for the name, 5, 19 and 5 for the numbers, 3 between them.
-    assert lines(40) == ["gpt-at-c 47.18 -13.8 [-30.4, +0.7] 50.00", "ot-k3"]
-    assert lines(1)[0] == "gpt-at 47.18 -13.8 [-30.4, +0.7] 50.00"  # overruns the terminal
+    # 12 for the name, 5, 19 and 5 for the numbers, 3 between them: 44.
+    assert lines(44) == ["gpt-at-cot-k 47.18 -13.8 [-30.4, +0.7] 50.00", "3"]
+    assert lines(1) == lines(44)  # overruns the terminal
 
 
 SCORED = [
