@@ -1,0 +1,264 @@
+"""Who plays a custom role: the names that a user may give, what they mean, and the digest of what they run.
+
+    my_lab.py:ask, my_package.clarify:ask    a Python function
+    exec:./ask.sh --fast                     a command that answers lines of JSON
+    http://127.0.0.1:9000/clarify            an endpoint that answers POSTs of JSON
+    mylab                                    an installed plug-in: an entry point of the group `cts_async.roles`
+
+A name is executed only where the user typed it: neither cts.toml nor a run's manifest may name one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import shlex
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from cts_async.config import address_problem
+from cts_async.custom import ATTRIBUTE, DEFAULT_TIMEOUT_S, RoleInfo, RoleName
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue
+
+GROUP: Final = "cts_async.roles"
+COMMAND: Final = "exec:"
+ENDPOINTS: Final = ("http://", "https://")
+TOOLS: Final = ("llm", "search", "visit")
+"""What a function may take by name, beside its view."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomRole:
+    """One player of one role; picklable, and opened by `load_function` or by what its `kind` needs."""
+
+    name: str
+    """As the user typed it."""
+    role: RoleName
+    kind: Literal["function", "command", "endpoint"]
+    label: str
+    """A short name without slashes and colons, for the names of runs."""
+    version: str
+    sha256: str
+    """Digest of the function's source file, of the command line and the files it names, or of the address."""
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    function: str = ""
+    """The name of the function; "" for commands and endpoints."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What determines its replies: two runs of one name must agree on it."""
+        return {"custom": self.kind, "name": self.label, "version": self.version, "sha256": self.sha256}
+
+
+def is_custom(name: str, catalogue: Catalogue) -> bool:
+    """True if `name` is not a model of the catalogue but names code of the user's."""
+    if name.startswith((COMMAND, *ENDPOINTS)):
+        return True
+    alias, colon, function = name.partition(":")
+    if alias in catalogue.models:
+        return False
+    if alias.endswith(".py") or (colon and "." in alias and function.isidentifier()):
+        return True
+    return not colon and name in _plugins()
+
+
+def custom_role(name: str, role: RoleName) -> CustomRole:
+    """The player called `name`, imported and checked. Raises UsageError with the reason in one line."""
+    if name.startswith(COMMAND):
+        return _command(name, role)
+    if name.startswith(ENDPOINTS):
+        return _endpoint(name, role)
+    module, function = _resolved(name, role)
+    target = getattr(module, function)
+    info = getattr(target, ATTRIBUTE, None) or RoleInfo(role, "", DEFAULT_TIMEOUT_S)
+    if info.role != role:
+        raise UsageError(f"{name}: {function}() is a {info.role}, and cannot play the {role}")
+    _check_signature(name, role, target)
+    source = inspect.getsourcefile(inspect.unwrap(target))
+    content = Path(source).read_bytes() if source else b""
+    stem = name.partition(":")[0] if name in _plugins() else Path(source or name).stem
+    return CustomRole(
+        name=name,
+        role=role,
+        kind="function",
+        label=_label(stem if name in _plugins() else f"{stem}.{function}"),
+        version=info.version,
+        sha256=hashlib.sha256(content).hexdigest(),
+        timeout_s=info.timeout_s,
+        function=function,
+    )
+
+
+def load_function(player: CustomRole) -> Callable[..., Any]:
+    """The function of a player, imported here. Raises UsageError if it is not the one that was planned with."""
+    if custom_role(player.name, player.role).sha256 != player.sha256:
+        raise UsageError(f"{player.name}: the file has changed since the run began")
+    module, function = _resolved(player.name, player.role)
+    found: Callable[..., Any] = getattr(module, function)
+    return found
+
+
+# --- Functions
+
+
+def _resolved(name: str, role: RoleName) -> tuple[ModuleType, str]:
+    """The module that `name` means and the function in it: the one named, else the only one with this role."""
+    place, _, function = name.partition(":")
+    if plugin := _plugins().get(name):
+        place, function = plugin.module, plugin.attr
+    module = _import_file(place) if place.endswith(".py") else _import_module(place)
+    if function:
+        if not callable(getattr(module, function, None)):
+            known = ", ".join(_functions(module)) or "none"
+            raise UsageError(f"{name}: {place} has no function {function!r} (functions: {known})")
+        return module, function
+    playing = [one for one in _functions(module) if getattr(getattr(module, one), ATTRIBUTE, None)]
+    fitting = [one for one in playing if getattr(module, one).__cts_role__.role == role]
+    if len(fitting) != 1:
+        found = f"has {len(fitting)} functions with @role({role!r})" if fitting else f"plays no {role}"
+        raise UsageError(f"{name}: {found}; name the function: {place}:FUNCTION")
+    return module, fitting[0]
+
+
+def _functions(module: ModuleType) -> list[str]:
+    """Names of the functions that a module defines itself."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
+
+
+def _import_file(place: str) -> ModuleType:
+    path = Path(place)
+    if not path.is_file():
+        raise UsageError(f"{place}: no such file")
+    path = path.resolve()
+    name = f"cts_role_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{place}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that the file's neighbours shadow nothing
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _import_error(place, error) from None
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise _import_error(name, error) from None
+
+
+def _import_error(place: str, error: BaseException) -> UsageError:
+    return UsageError(f"{place}: cannot be imported: {last_line(error)}")
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of a traceback, with the place that raised it: `ValueError: no such thing (my_lab.py:12)`."""
+    text = " ".join("".join(traceback.format_exception_only(error)).split())
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) or not frames:
+        return text[:300]
+    return f"{text[:300]} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+
+
+def _check_signature(name: str, role: RoleName, function: Callable[..., Any]) -> None:
+    """Raise UsageError unless the function takes a view, and by name nothing but TOOLS."""
+    tools = TOOLS if role == "agent" else TOOLS[:1]
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: is not a function") from None
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    wrong = [
+        one.name for one in parameters[1:] if one.default is one.empty and one.name not in tools
+    ]
+    if not parameters or parameters[0].kind not in positional or wrong:
+        listed = ", ".join(one.name for one in parameters)
+        raise UsageError(
+            f"{name}: has the parameters ({listed}); a {role} takes (view), and by name {' and '.join(tools)}"
+        )
+
+
+def tools_taken(function: Callable[..., Any]) -> frozenset[str]:
+    """Those of TOOLS that a function takes by name."""
+    return frozenset(list(inspect.signature(function).parameters)[1:]) & frozenset(TOOLS)
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> dict[str, EntryPoint]:
+    """The installed plug-ins by name."""
+    return {one.name: one for one in entry_points(group=GROUP)}
+
+
+def plugin_names() -> list[str]:
+    """Names of the installed plug-ins."""
+    return sorted(_plugins())
+
+
+# --- Commands and endpoints
+
+
+def command_line(name: str) -> list[str]:
+    """The arguments of a command. Raises UsageError if there is none or its quotes are not closed."""
+    try:
+        arguments = shlex.split(name.removeprefix(COMMAND))
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None
+    if not arguments:
+        raise UsageError(f"{name}: no command after {COMMAND!r}")
+    return arguments
+
+
+def _command(name: str, role: RoleName) -> CustomRole:
+    arguments = command_line(name)
+    if shutil.which(arguments[0]) is None:
+        raise UsageError(f"{name}: {arguments[0]} is not an executable file")
+    digest = hashlib.sha256(shlex.join(arguments).encode())
+    for content in _contents(arguments):
+        digest.update(hashlib.sha256(content).digest())
+    label = _label(Path(arguments[0]).name)
+    return CustomRole(name, role, "command", label, "", digest.hexdigest())
+
+
+def _contents(arguments: list[str]) -> Iterator[bytes]:
+    """The files that a command line names: a changed script is another system."""
+    program = shutil.which(arguments[0])
+    scripts = [program] if program and not Path(program).is_relative_to("/usr") else []
+    for path in map(Path, [*scripts, *arguments[1:]]):
+        if path.is_file() and path.stat().st_size <= 16 << 20:
+            yield path.read_bytes()
+
+
+def _endpoint(name: str, role: RoleName) -> CustomRole:
+    if problem := address_problem(name, optional=False):
+        raise UsageError(f"{name}: the address {problem}")
+    url = urlsplit(name)
+    label = _label(f"{url.netloc}{url.path}".rstrip("/"))
+    return CustomRole(name, role, "endpoint", label, "", hashlib.sha256(name.encode()).hexdigest())
+
+
+def _label(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-._" else "_" for c in text).strip("._") or "custom"

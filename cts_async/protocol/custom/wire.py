@@ -1,0 +1,155 @@
+"""Views and replies as JSON: what a command or an endpoint is sent, and what any custom role may return.
+
+    request   {"id", "role", "view", "base_url", "search_url", "visit_url"}
+    clarifier {"id", "questions": ["...", ...]}
+    answerer  {"id", "answer": "..."}
+    rewriter  {"id", "query": "..."}
+    agent     {"id", "answer": "...", "sources": [{"url", "title", "text"}], "trace": [{"kind", "text", "request"}]}
+    judge     {"id", "results": [{"id", "coverage"}]}
+    any       {"id", "error": {"kind": "transient" | "permanent", "message": "..."}}
+
+A reply becomes the text that a model would have written, and is then checked by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, get_args
+
+import orjson
+
+from cts_async.custom import RoleName
+from cts_async.errors import RejectedError, TransientError, UnusableOutput
+from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.records import Source, Trace, Turn
+
+View = ClarifierView | AnswererView | RewriterView | SearchView | JudgeView
+
+FIELDS: Final[Mapping[RoleName, str]] = {
+    "clarifier": "questions",
+    "answerer": "answer",
+    "rewriter": "query",
+    "agent": "answer",
+    "judge": "results",
+}
+"""The field of each role's reply."""
+MAX_TEXT: Final = 200_000
+"""Characters of an answer, a source or a trace's text that are kept."""
+_TURN_KINDS: Final = get_args(Turn.__annotations__["kind"]) or (
+    *("think", "search", "visit", "invalid", "repeated", "answer"),
+)
+
+
+def view_json(view: View) -> dict[str, Any]:
+    """A view as JSON: exactly what the role may see."""
+    match view:
+        case ClarifierView():
+            return {"blurred_query": view.blurred_query, "k": view.k}
+        case AnswererView():
+            return {"fused_query": view.fused_query, "question": view.question}
+        case RewriterView():
+            return {"blurred_query": view.blurred_query, "pairs": [list(pair) for pair in view.pairs]}
+        case SearchView():
+            return {"query": view.query}
+        case JudgeView():
+            nuggets = [{"id": one.id, "text": one.text, "weight": one.weight} for one in view.nuggets]
+            return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
+
+
+def reply_value(role: RoleName, reply: Any, who: str) -> Any:
+    """What a reply on the wire says. Raises the error that it reports, UnusableOutput for another shape."""
+    if not isinstance(reply, Mapping):
+        raise UnusableOutput(f"{who}: expected a JSON object, got {type(reply).__name__}")
+    error = reply.get("error")
+    if error is not None:
+        kind, message = (error.get("kind"), error.get("message")) if isinstance(error, Mapping) else ("", error)
+        text = f"{who}: {' '.join(str(message).split())[:500]}"
+        raise TransientError(text, status=200) if kind == "transient" else RejectedError(text)
+    field = FIELDS[role]
+    if field not in reply:
+        raise UnusableOutput(f"{who}: expected the field {field!r}, got {', '.join(map(repr, reply)) or 'none'}")
+    return reply if role == "agent" else reply[field]
+
+
+def response_of(role: RoleName, value: Any) -> dict[str, Any]:
+    """What the journal stores of a reply: its `text` as a model would have written it, and an agent's evidence.
+
+    Raises UnusableOutput for a value of the wrong type.
+    """
+    match role:
+        case "clarifier":
+            if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+                raise _wrong("a list of questions", value)
+            return {"text": orjson.dumps(list(value)).decode()}
+        case "answerer" | "rewriter":
+            if not isinstance(value, str):
+                raise _wrong("a text", value)
+            return {"text": value}
+        case "judge":
+            return {"text": orjson.dumps({"results": _labels(value)}).decode()}
+        case "agent":
+            return _agent_response(value)
+
+
+def _wrong(expected: str, value: Any) -> UnusableOutput:
+    return UnusableOutput(f"expected {expected}, got {type(value).__name__}", text=repr(value)[:2000])
+
+
+def _labels(value: Any) -> list[dict[str, str]]:
+    """Labels by id, as a mapping, as pairs, or as objects with `id` and `coverage`."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(pairs, list | tuple):
+        raise _wrong("the label of each nugget by its id", value)
+    labels = []
+    for pair in pairs:
+        one = (pair.get("id"), pair.get("coverage")) if isinstance(pair, Mapping) else pair
+        if not (isinstance(one, list | tuple) and len(one) == 2 and all(isinstance(x, str) for x in one)):
+            raise _wrong("an id and a label", pair)
+        labels.append({"id": one[0], "coverage": one[1]})
+    return labels
+
+
+def _agent_response(value: Any) -> dict[str, Any]:
+    reply = {"answer": value} if isinstance(value, str) else value
+    if not isinstance(reply, Mapping) or not isinstance(reply.get("answer"), str):
+        raise _wrong("an answer, or a mapping with 'answer'", value)
+    response: dict[str, Any] = {"text": reply["answer"][:MAX_TEXT]}
+    sources = [_texts(one, ("url", "title", "text"), "source") for one in _list(reply, "sources")]
+    if any(not source["url"] for source in sources):
+        raise UnusableOutput("a source has no 'url'")
+    trace = [_texts(one, ("kind", "text", "request"), "event of the trace") for one in _list(reply, "trace")]
+    for event in trace:
+        if event["kind"] not in _TURN_KINDS:
+            raise UnusableOutput(f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}")
+    if sources:
+        response["sources"] = sources
+    if trace:
+        response["trace"] = trace
+    return response
+
+
+def _list(reply: Mapping[str, Any], name: str) -> Sequence[Any]:
+    found = reply.get(name) or ()
+    if not isinstance(found, list | tuple):
+        raise UnusableOutput(f"expected a list under {name!r}, got {type(found).__name__}")
+    return found
+
+
+def _texts(value: Any, names: Sequence[str], what: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise UnusableOutput(f"a {what} must be a mapping with {', '.join(names)}, got {type(value).__name__}")
+    texts = {name: value.get(name, "") for name in names}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise UnusableOutput(f"{name!r} of a {what} must be a text, got {type(text).__name__}")
+    return {name: text[:MAX_TEXT] for name, text in texts.items()}
+
+
+def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: int) -> Trace:
+    """The trace of an agent's recorded response; `turns` are the searches and visits that went through our tools."""
+    answer = str(response["text"])
+    reported = [Turn(one["kind"], one["text"], one["request"]) for one in response.get("trace", ())]
+    sources = tuple(Source(one["url"], one["title"], one["text"], "page") for one in response.get("sources", ()))
+    if sources:
+        reported.append(Turn("visit", "", " ".join(source.url for source in sources), sources))
+    return Trace((*turns, *reported, Turn("answer", answer)), answer, "tag", model_calls, forced=False)
