@@ -152,7 +152,7 @@ def state_of_run(directory: Path) -> RunState:
         raise InputError(directory, "not a run directory: run.json not found")
     lines = ResultColumns(directory / results_of(directory), unmarked)
     mean = RunningMean()
-    mean.add(lines.scores_of(~lines.failed).values.tolist() if lines.n else ())
+    mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)
     failures = _failure_kinds(lines)
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
