@@ -29,7 +29,7 @@ from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_h
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.responses import LENGTH, STOP, refused_parameter
+from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
 from cts_async.records import value
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = route.api.reply(spec, response.status, response.headers, data, time.time())
+            reply = read_reply(route.api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
             parameter = refused_parameter(response.status, data, spec.sent(request.params))
             if parameter is None or isinstance(error, ContentRefused):

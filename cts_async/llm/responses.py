@@ -26,6 +26,7 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
+from cts_async.llm.apis import Api, Reply
 from cts_async.llm.catalog import ModelSpec
 
 # --- Errors ---------------------------------------------------------------------------------------------
@@ -124,11 +125,25 @@ def error_from_response(
     return RejectedError(text, status=status)
 
 
-def broken_response(spec: ModelSpec, status: int, data: bytes) -> TransientError:
-    """The error for a response that is not what the API promises."""
-    return TransientError(
-        f"{spec.name}: the response is not a chat completion: {excerpt(data)}", status=status
-    )
+def read_reply(
+    api: Api, spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float
+) -> Reply:
+    """Read a response. Raises the error that it stands for; `now` is the wall clock (for dates in headers)."""
+    if status != 200:
+        raise error_from_response(spec, status, head, data, now)
+    try:
+        parsed = orjson.loads(data)
+        if isinstance(parsed, dict) and (
+            parsed.get("error") or parsed.get("error_code") or parsed.get("type") == "error"
+        ):
+            raise error_from_response(spec, status, head, data, now)
+        reply = api.reply(parsed, quotas_in(head, now))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        problem = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
+        raise TransientError(problem, status=status) from None
+    if reply.finish_reason == ABORTED:
+        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
+    return reply
 
 
 def _error_object(data: bytes) -> dict[str, Any]:
