@@ -12,7 +12,8 @@
     │   ├── RejectedError             the provider refuses this request permanently
     │   │   ├── ContentRefused        because of its content, or the model declines to answer
     │   │   └── ParameterRefused      because of one parameter, which the next attempt omits
-    │   └── ToolError                 a search or visit failed
+    │   ├── ToolError                 a search or visit failed
+    │   └── RoleFailed                code of the user's that plays a role
     └── RunStopped                    exit 75: nothing is lost, the same command resumes
         ├── ProviderGone              one provider; systems that do not use it continue
         │   ├── ProviderDown          an outage longer than --max-outage
@@ -158,6 +159,12 @@ class ToolError(StepError):
     def __init__(self, message: str, *, reason: str = "failed", host: str = "") -> None:
         super().__init__(message)
         self.reason, self.host = reason, host
+
+
+class RoleFailed(StepError):
+    """Code of the user's that plays a role raised an exception or asked for what it cannot have."""
+
+    kind = "role"
 
 
 class RunStopped(CTSError):

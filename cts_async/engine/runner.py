@@ -16,6 +16,7 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import (
@@ -197,6 +198,7 @@ class Runner:
         # Not a job's own generator: what a job draws must not depend on how often it had to wait.
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
+        self._dispatchers: TaskGroup | None = None
 
     @property
     def stopped(self) -> RunStopped | None:
@@ -221,6 +223,7 @@ class Runner:
         """
         widths = in_flight or [self._in_flight] * len(streams)
         async with anyio.create_task_group() as dispatchers:
+            self._dispatchers = dispatchers
             for lane in self.lanes:
                 dispatchers.start_soon(lane.dispatch)
             async with anyio.create_task_group() as workers:
@@ -236,6 +239,14 @@ class Runner:
             dispatchers.cancel_scope.cancel()
         if reason := self._stopped or self._late or next(iter(self._held_up.values()), None):
             raise reason
+
+    def add_lane(self, lane: Lane) -> None:
+        """Serve a further lane: that of a model which is first asked for while the jobs run."""
+        self.lanes.append(lane)
+        if self._dispatchers is not None:
+            self._dispatchers.start_soon(lane.dispatch)
+        if self._stopped is not None:
+            lane.stop(self._stopped)
 
     def _stop_as_far_as(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
         """Stop what `reason` concerns.

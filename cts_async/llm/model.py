@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import aiohttp
+import orjson
 
 from cts_async import __version__
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
+from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key, usage_json
 from cts_async.errors import ContentRefused, ParameterRefused, ProviderRefused, RejectedError, UnusableOutput
 from cts_async.llm.apis import Api, ChatRequest, Constraint, Message, Reply, load_api
 from cts_async.llm.catalog import ModelSpec
@@ -171,13 +172,15 @@ class Model:
         params: Mapping[str, Any] | None = None,
         shared: bool = False,
         policy: RetryPolicy | None = None,
+        decode: Callable[[Mapping[str, Any]], T] | None = None,
     ) -> T:
         """Ask the model, or return the reply that the journal has; a `shared` step is the same for all instances.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in the step's key
         where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
         reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
-        policy; None: the runner's. Raises as `Context.step`.
+        policy; None: the runner's. `decode` reads the stored response in the place of `expect`. Raises as
+        `Context.step`.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -216,7 +219,7 @@ class Model:
                 name=step,
                 key=key,
                 execute=execute,
-                decode=lambda response: _parse(response, expect),
+                decode=decode or (lambda response: _parse(response, expect)),
                 request=request,
                 model=self.spec.model,
                 lane=self.lane,
@@ -237,6 +240,9 @@ class Model:
             response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
         if reply.finish_reason != STOP:
             response["finish_reason"] = reply.finish_reason
+        if isinstance(expect, Completion):
+            response |= {"tool_calls": reply.tool_calls} if reply.tool_calls else {}
+            response["usage"] = usage_json(reply.usage)
         if reply.refused:
             response["refused"] = reply.refused
         if reply.model and reply.model != self.spec.model:
@@ -254,6 +260,18 @@ class Model:
         if self.spec.structured == "llama" and expect.grammar:
             return Constraint(grammar=expect.grammar)
         return UNCONSTRAINED if self.spec.structured == "none" else Constraint(expect.json_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Any reply, whose response the journal stores with its usage and its calls of tools: for code of the user's."""
+
+    json_schema: ClassVar[dict[str, Any] | None] = None
+    grammar: ClassVar[str | None] = None
+    keeps_thoughts: ClassVar[bool] = True
+
+    def parse(self, text: str) -> str:
+        return text
 
 
 def model_prices(spec: ModelSpec) -> Prices | None:
@@ -379,7 +397,10 @@ def n_bytes(messages: Sequence[Message]) -> int:
     size = 0
     for message in messages:
         text = message["content"]
-        size += len(text) if text.isascii() else len(text.encode())
+        if not isinstance(text, str):  # a call of tools, or parts of several kinds, which only a gateway sends
+            size += len(orjson.dumps(message))
+        else:
+            size += len(text) if text.isascii() else len(text.encode())
     return size
 
 

@@ -57,6 +57,8 @@ class Reply:
     """The model's reasoning where the provider returns it apart from the text."""
     refused: str = ""
     """Why there is no answer, where the model or a content filter refused; `text` is not one then."""
+    tool_calls: Sequence[Any] = ()
+    """The calls of tools that were offered in the request's parameters, in OpenAI's form."""
     dropped: tuple[str, ...] = ()
     """Request parameters that were left out because this server has refused them before."""
 

@@ -52,6 +52,7 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
         quotas,
         reasoning if isinstance(reasoning, str) else "",
         _refusal(message, ended),
+        message.get("tool_calls") or (),
     )
 
 
