@@ -420,12 +420,12 @@ class Head:
         had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs, now)}
         member.has(sum(leases.n_held(member.name) for leases in self._streams), len(had))
         self._n_ended += len(had)
-        ended = [one for one in news.ended if one.seq in had]
+        ended = [(had[one.seq], one) for one in news.ended if one.seq in had]
         try:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason)
-        self._count(news, ended, had)
+        self._count(news, ended)
         self._conclude(member, news)
 
     def _take_requests(self, member: _Member, news: News) -> None:
@@ -454,22 +454,22 @@ class Head:
             await journal.append_lines(lines)
         member.answers |= dict.fromkeys(records)
 
-    async def _write(self, ended: Iterable[Ended]) -> None:
+    async def _write(self, ended: Iterable[tuple[Task, Ended]]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
-        for one in ended:
-            for line in one.lines:
-                by_file[line.place, line.judge].append(line.data)
+        for task, one in ended:
+            for judge, line in one.lines:
+                by_file[task.place, judge].append(line)
         # Results last: an instance with a result is never done again, so nothing of it may be missing.
         for (place, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
             await self._places[place].add_lines(judge, lines)
 
-    def _count(self, news: News, ended: Iterable[Ended], tasks: Mapping[int, Task]) -> None:
+    def _count(self, news: News, ended: Iterable[tuple[Task, Ended]]) -> None:
         """Emit a worker's events as those of one run: numbers, and each notice once."""
         for count in news.counts:
             self._events.emit(count)
         by_group: defaultdict[str, list[Ended]] = defaultdict(list)
-        for one in ended:
-            by_group[tasks[one.seq].group].append(one)
+        for task, one in ended:
+            by_group[task.group].append(one)
         for group, jobs in by_group.items():
             self._events.emit(
                 JobsCounted(

@@ -182,8 +182,10 @@ async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
     ray = _ray()
     try:
         async with asyncio.timeout(limit_s):
-            # Shielded, since Ray's client fails when its future is cancelled with ours.
-            return await asyncio.shield(asyncio.wrap_future(method.remote(*arguments).future()))
+            answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
+            # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
+            answer.add_done_callback(lambda late: late.cancelled() or late.exception())
+            return await asyncio.shield(answer)
     except ray.exceptions.RayTaskError:
         raise
     except TimeoutError:
