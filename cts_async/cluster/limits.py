@@ -186,8 +186,8 @@ class SharedLane(Lane):
 
     def request(self, ask: Admit) -> asyncio.Future[Permit]:
         """`admit` without a task that waits. Raises RunStopped."""
-        if self._stopped:
-            raise self._stopped
+        if self.stopped:
+            raise self.stopped
         first = not self._waiting
         granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
         if first:
@@ -411,8 +411,8 @@ class RemoteLane(Lane):
     async def admit(
         self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
     ) -> Permit:
-        if self._stopped:
-            raise self._stopped
+        if self.stopped:
+            raise self.stopped
         ask = Admit(self.account.account, seq, tokens, step_key, reserved)
         while True:
             number, grant = await self._requests.ask(ask, self)
