@@ -327,7 +327,7 @@ def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str])
         return field_error(
             path, table, key, f"{problem}; {KEYS_FROM_ENVIRONMENT}" if key == "key_env" else problem
         )
-    message = error["msg"].removeprefix("Input ")
+    message = error["msg"].removeprefix("Input ").replace("tuple", "array").replace("an object", "a table")
     return field_error(path, table, key, "is missing" if error["type"] == "missing" else message)
 
 
