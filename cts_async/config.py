@@ -86,6 +86,9 @@ class RunConfig(CommandConfig):
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
     support: str | None = None
+    answerer: str | None = None
+    rewriter: str | None = None
+    """The User Answerer and the Rewriter; None: the support model plays them."""
     judges: tuple[str, ...] = ()
     agent: str | None = None
     extractor: str | None = None

@@ -397,7 +397,9 @@ def n_bytes(messages: Sequence[Message]) -> int:
     size = 0
     for message in messages:
         text = message["content"]
-        if not isinstance(text, str):  # a call of tools, or parts of several kinds, which only a gateway sends
+        if not isinstance(
+            text, str
+        ):  # a call of tools, or parts of several kinds, which only a gateway sends
             size += len(orjson.dumps(message))
         else:
             size += len(text) if text.isascii() else len(text.encode())

@@ -30,7 +30,7 @@ from typing import Final, Literal
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy
 from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, ShortPhrase
-from cts_async.protocol.roles import Answerer, Role, rewrite
+from cts_async.protocol.roles import Answerer, Rewriter, Role
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import (
     AnswererView,
@@ -52,8 +52,10 @@ class Participants:
     """Answers questions asked at once, each on its own."""
     respondent: Answerer
     """Answers a question within a conversation (mode "respond"); the answerer where people have answered."""
-    rewriter: Role
-    """The supporting model: rewrites the query, reformulates a conversation, and chooses among offered queries."""
+    rewriter: Rewriter
+    """Turns questions asked at once and their answers into a query."""
+    support: Role | None
+    """The model that reformulates a conversation and chooses among offered queries; None: no system converses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ async def _at_once(
         return ConversationTurn(offer.offered, offer.types, offer.reasoning)
     answers = await answer_each(ctx, people.answerer, instance, offer.offered)
     pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
-    q_hat = await rewrite(ctx, people.rewriter, RewriterView(q, pairs))
+    q_hat = await people.rewriter.rewrite(ctx, RewriterView(q, pairs))
     return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 from cts_async.engine.runner import Context
 from cts_async.protocol.conversation import Participants, answer_each, converse
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.roles import DeepSearch, Role, clarify, rewrite
+from cts_async.protocol.roles import Clarifier, Role, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Trace
@@ -27,20 +27,20 @@ class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
     people: Participants
-    searcher: DeepSearch
+    searcher: Searcher
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
 
 
 async def clarify_then_search(
-    ctx: Context, cast: Cast, clarifier: Role, instance: Instance, k: int
+    ctx: Context, cast: Cast, clarifier: Clarifier, instance: Instance, k: int
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
     q = instance.blurred_query
-    questions = await clarify(ctx, clarifier, ClarifierView(q, k))
+    questions = await clarifier.clarify(ctx, ClarifierView(q, k))
     answers = await answer_each(ctx, cast.people.answerer, instance, questions)
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    q_hat = await rewrite(ctx, cast.people.rewriter, RewriterView(q, pairs))
+    q_hat = await cast.people.rewriter.rewrite(ctx, RewriterView(q, pairs))
     trace = await cast.searcher.search(ctx, SearchView(q_hat))
     return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, answers)
 

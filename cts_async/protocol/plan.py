@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,9 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
+from cts_async.protocol.custom.sources import Players, label_players
 from cts_async.protocol.human_answers import answers_identity, people_of
+from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
@@ -56,6 +58,8 @@ class SystemsPlan(ABC):
     systems: Mapping[System, Path]
     """The run directory of each system."""
     specs: Mapping[str, ModelSpec]
+    custom: Players = field(default_factory=dict)
+    """Roles that code of the user's plays, by label."""
     dataset: Dataset
     data_identity: Mapping[str, Any]
     prompts: PromptSet
@@ -159,7 +163,9 @@ class Plan(SystemsPlan):
         split = {
             name: self.specs[name].judge_nuggets
             for role, name in named.items()
-            if role.startswith("judge ") and self.most_nuggets > self.specs[name].judge_nuggets
+            if role.startswith("judge ")
+            and name in self.specs
+            and self.most_nuggets > self.specs[name].judge_nuggets
         }
         return {
             "system": system.label,
@@ -167,7 +173,7 @@ class Plan(SystemsPlan):
             **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
             **(answers_identity(self.config) if system.kind == "clarify" else {}),
-            "models": {role: self.specs[name].identity for role, name in named.items()},
+            "models": {role: self.player_identity(role, name) for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,
             "tools": self.search.identity,
@@ -186,14 +192,28 @@ class Plan(SystemsPlan):
         if self.roles.visit:
             named["visit"] = self.roles.visit
         if system.kind == "clarify":
-            named = {"clarifier": system.clarifier, "support": self.roles.support, **named}
+            roles = self.roles
+            support = {"support": roles.support}
+            if "answerer" in roles.supporting or roles.support in self.custom:
+                support = {
+                    "answerer": roles.answerer or roles.support,
+                    "rewriter": roles.rewriter or roles.support,
+                }
+            named = {"clarifier": system.clarifier, **support, **named}
         if not self.config.no_judge:
             for name in self.roles.judges:
-                if name in self.specs:
+                if name in self.specs or name in self.custom:
                     named[f"judge {name}"] = name
         if self.config.extractor:
             named["extractor"] = self.config.extractor
         return named
+
+    def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
+        """What determines the replies of the player of a role ("judge NAME" for a judge)."""
+        if name in self.specs:
+            return self.specs[name].identity
+        played = "judge" if role.startswith("judge ") else role
+        return next(one.identity for kind, one in self.custom[name].items() if kind == played)
 
     def prompt_names(self, system: System) -> list[str]:
         """Names of the prompts that the system may use, sorted."""
@@ -227,13 +247,14 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
     """
+    config, custom = label_players(config, catalogue)
     systems = systems_of(config)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
-    wanted = _wanted(config, roles)
+    wanted = {name: played for name, played in _wanted(config, roles).items() if name not in custom}
     if keyless or keys_elsewhere:
         environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
@@ -249,7 +270,9 @@ def make_plan(
     smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets = _check_instances(dataset, limit, config)
-    names = run_names(systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue))
+    names = run_names(
+        systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue, custom)
+    )
     directories = {system: config.runs_dir / names[system] for system in systems}
     own = {directory.resolve() for directory in directories.values()}
     for run in search.replayed:
@@ -261,15 +284,17 @@ def make_plan(
         systems=directories,
         roles=roles,
         specs=specs,
+        custom=custom,
         dataset=dataset,
         instances=lambda: islice(dataset.instances(), limit),
         n_instances=n_instances,
         limit=limit,
         search=search,
         prompts=load_prompts(),
-        settings=_settings(config, specs[roles.agent]),
+        settings=_settings(config, specs.get(roles.agent)),
         current_date=config.date or _current_date(directories),
-        agent_prompt=config.agent_prompt or specs[roles.agent].agent_prompt,
+        agent_prompt=config.agent_prompt
+        or (specs[roles.agent].agent_prompt if roles.agent in specs else "query"),
         data_identity={
             "name": dataset.name,
             "sha256": dataset.sha256(),
@@ -281,24 +306,32 @@ def make_plan(
 
 
 def _marks(
-    systems: Sequence[System], roles: RoleNames, search: SearchPlan, config: RunConfig, catalogue: Catalogue
+    systems: Sequence[System],
+    roles: RoleNames,
+    search: SearchPlan,
+    config: RunConfig,
+    catalogue: Catalogue,
+    custom: Players,
 ) -> dict[System, str]:
     """Suffixes of run names for roles and search that differ from the defaults."""
     judged = not config.no_judge
     people = f"+answers-{config.answers}" if config.answers else ""
     return {
-        system: mark(system, roles, _usual(system, catalogue), judged=judged)
+        system: mark(system, roles, _usual(system, catalogue, custom), judged=judged)
         + people * (system.kind == "clarify")
         + search.mark(config)
         for system in systems
     }
 
 
-def _usual(system: System, catalogue: Catalogue) -> RoleNames:
+def _usual(system: System, catalogue: Catalogue, custom: Players) -> RoleNames:
     """The default models of a system's fixed roles, whatever it is compared with.
 
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
+    A custom Clarifier that can play the other roles does so by default.
     """
+    if {"answerer", "rewriter", "agent"} <= custom.get(system.clarifier, {}).keys():
+        return RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
     clarifiers = (system.clarifier,) if system.kind == "clarify" else ()
     return choose_roles(RunConfig(models=clarifiers), catalogue.roles)
 
@@ -308,7 +341,9 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
     for name in config.models:
         wanted.setdefault(name, []).append("model")
     if config.models:
-        wanted.setdefault(roles.support, []).append("support")
+        for name in (roles.answerer or roles.support, roles.rewriter or roles.support):
+            if "support" not in wanted.setdefault(name, []):
+                wanted[name].append("support")
     if not config.no_judge:
         for name in roles.judges:
             wanted.setdefault(name, []).append("judge")
@@ -351,7 +386,9 @@ def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> 
     return count, most
 
 
-def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:
+def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
+    if agent is None:
+        return AgentSettings() if config.max_turns is None else AgentSettings(max_turns=config.max_turns)
     settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns

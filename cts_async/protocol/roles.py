@@ -83,17 +83,30 @@ def _digest(values: Mapping[str, str], on_record: Sequence[str]) -> str:
     return step_key({name: values[name] for name in on_record})
 
 
-async def clarify(ctx: Context, clarifier: Role, view: ClarifierView) -> tuple[str, ...]:
-    """Exactly `view.k` non-empty, distinct questions."""
-    return await clarifier.ask(
-        ctx,
-        "clarify",
-        "clarify",
-        language_of(view.blurred_query),
-        QuestionList(view.k),
-        blurred_query=view.blurred_query,
-        k=view.k,
-    )
+class Clarifier(Protocol):
+    """Asks the questions of the benchmark's own scheme, all at once."""
+
+    async def clarify(self, ctx: Context, view: ClarifierView) -> tuple[str, ...]:
+        """Exactly `view.k` non-empty, distinct questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClarifier:
+    """The Clarifier of CTS (prompt A): a model that sees q and k."""
+
+    role: Role
+
+    async def clarify(self, ctx: Context, view: ClarifierView) -> tuple[str, ...]:
+        """Exactly `view.k` non-empty, distinct questions."""
+        return await self.role.ask(
+            ctx,
+            "clarify",
+            "clarify",
+            language_of(view.blurred_query),
+            QuestionList(view.k),
+            blurred_query=view.blurred_query,
+            k=view.k,
+        )
 
 
 class Answerer(Protocol):
@@ -129,18 +142,31 @@ class ModelAnswerer:
 _LABELS: dict[Language, tuple[str, str]] = {"en": ("Question", "Answer"), "zh": ("问题", "回答")}
 
 
-async def rewrite(ctx: Context, rewriter: Role, view: RewriterView) -> str:
-    """The rewritten query q-hat: one non-empty line."""
-    language = language_of(view.blurred_query)
-    return await rewriter.ask(
-        ctx,
-        "rewrite",
-        "rewrite",
-        language,
-        OneLine(),
-        blurred_query=view.blurred_query,
-        qa_pairs=qa_pairs(view, language),
-    )
+class Rewriter(Protocol):
+    """Turns q and the answers to questions about it into one query."""
+
+    async def rewrite(self, ctx: Context, view: RewriterView) -> str:
+        """The rewritten query q-hat: one non-empty line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRewriter:
+    """The Rewriter of CTS (prompt C): a model that sees q and the pairs."""
+
+    role: Role
+
+    async def rewrite(self, ctx: Context, view: RewriterView) -> str:
+        """The rewritten query q-hat: one non-empty line."""
+        language = language_of(view.blurred_query)
+        return await self.role.ask(
+            ctx,
+            "rewrite",
+            "rewrite",
+            language,
+            OneLine(),
+            blurred_query=view.blurred_query,
+            qa_pairs=qa_pairs(view, language),
+        )
 
 
 def qa_pairs(view: RewriterView, language: Language) -> str:
@@ -150,6 +176,13 @@ def qa_pairs(view: RewriterView, language: Language) -> str:
         f"{asked} {i}: {question}\n{answered} {i}: {reply}"
         for i, (question, reply) in enumerate(view.pairs, 1)
     )
+
+
+class Searcher(Protocol):
+    """A deep-search agent."""
+
+    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
+        """Search until there is an answer; `retry_failures` as in `Agent.run`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -
     `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that
     the system has count: a reference point asks no questions, so it has no `support`.
     """
-    has = ["support"] * (system.kind == "clarify") + ["agent"] + ["judge"] * judged
+    has = chosen.supporting if system.kind == "clarify" else []
+    has += ["agent"] + ["judge"] * judged
     players, defaults = _players(chosen), _players(usual)
     different = [role for role in has if players[role] != defaults[role]]
     everybody = {players[role] for role in has}
@@ -129,7 +130,13 @@ def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -
 
 def _players(roles: RoleNames) -> dict[str, str]:
     """Role to model name in a form that directory names allow; several judges are joined."""
-    named = {"support": roles.support, "agent": roles.agent, "judge": "-".join(roles.judges)}
+    named = {
+        "support": roles.support,
+        "answerer": roles.answerer or roles.support,
+        "rewriter": roles.rewriter or roles.support,
+        "agent": roles.agent,
+        "judge": "-".join(roles.judges),
+    }
     return {role: name.replace("/", "_") for role, name in named.items()}
 
 
@@ -148,8 +155,16 @@ class RoleNames:
     support: str
     judges: tuple[str, ...]
     agent: str
+    answerer: str = ""
+    rewriter: str = ""
+    """Who answers and rewrites in the place of `support`; "": it does so itself."""
     visit: str | None = None
     """The model that reads pages for the agent; None: passages are chosen by term overlap."""
+
+    @property
+    def supporting(self) -> list[str]:
+        """The supporting roles that somebody plays: the answerer and the rewriter apart, or both as `support`."""
+        return ["answerer", "rewriter"] if self.answerer or self.rewriter else ["support"]
 
 
 def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = False) -> RoleNames:
@@ -175,6 +190,8 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
         support,
         tuple(config.judges) or (name("judge"),),
         name("agent") if config.agent is None else config.agent,
+        config.answerer or "",
+        config.rewriter or "",
         None if reader == LEXICAL else reader,
     )
 

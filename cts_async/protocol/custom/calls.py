@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
@@ -80,9 +80,7 @@ class Call:
         self._timeout_s = timeout_s
         self._scope: anyio.CancelScope | None = None
 
-    async def llm(
-        self, prompt: str | Sequence[Message], *, model: str, **params: Any
-    ) -> LlmReply:
+    async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         found = await self.complete(model, messages, params)
@@ -192,9 +190,7 @@ class CustomPlayer:
         """The label of every nugget."""
         expect = CoverageList(tuple(nugget.id for nugget in view.nuggets))
         on_record = ("query", "nuggets", "candidate_answer")
-        labels = await self._ask(
-            ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True
-        )
+        labels = await self._ask(ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True)
         return Judgment(self.name, labels)
 
     async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
@@ -279,7 +275,12 @@ async def _recalled(ctx: Context, kind: str, request: str, key: str) -> Turn:
     if kind == "visit":
         page = read_page(response)
         return Turn("visit", "", request, (Source(page.url, page.title, page.text, "page"),))
-    return Turn("search", "", request, tuple(Source(h.url, h.title, h.snippet, "snippet") for h in read_hits(response)))
+    return Turn(
+        "search",
+        "",
+        request,
+        tuple(Source(h.url, h.title, h.snippet, "snippet") for h in read_hits(response)),
+    )
 
 
 # --- Functions

@@ -80,7 +80,9 @@ class Command:
             if self._process is not None and self._process.returncode is None:
                 return self._process
             if self._deaths >= MAX_DEATHS:
-                raise ProviderDown(f"{self._name}: died {self._deaths} times in a row ({self._last_words}); fix it and resume")
+                raise ProviderDown(
+                    f"{self._name}: died {self._deaths} times in a row ({self._last_words}); fix it and resume"
+                )
             try:
                 process = await asyncio.create_subprocess_exec(
                     *self._arguments,
@@ -131,7 +133,9 @@ class Command:
             self._noticed = True
             text = line[:80].decode(errors="replace").strip()
             self._events.emit(
-                Notice(f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr")
+                Notice(
+                    f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr"
+                )
             )
 
     async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
@@ -139,4 +143,6 @@ class Command:
         assert process.stderr is not None
         while block := await process.stderr.read(65536):
             lines = block.decode(errors="replace").split("\n")
-            self._last_words = next((one.strip() for one in reversed(lines) if one.strip()), self._last_words)[:200]
+            self._last_words = next(
+                (one.strip() for one in reversed(lines) if one.strip()), self._last_words
+            )[:200]

@@ -48,7 +48,8 @@ class Endpoint:
             reply = None
         if not isinstance(reply, dict):
             raise UnusableOutput(
-                f"{self._name}: the reply is not a JSON object", text=response.data[:2000].decode(errors="replace")
+                f"{self._name}: the reply is not a JSON object",
+                text=response.data[:2000].decode(errors="replace"),
             )
         return reply
 

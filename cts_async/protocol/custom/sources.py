@@ -18,8 +18,8 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,10 +27,11 @@ from types import ModuleType
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from cts_async.config import address_problem
+from cts_async.config import RunConfig, address_problem
 from cts_async.custom import ATTRIBUTE, DEFAULT_TIMEOUT_S, RoleInfo, RoleName
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue
+from cts_async.protocol.judge import LEXICAL
 
 GROUP: Final = "cts_async.roles"
 COMMAND: Final = "exec:"
@@ -192,9 +193,7 @@ def _check_signature(name: str, role: RoleName, function: Callable[..., Any]) ->
     except (TypeError, ValueError):
         raise UsageError(f"{name}: is not a function") from None
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    wrong = [
-        one.name for one in parameters[1:] if one.default is one.empty and one.name not in tools
-    ]
+    wrong = [one.name for one in parameters[1:] if one.default is one.empty and one.name not in tools]
     if not parameters or parameters[0].kind not in positional or wrong:
         listed = ", ".join(one.name for one in parameters)
         raise UsageError(
@@ -262,3 +261,67 @@ def _endpoint(name: str, role: RoleName) -> CustomRole:
 
 def _label(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in text).strip("._") or "custom"
+
+
+# --- All custom players of a command
+
+Players = Mapping[str, Mapping[RoleName, CustomRole]]
+"""Custom players by label and role."""
+
+
+def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, Players]:
+    """Replace the names of custom roles in `config` by their labels, and give the players.
+
+    `--all NAME` plays every role that NAME has; where it has no judge, the lexical one judges. Raises UsageError.
+    """
+    players: dict[str, dict[RoleName, CustomRole]] = {}
+    names: dict[str, str] = {}
+
+    def labelled(name: str | None, *roles: RoleName) -> str | None:
+        if name is None or not is_custom(name, catalogue):
+            return name
+        found = [custom_role(name, role) for role in roles]
+        label = found[0].label
+        if names.setdefault(label, name) != name:
+            raise UsageError(f"{names[label]} and {name} are both called {label}: rename one of them")
+        players.setdefault(label, {}).update({player.role: player for player in found})
+        return label
+
+    def each(many: tuple[str, ...], role: RoleName) -> tuple[str, ...]:
+        return tuple(labelled(name, role) or name for name in many)
+
+    every = config.every_role
+    if every is not None and is_custom(every, catalogue):
+        config = replace(
+            config,
+            support=config.support or every,
+            agent=config.agent or every,
+            judges=config.judges or ((every,) if plays(every, "judge") else (LEXICAL,)),
+            visit_model=config.visit_model or LEXICAL,
+            every_role=None,
+        )
+    support_roles: list[RoleName] = ["answerer"] * (config.answerer is None) + ["rewriter"] * (
+        config.rewriter is None
+    )
+    config = replace(
+        config,
+        models=each(config.models, "clarifier"),
+        support=labelled(config.support, *support_roles) if support_roles else config.support,
+        answerer=labelled(config.answerer, "answerer"),
+        rewriter=labelled(config.rewriter, "rewriter"),
+        agent=labelled(config.agent, "agent"),
+        judges=each(config.judges, "judge"),
+    )
+    clarifiers = [name for name in config.models if name in players]
+    if clarifiers and (set(config.schemes) != {"cts"} or set(config.modes) != {"at-once"}):
+        raise UsageError(f"{names[clarifiers[0]]}: asks at once only; --scheme and --mode are for models")
+    return config, players
+
+
+def plays(name: str, role: RoleName) -> bool:
+    """True if `name` can play the role."""
+    try:
+        custom_role(name, role)
+    except UsageError:
+        return False
+    return True

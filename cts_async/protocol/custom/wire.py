@@ -62,12 +62,16 @@ def reply_value(role: RoleName, reply: Any, who: str) -> Any:
         raise UnusableOutput(f"{who}: expected a JSON object, got {type(reply).__name__}")
     error = reply.get("error")
     if error is not None:
-        kind, message = (error.get("kind"), error.get("message")) if isinstance(error, Mapping) else ("", error)
+        kind, message = (
+            (error.get("kind"), error.get("message")) if isinstance(error, Mapping) else ("", error)
+        )
         text = f"{who}: {' '.join(str(message).split())[:500]}"
         raise TransientError(text, status=200) if kind == "transient" else RejectedError(text)
     field = FIELDS[role]
     if field not in reply:
-        raise UnusableOutput(f"{who}: expected the field {field!r}, got {', '.join(map(repr, reply)) or 'none'}")
+        raise UnusableOutput(
+            f"{who}: expected the field {field!r}, got {', '.join(map(repr, reply)) or 'none'}"
+        )
     return reply if role == "agent" else reply[field]
 
 
@@ -120,7 +124,9 @@ def _agent_response(value: Any) -> dict[str, Any]:
     trace = [_texts(one, ("kind", "text", "request"), "event of the trace") for one in _list(reply, "trace")]
     for event in trace:
         if event["kind"] not in _TURN_KINDS:
-            raise UnusableOutput(f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}")
+            raise UnusableOutput(
+                f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}"
+            )
     if sources:
         response["sources"] = sources
     if trace:
@@ -137,7 +143,9 @@ def _list(reply: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 def _texts(value: Any, names: Sequence[str], what: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise UnusableOutput(f"a {what} must be a mapping with {', '.join(names)}, got {type(value).__name__}")
+        raise UnusableOutput(
+            f"a {what} must be a mapping with {', '.join(names)}, got {type(value).__name__}"
+        )
     texts = {name: value.get(name, "") for name in names}
     for name, text in texts.items():
         if not isinstance(text, str):
@@ -149,7 +157,9 @@ def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: in
     """The trace of an agent's recorded response; `turns` are the searches and visits that went through our tools."""
     answer = str(response["text"])
     reported = [Turn(one["kind"], one["text"], one["request"]) for one in response.get("trace", ())]
-    sources = tuple(Source(one["url"], one["title"], one["text"], "page") for one in response.get("sources", ()))
+    sources = tuple(
+        Source(one["url"], one["title"], one["text"], "page") for one in response.get("sources", ())
+    )
     if sources:
         reported.append(Turn("visit", "", " ".join(source.url for source in sources), sources))
     return Trace((*turns, *reported, Turn("answer", answer)), answer, "tag", model_calls, forced=False)
