@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.run import Executable
-    from cts_async.report.summary import RunSummary, Spent
+    from cts_async.report.summary import RunSummary
 
 Plan = TypeVar("Plan", bound="Executable")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
@@ -85,17 +85,11 @@ def drive(
     return None
 
 
-def summarise(
-    directories: Iterable[Path], spent: Mapping[str, Spent] | None = None
-) -> tuple[list[RunSummary], list[dict[str, Any]]]:
-    """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints.
+def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
+    """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints."""
+    from cts_async.report.summary import summarise_runs, write_summary
 
-    `spent` as in `summarise_run`.
-    """
-    from cts_async.report.summary import summarise_run, write_summary
-
-    begun = [directory for directory in directories if (directory / "run.json").exists()]
-    summaries = [summarise_run(directory, spent) for directory in begun]
+    summaries = summarise_runs(directories)
     rows = [{"run": str(one.directory), "system": one.label, **write_summary(one)} for one in summaries]
     return summaries, rows
 

@@ -128,7 +128,6 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.results import print_judged
-    from cts_async.report.summary import spent_by_system
 
     plan = plan_judging(
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
@@ -136,9 +135,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     groups = [_group(plan, judge) for judge in plan.judges]
     used = [*plan.specs.values()]
     stopped = drive(run_judging, plan, groups, used, quiet=quiet, ray=ray, workers=workers)
-    # A journal that the targets share is read once.
-    spent = spent_by_system(plan.journals[0]) if plan.targets[0].shared_journal else None
-    summaries, rows = summarise(plan.directories(), spent)
+    summaries, rows = summarise(plan.directories())
     if stopped and not summaries:
         raise stopped
     if as_json:
