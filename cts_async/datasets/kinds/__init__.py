@@ -35,7 +35,7 @@ from cts_async.datasets.io import (
     unreadable,
 )
 from cts_async.errors import InputError, UsageError
-from cts_async.records import Instance, Nugget
+from cts_async.records import Instance
 
 if TYPE_CHECKING:
     from cts_async.datasets.inspect import Contents, Inspected
