@@ -21,6 +21,7 @@ from yarl import URL
 from cts_async.errors import CTSError
 from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client
 from cts_async.llm.redact import WITHHELD, Redactor
 from cts_async.search.backends.services import HttpEngine, text_of
@@ -192,7 +193,7 @@ def test_no_malformed_answer_brings_the_key_into_an_error(what: str) -> None:
             service = EngineSpec(name="mine", key_env="MY_KEY", timeout_s=2.0)
             headers = {"X-API-KEY": KEY}
             try:
-                async with aiohttp.ClientSession() as session:
+                async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                     found = await HttpEngine(service, KEY, session).ask("GET", URL(url), headers)
             except CTSError as error:
                 return of_model.value, error
@@ -210,7 +211,10 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
     )
 
     async def main() -> str:
-        async with raw(head.encode() + body) as url, aiohttp.ClientSession() as session:
+        async with (
+            raw(head.encode() + body) as url,
+            aiohttp.ClientSession(connector=ConnectionPool()) as session,
+        ):
             engine = HttpEngine(EngineSpec(name="mine", key_env="MY_KEY"), KEY, session)
             return text_of(await engine.ask("GET", URL(url), {}))
 

@@ -156,9 +156,7 @@ class HttpService:
         if body is not None:
             sent["Content-Type"] = "application/json"
             data = orjson.dumps(body)
-        if self._session.connector is None:
-            raise RuntimeError("the session is closed")
-        exchange = HttpEndpoint(self._session.connector, self._session, url, method)
+        exchange = HttpEndpoint(self._session, url, method)
         try:
             answer = await exchange.send(
                 encode_headers(sent), data, timeout_s, max_bytes=self._max_bytes, keep_headers=True
