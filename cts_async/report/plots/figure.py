@@ -19,9 +19,9 @@ from math import sqrt
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-from unicodedata import east_asian_width
 
 import orjson
+from rich.cells import cell_len
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.conversations import TurnRetrieval
@@ -75,18 +75,13 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
     whole = plain(text, "\N{REPLACEMENT CHARACTER}")
-    letters = max(1, width // 2) if columns(whole) > len(whole) else width
+    letters = max(1, width // 2) if cell_len(whole) > len(whole) else width
     lines, keep = wrap(whole, letters), min(len(whole), _MAX_LINES * letters)
     while len(lines) > _MAX_LINES:
         keep -= 1
         tail = keep // 3
         lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
     return "<br>".join(map(shown, lines))
-
-
-def columns(text: str) -> int:
-    """The width of a text in columns; a Chinese character has two."""
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 # --- Limits and labels
@@ -421,14 +416,16 @@ def figure(
     caption: str,
     traces: Sequence[Spec],
     *,
-    described: Sequence[Spec] | None = None,
+    alt: str = "",
     legend: bool = True,
     height: int = 340,
     **layout: Any,
 ) -> Figure:
-    """A figure with the text alternative of its traces (or of those `described`); `height` is without the legend."""
-    alt = alternative(traces if described is None else described)
-    return Figure(name, title, caption, alt, spec(traces, height=height, legend=legend, **layout))
+    """A figure; `height` in px is without the legend below. Its text alternative is by default that of its traces."""
+    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
+    sizes = {"height": height + legend_height(named), "showlegend": legend}
+    spec = {"data": list(traces), "layout": {**layout, **sizes}}
+    return Figure(name, title, caption, alt or alternative(traces), spec)
 
 
 def rows_figure(
@@ -442,11 +439,20 @@ def rows_figure(
     yaxis: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Figure:
-    """A figure of named rows, the first on top: row i stands at i."""
-    height = rows_height(rows, row_px=row_px)
-    return figure(
-        name, title, caption, traces, height=height, yaxis={**rows_axis(rows), **(yaxis or {})}, **more
-    )
+    """A figure of named rows, the first on top: row i stands at i. A name on several lines makes all rows higher."""
+    labels = [folded(row) for row in rows]
+    most = max(label.count(LINE_BREAK) + 1 for label in labels)
+    axis = {
+        "tickmode": "array",
+        "tickvals": list(range(len(rows))),
+        "ticktext": labels,
+        "range": [len(rows) - 0.4, -0.6],
+        "showgrid": False,
+        "ticks": "",
+        **(yaxis or {}),
+    }
+    height = 90 + max(row_px, 8 + _LINE_PX * most) * max(len(rows), 2)
+    return figure(name, title, caption, traces, height=height, yaxis=axis, **more)
 
 
 def alternative(traces: Sequence[Spec]) -> str:
@@ -460,13 +466,6 @@ def alternative(traces: Sequence[Spec]) -> str:
     return f"{'; '.join([*points, *more])}."
 
 
-def spec(traces: Sequence[Spec], *, height: int, legend: bool, **layout: Any) -> Spec:
-    """A whole figure; `height` in px is without the legend, which stands below."""
-    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
-    sizes = {"height": height + legend_height(named), "showlegend": legend}
-    return {"data": list(traces), "layout": {**layout, **sizes}}
-
-
 def axis(title: str, **more: Any) -> Spec:
     """An axis; its title names the unit."""
     return {"title": {"text": title}, **more}
@@ -477,28 +476,10 @@ def percent_axis(title: str, *, room: float = 0.0) -> Spec:
     return axis(title, range=[-room, 100 + room], tickvals=[0, 20, 40, 60, 80, 100])
 
 
-def rows_axis(names: Sequence[str]) -> Spec:
-    """A vertical axis of rows, the first on top: row i stands at i."""
-    return {
-        "tickmode": "array",
-        "tickvals": list(range(len(names))),
-        "ticktext": [folded(name) for name in names],
-        "range": [len(names) - 0.4, -0.6],
-        "showgrid": False,
-        "ticks": "",
-    }
-
-
-def rows_height(names: Sequence[str], *, row_px: int = ROW_PX) -> int:
-    """Height in px of rows with these names and an axis below; a name on several lines makes all rows higher."""
-    most = max(folded(name).count("<br>") + 1 for name in names)
-    return 90 + max(row_px, 8 + _LINE_PX * most) * max(len(names), 2)
-
-
 def legend_height(names: Sequence[str]) -> int:
     """Height in px of a legend on a phone: all entries are as wide as the widest."""
     lines = [name.split("<br>") for name in names]
-    widest = max((columns(unescape(line)) for of in lines for line in of), default=0)
+    widest = max((cell_len(unescape(line)) for of in lines for line in of), default=0)
     in_a_row = max(1, _PHONE_PX // (_SYMBOL_PX + _LETTER_PX * widest))
     rows = [lines[i : i + in_a_row] for i in range(0, len(lines), in_a_row)]
     return sum(4 + _LINE_PX * max(map(len, row)) for row in rows)

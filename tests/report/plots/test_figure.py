@@ -7,6 +7,7 @@ from html import unescape
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from cts_async.report.plots.figure import (
     DASHES,
@@ -14,7 +15,6 @@ from cts_async.report.plots.figure import (
     SYMBOLS,
     THEMES,
     Theme,
-    columns,
     folded,
     shown,
     template,
@@ -69,7 +69,6 @@ def test_a_long_name_breaks_after_hyphens() -> None:
 
 
 def test_a_chinese_character_takes_two_columns() -> None:
-    assert columns("通义-k2") == 7
     assert folded("通义千问", 4) == "通义<br>千问"
 
 
@@ -83,5 +82,5 @@ def test_of_a_name_that_is_too_long_both_ends_are_kept() -> None:
 def test_no_line_is_wider_than_allowed_and_none_is_markup(text: str, width: int) -> None:
     lines = folded(text, width).split("<br>")
     assert len(lines) <= 3
-    assert all(columns(unescape(line)) <= width for line in lines)
+    assert all(cell_len(unescape(line)) <= width for line in lines)
     assert not any("<" in line or ">" in line for line in lines)
