@@ -20,17 +20,13 @@ from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
+from cts_async.report.untrusted import as_float, as_list, as_object, as_text, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
     Refused,
     ResultLines,
     Stat,
-    as_float,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
     instance_name,
     is_serializable,
     opened,
@@ -70,7 +66,7 @@ class Instances:
         if found is None:
             raise Refused(404, NO_INSTANCE)
         row, line = found
-        turns = _turns(line)
+        turns = turns_of(line)
         blurred = as_text(line.get("blurred_query")) or ""
         # A conversation without an agent ends with a query that would be searched.
         rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
@@ -116,54 +112,12 @@ def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
 
 
 def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[Json]:
-    """The nuggets in the order of the first judge who named them; nuggets that only the gold has come last."""
-    rows: dict[str, Json] = {}
-    for judge, verdict in verdicts.items():
-        for nugget in map(as_object, as_list(verdict.get("nuggets"))):
-            id, label = as_text(nugget.get("id")), as_text(nugget.get("coverage"))
-            if id is None or label is None:
-                continue
-            if id not in rows:
-                weight = as_float(nugget.get("weight")) or 1.0
-                rows[id] = _nugget(id, weight, as_text(nugget.get("text")), texts.get(id))
-            rows[id]["coverage"][judge] = label
+    """The nuggets with texts and sources of the gold; those that only the gold has come last."""
+    rows = {row["id"]: row for row in nuggets_of(verdicts)}
     for id, known in texts.items():
-        if id not in rows:
-            rows[id] = _nugget(id, known.weight, known.text, known)
-    return list(rows.values())
-
-
-def _nugget(id: str, weight: float, text: str | None, known: GoldNugget | None) -> Json:
-    sources = list(known.sources) if known else []
-    return {
-        "id": id,
-        "weight": weight,
-        "text": known.text if known else text,
-        "sources": sources,
-        "coverage": {},
-    }
-
-
-def _turns(line: Line) -> list[Json]:
-    """The conversation turn by turn; without turns, each question with its answer."""
-    turns = [as_object(turn) for turn in as_list(line.get("turns"))]
-    if not turns:
-        questions, answers = as_texts(line.get("questions")), as_texts(line.get("answers"))
-        turns = [{"offered": [one], "answers": answers[n : n + 1]} for n, one in enumerate(questions)]
-    return [_turn(n, turn) for n, turn in enumerate(turns, 1)]
-
-
-def _turn(n: int, turn: Line) -> Json:
-    chosen = turn.get("chosen")
-    return {
-        "n": n,
-        "offered": as_texts(turn.get("offered")),
-        "answers": as_texts(turn.get("answers")),
-        "chosen": chosen if isinstance(chosen, int) else None,
-        "types": as_texts(turn.get("types")),
-        "reasoning": as_text(turn.get("reasoning")) or "",
-        "query": as_text(turn.get("query")) or "",
-    }
+        row = rows.setdefault(id, {"id": id, "weight": known.weight, "coverage": {}})
+        row |= {"text": known.text, "sources": list(known.sources)}
+    return [{"sources": [], **row} for row in rows.values()]
 
 
 def _error(line: Line) -> Json | None:

@@ -26,18 +26,13 @@ from cts_async.protocol.run_files import (
     SUMMARY,
     TALK,
 )
+from cts_async.report.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 from cts_async.report.viewer.index import (
     NO_FILE,
     JournalIndex,
     ResultLines,
     ResultsIndex,
     Tail,
-    as_count,
-    as_float,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
     display_name,
     instance_name,
     is_serializable,
