@@ -375,7 +375,7 @@ class ResultLines:
 class ResultsIndex:
     """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
 
-    `mark` identifies the answer that a line is about (see `protocol.latest`).
+    `mark` identifies the answer that a line is about (see `protocol.results`).
     """
 
     def __init__(self, path: Path, mark: Mark = unmarked, block: int = BLOCK) -> None:

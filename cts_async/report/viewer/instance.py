@@ -45,57 +45,52 @@ _USUAL_GOLD: Final = (SAMPLE_GOLD, "gold_public_hard518.jsonl", "data/gold_publi
 """Where datasets keep their gold, relative to their queries."""
 
 
-class Instances:
-    """The pages of single instances, made in worker threads."""
+def prepare(run: OpenRun, gold: GoldTexts) -> None:
+    """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
+    gold.records(run.metadata)
+    first = run.first()
+    if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
+        segments("词", "词")
+    run.prepared = True
 
-    def __init__(self) -> None:
-        self._gold = GoldTexts()
 
-    def prepare(self, run: OpenRun) -> None:
-        """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
-        self._gold.records(run.metadata)
-        first = run.first()
-        if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
-            segments("词", "词")
-        run.prepared = True
-
-    def page(self, run: OpenRun, id: str, beside: Sequence[str]) -> Json:
-        """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
-        lines = run.results.lines()
-        found = run.find(lines, id)
-        if found is None:
-            raise Refused(404, NO_INSTANCE)
-        row, line = found
-        turns = turns_of(line)
-        blurred = as_text(line.get("blurred_query")) or ""
-        # A conversation without an agent ends with a query that would be searched.
-        rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
-        fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
-        verdicts = dict(_verdicts(run, lines, row, line))
-        search = line.get("search")
-        return {
-            "run": run.place.name,
-            "id": id,
-            "fused_query": fused,
-            "blurred_query": blurred,
-            "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
-            "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
-            "turns": turns,
-            "rewritten_query": rewritten,
-            "rewritten": segments(blurred, rewritten) if rewritten else [],
-            "answer": as_text(line.get("answer")),
-            "answer_from": as_text(line.get("answer_from")),
-            "search": search if isinstance(search, dict) and is_serializable(search) else None,
-            "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
-            "nuggets": _nuggets(verdicts, self._gold.of(run.metadata, id, fused)),
-            "error": _error(line),
-            "previous": _neighbour(run, lines, row - 1),
-            "next": _neighbour(run, lines, row + 1),
-            "beside": list(beside),
-            # None while the journal is being indexed.
-            "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
-            "steps": n_steps(run, id),
-        }
+def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str]) -> Json:
+    """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
+    lines = run.results.lines()
+    found = run.find(lines, id)
+    if found is None:
+        raise Refused(404, NO_INSTANCE)
+    row, line = found
+    turns = turns_of(line)
+    blurred = as_text(line.get("blurred_query")) or ""
+    # A conversation without an agent ends with a query that would be searched.
+    rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
+    fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
+    verdicts = dict(_verdicts(run, lines, row, line))
+    search = line.get("search")
+    return {
+        "run": run.place.name,
+        "id": id,
+        "fused_query": fused,
+        "blurred_query": blurred,
+        "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
+        "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
+        "turns": turns,
+        "rewritten_query": rewritten,
+        "rewritten": segments(blurred, rewritten) if rewritten else [],
+        "answer": as_text(line.get("answer")),
+        "answer_from": as_text(line.get("answer_from")),
+        "search": search if isinstance(search, dict) and is_serializable(search) else None,
+        "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
+        "nuggets": _nuggets(verdicts, gold.of(run.metadata, id, fused)),
+        "error": _error(line),
+        "previous": _neighbour(run, lines, row - 1),
+        "next": _neighbour(run, lines, row + 1),
+        "beside": list(beside),
+        # None while the journal is being indexed.
+        "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
+        "steps": n_steps(run, id),
+    }
 
 
 def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
