@@ -21,6 +21,7 @@ from yarl import URL
 from cts_async.errors import CTSError
 from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client
 from cts_async.llm.redact import WITHHELD, Redactor
 from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
@@ -191,7 +192,7 @@ def test_no_malformed_answer_brings_the_key_into_an_error(what: str) -> None:
             service = Service("mine", "MY_KEY", KEY, 2.0, SEARCH_REFUSALS)
             headers = {"X-API-KEY": KEY}
             try:
-                async with aiohttp.ClientSession() as session:
+                async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                     found = await ask(service, session, "GET", URL(url), headers)
             except CTSError as error:
                 return of_model.value, error
@@ -209,7 +210,10 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
     )
 
     async def main() -> str:
-        async with raw(head.encode() + body) as url, aiohttp.ClientSession() as session:
+        async with (
+            raw(head.encode() + body) as url,
+            aiohttp.ClientSession(connector=ConnectionPool()) as session,
+        ):
             service = Service("mine", "MY_KEY", KEY, 2.0, SEARCH_REFUSALS)
             return (await ask(service, session, "GET", URL(url), {})).text
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.services import (
@@ -174,7 +175,7 @@ def test_text_is_read_in_its_charset() -> None:
 
 
 async def send(url: str, service: Service = SEARCH, body: Any = None) -> ServiceAnswer:
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
         return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
 
 
@@ -326,13 +327,13 @@ def written(toml: str, url: str, folder: Path) -> Path:
 async def searched(
     toml: str, name: str, server: Recorded, folder: Path, query: str = "ferry", limit: int = 10
 ) -> list[Hit]:
-    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+    async with served(server.reply) as url, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         spec = load_search(written(toml, url, folder)).engine(name)
         return await open_engine(spec, ENVIRON, session).search(query, limit)
 
 
 async def visited(toml: str, name: str, server: Recorded, folder: Path, page: str) -> Page:
-    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+    async with served(server.reply) as url, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         spec = load_search(written(toml, url, folder)).reader(name)
         return await open_reader(spec, ENVIRON, session).fetch(page)
 
@@ -478,7 +479,7 @@ async def requested(page: str, kind: str = "http", allow: tuple[str, ...] = ()) 
             else web.Response(text="secret")
         )
 
-    async with served(reply) as url, aiohttp.ClientSession() as session:
+    async with served(reply) as url, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         place = f"{url}/?u={{url}}" if kind == "http" else url
         spec = ReaderSpec(name="m", kind=kind, url=place, account="m", allow=allow)
         try:
@@ -642,7 +643,7 @@ JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JIN
 
 
 async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
-    async with served(server.reply) as base, aiohttp.ClientSession() as session:
+    async with served(server.reply) as base, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         return await JinaReader(
             JINA.model_copy(update={"url": base, "max_chars": max_chars}), key, session
         ).fetch(url)

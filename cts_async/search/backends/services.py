@@ -169,9 +169,7 @@ async def ask(
     if body is not None:
         sent["Content-Type"] = "application/json"
         data = orjson.dumps(body)
-    if session.connector is None:
-        raise RuntimeError("the session is closed")
-    exchange = HttpEndpoint(session.connector, session, url, method)
+    exchange = HttpEndpoint(session, url, method)
     try:
         answer = await exchange.send(
             encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
