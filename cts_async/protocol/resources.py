@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,24 +15,40 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio
 from yarl import URL
 
 from cts_async.config import BudgetConfig
+from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
-from cts_async.llm.catalog import ModelSpec
+from cts_async.errors import RoleFailed, UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
+from cts_async.protocol.conversation import Answerer, ModelAnswerer
+from cts_async.protocol.custom.calls import CustomPlayer
+from cts_async.protocol.custom.players import open_players
+from cts_async.protocol.custom.sources import Players
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.roles import DeepSearch, PageVisitor, Role
+from cts_async.protocol.roles import (
+    Clarifier,
+    DeepSearch,
+    ModelClarifier,
+    ModelRewriter,
+    PageVisitor,
+    Rewriter,
+    Role,
+    Searcher,
+)
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import check_prices
 from cts_async.search.agent import Agent
@@ -43,6 +59,8 @@ from cts_async.search.backends.services import open_engine, open_reader
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 from cts_async.search.tools import Recorded, Tools
 
+FUNCTIONS_IN_FLIGHT = 64
+"""Calls of custom roles that are worth having in progress at once: the most that a command or an endpoint is sent."""
 EMBEDDED_OUTAGE_S = 20.0
 """The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""
 
@@ -51,7 +69,7 @@ LaneOf = Callable[[str, str, LaneLimits], Lane]
 """Makes the lane of an account from the account, its name and its limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Resources:
     """Models by the name they were asked for, each bound to its account's lane.
 
@@ -67,6 +85,10 @@ class Resources:
     """Lanes by account."""
     lane_of: LaneOf | None = None
     """Makes lanes that are shared with other processes; None: the lanes are this process's own."""
+    custom: Mapping[tuple[str, RoleName], CustomPlayer] = field(default_factory=dict)
+    """Roles that code of the user's plays, by label and role."""
+    host: ModelHost | None = None
+    """What they may use."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -83,7 +105,18 @@ class Resources:
         return Role(self.models[name], self.prompts)
 
     def judge(self, name: str) -> Judge:
-        return LexicalJudge() if name == LEXICAL else ModelJudge(name, self.role(name))
+        if name == LEXICAL:
+            return LexicalJudge()
+        return self.custom.get((name, "judge")) or ModelJudge(name, self.role(name))
+
+    def clarifier(self, name: str) -> Clarifier:
+        return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
+
+    def answerer(self, name: str) -> Answerer:
+        return self.custom.get((name, "answerer")) or ModelAnswerer(self.role(name))
+
+    def rewriter(self, name: str) -> Rewriter:
+        return self.custom.get((name, "rewriter")) or ModelRewriter(self.role(name))
 
 
 @asynccontextmanager
@@ -95,10 +128,13 @@ async def open_resources(
     *,
     max_outage_s: float,
     lane_of: LaneOf | None = None,
+    custom: Players | None = None,
+    catalogue: Catalogue | None = None,
 ) -> AsyncIterator[Resources]:
     """Open the HTTP client, start the embedded model's server if it is used, and bind every model to a lane.
 
-    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own.
+    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own. `custom`
+    roles may ask every model of the `catalogue`, which is opened when it is first asked for.
     Raises UsageError where the embedded model is missing or a proxy cannot be used.
     """
     async with AsyncExitStack() as stack:
@@ -106,7 +142,8 @@ async def open_resources(
         served = ServedModels(events)
         models: dict[str, Model] = {}
         resources = Resources(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
-        for name, spec in specs.items():
+
+        async def open_model(name: str, spec: ModelSpec) -> Model:
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
             client.proxy(ready)  # an unusable proxy is an error now, not at the first call
             limits = _limits(spec, max_outage_s)
@@ -114,8 +151,60 @@ async def open_resources(
                 resources.accounts.setdefault(spec.account, Lane(name, limits, events))
             lane = resources.lane(spec.account, name, limits)
             models[name] = Model(ready, client, lane, served)
+            return models[name]
+
+        for name, spec in specs.items():
+            await open_model(name, spec)
+        if custom and catalogue:
+            host = ModelHost(resources, catalogue, open_model)
+            resources.host = host
+            players = [player for roles in custom.values() for player in roles.values()]
+            resources.custom = await stack.enter_async_context(
+                open_players(
+                    players,
+                    host,
+                    environ,
+                    events,
+                    resources.lane,
+                    models=lambda: sorted(catalogue.models),
+                    max_outage_s=max_outage_s,
+                )
+            )
         allow_more_files(sum(lane.limits.max_concurrency for lane in resources.lanes))
         yield resources
+
+
+class ModelHost:
+    """What custom roles may use of the run: its search tools, and the models of the catalogue."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        catalogue: Catalogue,
+        open_model: Callable[[str, ModelSpec], Awaitable[Model]],
+    ) -> None:
+        self.tools: Tools | None = None
+        self.on_lane: Callable[[Lane], None] = lambda lane: None
+        """Told of the lane of a model that is opened while jobs run."""
+        self._resources, self._catalogue, self._open_model = resources, catalogue, open_model
+        self._opening = anyio.Lock()
+
+    async def model(self, name: str) -> Model:
+        """A model of the catalogue. Raises RoleFailed if it is unknown, lacks its key or cannot be opened."""
+        async with self._opening:
+            if name in self._resources.models:
+                return self._resources.models[name]
+            before = set(self._resources.accounts)
+            try:
+                if missing := self._catalogue.missing_variables(name, self._resources.environ):
+                    raise UsageError(f"{name}: missing in the environment: {', '.join(missing)}")
+                spec = self._catalogue.resolve(name, self._resources.environ)
+                model = await self._open_model(name, spec)
+            except UsageError as error:
+                raise RoleFailed(str(error)) from None
+            for account in self._resources.accounts.keys() - before:
+                self.on_lane(self._resources.accounts[account])
+            return model
 
 
 def enough_in_flight(widths: Iterable[int]) -> int:
@@ -126,7 +215,8 @@ def enough_in_flight(widths: Iterable[int]) -> int:
 
 def instances_in_flight(resources: Resources) -> int:
     """`enough_in_flight` for the lanes of the models; more concurrency of tools does not call for more instances."""
-    return enough_in_flight(model.lane.limits.max_concurrency for model in resources.models.values())
+    custom = [FUNCTIONS_IN_FLIGHT] * bool(resources.custom)
+    return enough_in_flight([*custom, *(model.lane.limits.max_concurrency for model in resources.models.values())])
 
 
 def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
@@ -145,7 +235,7 @@ def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
 
 
 @asynccontextmanager
-async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[DeepSearch]:
+async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searcher]:
     """The search agent of `plan` with its tools. Raises UsageError where they cannot be opened.
 
     The tools' lanes join those of `resources`: create the Runner with `resources.lanes` after this.
@@ -163,6 +253,11 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[DeepSea
             reader_lane=_tool_lane(search.reader, plan, resources),
             records_pages=search.web,
         )
+        if resources.host:
+            resources.host.tools = tools
+        if foreign := resources.custom.get((plan.roles.agent, "agent")):
+            yield foreign
+            return
         takes_empty = plan.config.empty_answers == "zero"
         agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
         yield DeepSearch(agent, plan.prompts, plan.current_date, plan.agent_prompt)

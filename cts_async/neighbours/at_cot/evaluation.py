@@ -87,7 +87,7 @@ def open_judgments(
     a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no document of the corpus.
     """
     from cts_async.search.backends.corpus import Corpus
-    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
+    from cts_async.search.rankers import CrossEncoderRanker
 
     for name in config.measures:
         measure(name)
@@ -116,7 +116,7 @@ def open_judgments(
             f"judges no document of {corpus.path}: it judges {documents[0]!r}, the corpus has {corpus.id_of(0)!r}; "
             "document ids must be the same in both",
         )
-    ranker: Ranker = Bm25Ranker(corpus)
+    ranker: Ranker = corpus
     if config.reranker:
         ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
     caption = f"{ranker.name} over {path.name}; {judges}{relevant_from(level)}"
