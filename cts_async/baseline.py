@@ -2,10 +2,10 @@
 
     cts run --all baseline
 
-The Clarifier asks by template for what a query usually leaves open (the types of `cts_async.analysis.question_types`), the
-User Answerer quotes the part of the intent that is of the type asked for, the Rewriter appends the answers to the query,
-and the agent quotes the best sentences of the first pages. It is a floor: a Clarifier that scores less is worse than
-three fixed questions. Written with the public API only, it is also the example of a plug-in for every role.
+The Clarifier asks by template for what a query usually leaves open (the types of `analysis.question_types`), the User
+Answerer quotes the part of the intent that is of the type asked for, the Rewriter appends the answers to the query, and
+the agent quotes the best sentences of the first pages. It is a floor: a Clarifier that scores less is worse than three
+fixed questions. Written with the public API only, it is also the example of a plug-in for every role.
 """
 
 from __future__ import annotations

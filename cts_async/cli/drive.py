@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cts_async.protocol.config_trust import Spec
-    from cts_async.protocol.run import Executable
+    from cts_async.protocol.resources import ModelPlan
     from cts_async.report.summary import RunSummary
 
-Plan = TypeVar("Plan", bound="Executable")
+Plan = TypeVar("Plan", bound="ModelPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 
 

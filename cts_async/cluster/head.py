@@ -56,7 +56,8 @@ from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.rejudge import judging_budget as judging_budget_of
-from cts_async.protocol.run import Executable, budget_of, open_runs
+from cts_async.protocol.resources import ModelPlan
+from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.systems import System
 
@@ -114,7 +115,7 @@ class Cluster(Protocol):
 
 
 async def run_on_cluster(
-    cluster: Cluster, plan: Executable, environ: Mapping[str, str], events: Events
+    cluster: Cluster, plan: ModelPlan, environ: Mapping[str, str], events: Events
 ) -> None:
     """Execute the plan of a run or of judging on a cluster: the same files and errors as in one process."""
     if isinstance(plan, JudgePlan):

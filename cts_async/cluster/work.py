@@ -182,7 +182,7 @@ class CampaignWork:
             corpus=search.corpus and self._here(search.corpus),
             replayed=tuple(self._here(run / STEPS).parent for run in search.replayed),
         )
-        plan, outage_s = replace(self.plan, search=here), self.plan.config.max_outage_s
+        plan = replace(self.plan, search=here)
         systems = tuple(plan.systems)
 
         def lines_of(task: Task, ended: Any) -> TaskLines:
@@ -190,9 +190,7 @@ class CampaignWork:
             return [*judgments_of(task.payload, ended), (None, result)]
 
         async with (
-            open_resources(
-                plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of
-            ) as resources,
+            open_resources(plan, environ, events, lane_of) as resources,
             open_cast(plan, resources) as cast,
         ):
             yield Bench(
@@ -252,11 +250,9 @@ class JudgingWork:
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
     ) -> AsyncIterator[Bench]:
-        plan, outage_s = self.plan, self.plan.config.max_outage_s
+        plan = self.plan
         check_keys(plan.specs.values(), environ)
-        async with open_resources(
-            plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of
-        ) as resources:
+        async with open_resources(plan, environ, events, lane_of) as resources:
             judges = {name: resources.judge(name) for name in plan.judges}
             usual = share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)
 

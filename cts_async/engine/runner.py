@@ -242,8 +242,8 @@ class Runner:
         self.lanes.append(lane)
         if self._dispatchers is not None:
             self._dispatchers.start_soon(lane.dispatch)
-        if self._stopped is not None:
-            lane.stop(self._stopped)
+        if self.stopped is not None:
+            lane.stop(self.stopped)
 
     def _stop_as_far_as(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
         """Stop what `reason` concerns.

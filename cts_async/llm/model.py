@@ -161,6 +161,12 @@ class Model:
         self.prices = model_prices(spec)
 
     async def ask(
+        self, ctx: Context, step: str, messages: Sequence[Message], expect: Expect[T], **how: Any
+    ) -> T:
+        """Ask the model, or return the reply that the journal has. Options as in `step`; raises as `Context.step`."""
+        return await ctx.step(self.step(ctx, step, messages, expect, **how))
+
+    def step(
         self,
         ctx: Context,
         step: str,
@@ -173,14 +179,13 @@ class Model:
         shared: bool = False,
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
-    ) -> T:
-        """Ask the model, or return the reply that the journal has; a `shared` step is the same for all instances.
+    ) -> Step[T]:
+        """The durable step of asking the model; a `shared` step is the same for all instances.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in the step's key
         where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
         reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
-        policy; None: the runner's. `decode` reads the stored response in the place of `expect`. Raises as
-        `Context.step`.
+        policy; None: the runner's. `decode` reads the stored response in the place of `expect`.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -214,21 +219,19 @@ class Model:
                 self._ceiling = TokenCeiling()
             return self._ceiling.of(step, (*messages, *_repair_turns(unusable)), limit)
 
-        return await ctx.step(
-            Step(
-                name=step,
-                key=key,
-                execute=execute,
-                decode=decode or (lambda response: _parse(response, expect)),
-                request=request,
-                model=self.spec.model,
-                lane=self.lane,
-                tokens=self._tokens.total(step, len(messages), size),
-                reserved=self._tokens.reserved(len(messages), size, limit),
-                most=most,
-                policy=policy,
-                prices=self.prices,
-            )
+        return Step(
+            name=step,
+            key=key,
+            execute=execute,
+            decode=decode or (lambda response: _parse(response, expect)),
+            request=request,
+            model=self.spec.model,
+            lane=self.lane,
+            tokens=self._tokens.total(step, len(messages), size),
+            reserved=self._tokens.reserved(len(messages), size, limit),
+            most=most,
+            policy=policy,
+            prices=self.prices,
         )
 
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
@@ -270,8 +273,8 @@ class Completion:
     grammar: ClassVar[str | None] = None
     keeps_thoughts: ClassVar[bool] = True
 
-    def parse(self, text: str) -> str:
-        return text
+    def parse(self, text: str) -> Mapping[str, Any]:
+        return {"text": text}
 
 
 def model_prices(spec: ModelSpec) -> Prices | None:

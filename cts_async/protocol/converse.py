@@ -25,9 +25,9 @@ from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
+from cts_async.protocol.roles import ModelRewriter
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import TALK, RunFiles
-from cts_async.protocol.roles import ModelRewriter
 from cts_async.protocol.systems import (
     RoleNames,
     System,

@@ -51,7 +51,7 @@ from cts_async.protocol.gold_check import (
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.resources import Resources, open_search
 from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
-from cts_async.protocol.roles import DeepSearch, Role
+from cts_async.protocol.roles import Role, Searcher
 from cts_async.protocol.run import Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import GOLDBUILD, RESULTS, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
@@ -214,7 +214,7 @@ class _Build:
     """Everything that the job of an intent uses."""
 
     plan: GoldPlan
-    searcher: DeepSearch
+    searcher: Searcher
     extractor: Role
     files: RunFiles
     archive: TraceArchive

@@ -60,6 +60,8 @@ class SystemsPlan(ABC):
     specs: Mapping[str, ModelSpec]
     custom: Players = field(default_factory=dict)
     """Roles that code of the user's plays, by label."""
+    catalogue: Catalogue | None = None
+    """The models that they may ask; None: there are no such roles."""
     dataset: Dataset
     data_identity: Mapping[str, Any]
     prompts: PromptSet
@@ -260,6 +262,7 @@ def make_plan(
         roles=roles,
         specs=specs,
         custom=custom,
+        catalogue=catalogue if custom else None,
         dataset=dataset,
         instances=lambda: islice(dataset.instances(), limit),
         n_instances=n_instances,

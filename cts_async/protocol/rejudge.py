@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -34,6 +34,7 @@ from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
+from cts_async.protocol.custom.sources import Players
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -123,6 +124,8 @@ class JudgePlan:
     identity: Mapping[str, Any] | None
     """None for finished runs, which keep their own."""
     prompts: PromptSet
+    custom: Players = field(default_factory=dict)
+    catalogue: Catalogue | None = None
     notes: tuple[str, ...] = ()
     """Remarks on how the gold was read, for the user."""
 

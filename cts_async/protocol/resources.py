@@ -12,13 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import anyio
 from yarl import URL
 
-from cts_async.config import BudgetConfig
+from cts_async.config import BudgetConfig, CommandConfig
 from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events, Usage
@@ -119,29 +119,42 @@ class Resources:
         return self.custom.get((name, "rewriter")) or ModelRewriter(self.role(name))
 
 
+class ModelPlan(Protocol):
+    """What `open_resources` needs to know of a plan."""
+
+    @property
+    def config(self) -> CommandConfig: ...
+
+    @property
+    def specs(self) -> Mapping[str, ModelSpec]: ...
+
+    @property
+    def prompts(self) -> PromptSet: ...
+
+    @property
+    def custom(self) -> Players: ...
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """The models that custom roles may ask; None: there are no such roles."""
+
+
 @asynccontextmanager
 async def open_resources(
-    specs: Mapping[str, ModelSpec],
-    prompts: PromptSet,
-    environ: Mapping[str, str],
-    events: Events,
-    *,
-    max_outage_s: float,
-    lane_of: LaneOf | None = None,
-    custom: Players | None = None,
-    catalogue: Catalogue | None = None,
+    plan: ModelPlan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
 ) -> AsyncIterator[Resources]:
     """Open the HTTP client, start the embedded model's server if it is used, and bind every model to a lane.
 
-    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own. `custom`
-    roles may ask every model of the `catalogue`, which is opened when it is first asked for.
+    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own. Custom
+    roles may ask every model of the catalogue, which is opened when it is first asked for.
     Raises UsageError where the embedded model is missing or a proxy cannot be used.
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
         served = ServedModels(events)
         models: dict[str, Model] = {}
-        resources = Resources(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+        max_outage_s = plan.config.max_outage_s
+        resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
@@ -153,12 +166,11 @@ async def open_resources(
             models[name] = Model(ready, client, lane, served)
             return models[name]
 
-        for name, spec in specs.items():
+        for name, spec in plan.specs.items():
             await open_model(name, spec)
-        if custom and catalogue:
-            host = ModelHost(resources, catalogue, open_model)
-            resources.host = host
-            players = [player for roles in custom.values() for player in roles.values()]
+        if plan.custom and (catalogue := plan.catalogue):
+            resources.host = host = ModelHost(resources, catalogue, open_model)
+            players = [player for roles in plan.custom.values() for player in roles.values()]
             resources.custom = await stack.enter_async_context(
                 open_players(
                     players,
@@ -216,7 +228,9 @@ def enough_in_flight(widths: Iterable[int]) -> int:
 def instances_in_flight(resources: Resources) -> int:
     """`enough_in_flight` for the lanes of the models; more concurrency of tools does not call for more instances."""
     custom = [FUNCTIONS_IN_FLIGHT] * bool(resources.custom)
-    return enough_in_flight([*custom, *(model.lane.limits.max_concurrency for model in resources.models.values())])
+    return enough_in_flight(
+        [*custom, *(model.lane.limits.max_concurrency for model in resources.models.values())]
+    )
 
 
 def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:

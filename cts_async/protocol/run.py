@@ -17,23 +17,21 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from cts_async.config import CommandConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
-from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.conversation import Participants
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
 from cts_async.protocol.plan import Plan, SystemsPlan
-from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.resources import (
+    ModelPlan,
     Resources,
     instances_in_flight,
     open_budget,
@@ -49,20 +47,7 @@ Files = Mapping[System, RunFiles]
 Walk = Callable[[Context], Awaitable[Outcome]]
 
 
-class Executable(Protocol):
-    """What `execute` needs to know of a plan."""
-
-    @property
-    def config(self) -> CommandConfig: ...
-
-    @property
-    def specs(self) -> Mapping[str, ModelSpec]: ...
-
-    @property
-    def prompts(self) -> PromptSet: ...
-
-
-PlanT = TypeVar("PlanT", bound=Executable)
+PlanT = TypeVar("PlanT", bound=ModelPlan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +70,7 @@ async def execute(
     config = plan.config
     async with (
         stoppable() as stopper,
-        open_resources(
-            plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s
-        ) as resources,
+        open_resources(plan, environ, events) as resources,
         open_jobs(plan, resources, events) as jobs,
     ):
         runner = Runner(
@@ -97,6 +80,8 @@ async def execute(
             in_flight=config.in_flight or instances_in_flight(resources),
             budget=jobs.budget,
         )
+        if resources.host:
+            resources.host.on_lane = runner.add_lane
         stopper.watch(runner)
         await runner.run(*jobs.streams, in_flight=jobs.in_flight)
 
@@ -161,9 +146,7 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
         people = None if plan.people is None else HumanAnswerer(plan.people)
         answerer, rewriter = plan.roles.supporters
         support = resources.role(plan.roles.support) if plan.roles.support in plan.specs else None
-        user = Participants(
-            people or resources.answerer(answerer), resources.rewriter(rewriter), support
-        )
+        user = Participants(people or resources.answerer(answerer), resources.rewriter(rewriter), support)
         yield Cast(user, searcher, _judges(plan, resources))
 
 

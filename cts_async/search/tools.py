@@ -296,29 +296,32 @@ class Tools:
         piece = f"query/{i}"
 
         async def work() -> ToolResult:
-            hits = await self._query(ctx, f"search/tool/{name}/{piece}", query)
+            hits, _ = await self.hits(ctx, f"search/tool/{name}/{piece}", query)
             sources = tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits)
             return ToolResult(format_search(query, hits, self.engine.engine), sources, ToolUse(searches=1))
 
         return await _attempt("search", piece, f"the search for '{query}'", self.engine.name, before, work)
 
-    async def _query(self, ctx: Context, step: str, query: str) -> list[Hit]:
+    async def hits(self, ctx: Context, step: str, query: str) -> tuple[list[Hit], str]:
+        """Search as a durable step: the hits, best first, and the step's key. Raises StepError."""
         limit = self.settings.results_per_query
+        key = step_key("query", ctx.job.id, self.identity, limit, query)
 
         async def execute(_: UnusableOutput | None) -> Executed:
             hits = await self.engine.search(query, limit)
             return Executed({"hits": [hit_row(hit) for hit in hits[:limit]]})
 
-        return await ctx.step(
+        hits = await ctx.step(
             Step(
                 name=step,
-                key=step_key("query", ctx.job.id, self.identity, limit, query),
+                key=key,
                 execute=execute,
                 decode=read_hits,
                 request={"query": query},
                 lane=self.engine_lane,
             )
         )
+        return hits, key
 
     # --- Visiting
 
@@ -344,7 +347,10 @@ class Tools:
         if self.extractor is None and not self.records_pages:
             title, read = await self._local_evidence(visit)
             return title, read, None
-        page = await (self._recorded_page(visit) if self.records_pages else self.reader.fetch(visit.url))
+        if self.records_pages:
+            page, _ = await self.page(visit.ctx, visit.step, visit.url)
+        else:
+            page = await self.reader.fetch(visit.url)
         page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
         if self.extractor is None:
             return page.title, await _read_lexically(page, visit), None
@@ -359,22 +365,26 @@ class Tools:
             return page.title, await _read_lexically(page, visit), f"{error.kind}: {error}"[:120]
         return page.title, read.within(visit.max_chars), None
 
-    async def _recorded_page(self, visit: _Visit) -> Page:
+    async def page(self, ctx: Context, step: str, url: str) -> tuple[Page, str]:
+        """Fetch a page as a durable step: the page, and the step's key. Raises StepError."""
+        key = step_key("page", ctx.job.id, self.identity, url)
+
         async def execute(_: UnusableOutput | None) -> Executed:
-            page = await self.reader.fetch(visit.url)
+            page = await self.reader.fetch(url)
             return Executed({"url": page.url, "title": page.title, "text": page.text[:MAX_PAGE_CHARS]})
 
-        return await visit.ctx.step(
+        page = await ctx.step(
             Step(
-                name=visit.step,
-                key=step_key("page", visit.ctx.job.id, self.identity, visit.url),
+                name=step,
+                key=key,
                 execute=execute,
                 decode=read_page,
-                request={"url": visit.url},
+                request={"url": url},
                 lane=self.reader_lane,
                 policy=self.page_retry,
             )
         )
+        return page, key
 
     async def _local_evidence(self, visit: _Visit) -> tuple[str, Evidence]:
         """Read a document of this machine's disk; only what the agent reads of it is recorded."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ import anyio.to_thread
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
-from cts_async.errors import RoleFailed, RunStopped, StepError, TimedOut, UnusableOutput
+from cts_async.errors import ContentRefused, RoleFailed, RunStopped, StepError, TimedOut, UnusableOutput
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
@@ -74,6 +74,8 @@ class Call:
         self.model_calls = 0
         self.replayed = 0
         """Those of its model calls that the journal answered."""
+        self.stopped: RunStopped | None = None
+        """Why the run ended while code that could not be told so was at work."""
         self._host, self._attempt = host, attempt
         self._seen: Counter[str] = Counter()
         self._waiting = 0
@@ -84,6 +86,8 @@ class Call:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         found = await self.complete(model, messages, params)
+        if "refused" in found:
+            raise ContentRefused(found["refused"])
         return LlmReply(found["text"], found.get("finish_reason", "stop"))
 
     async def complete(
@@ -95,8 +99,7 @@ class Call:
             digest = step_key(found.spec.name, messages, params)
             self._seen[digest] += 1
             self.model_calls += 1
-            n_executed = len(self.ctx.executed)
-            response = await found.ask(
+            step = found.step(
                 self.ctx,
                 f"{self.step}/llm/{self.model_calls}",
                 messages,
@@ -104,10 +107,10 @@ class Call:
                 request={"messages": messages, **({"params": params} if params else {})},
                 key_on=["custom", self.step, self._attempt, self._seen[digest], messages],
                 params=params,
-                whole=True,
+                decode=_as_recorded,
             )
-            self.replayed += len(self.ctx.executed) == n_executed
-            return response
+            self.replayed += self.ctx.job.journal.find(step.key) is not None
+            return await self.ctx.step(step)
 
     async def search(self, query: str) -> list[Hit]:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
@@ -153,6 +156,10 @@ class Call:
         with anyio.move_on_after(self._timeout_s) as self._scope:
             return await work()
         raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
+
+
+def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    return response
 
 
 Perform = Callable[[Call, View], Awaitable[Any]]
@@ -232,9 +239,13 @@ class CustomPlayer:
             try:
                 value = await call.within_time(partial(self.perform, call, view), self.player.name)
             except (StepError, RunStopped):
+                if call.stopped:
+                    raise call.stopped from None
                 raise
             except (Exception, SystemExit) as error:
                 raise RoleFailed(f"{self.player.name}: {last_line(error)}") from None
+            if call.stopped:
+                raise call.stopped
             response = response_of(self.player.role, value)
             if call.model_calls:
                 response["model_calls"] = call.model_calls
@@ -291,7 +302,7 @@ def function_call(function: Callable[..., Any]) -> Perform:
     taken, is_async = tools_taken(function), inspect.iscoroutinefunction(function)
 
     async def perform(call: Call, view: View) -> Any:
-        offered: dict[str, Callable[..., Awaitable[Any]]] = {
+        offered: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
             "llm": call.llm,
             "search": call.search,
             "visit": call.visit,
@@ -306,7 +317,7 @@ def function_call(function: Callable[..., Any]) -> Perform:
     return perform
 
 
-def _from_thread(tool: Callable[..., Awaitable[T]]) -> Callable[..., T]:
+def _from_thread(tool: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
     """A coroutine function as an ordinary one, for functions that run in a thread."""
 
     def call(*args: Any, **kwargs: Any) -> T:

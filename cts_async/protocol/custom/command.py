@@ -44,11 +44,15 @@ class Command:
         self._noticed = False
 
     async def request(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Send one request and return its reply. Raises TransientError if the process dies, ProviderDown if it is gone."""
+        """Send one request and return its reply.
+
+        Raises TransientError if the process dies, ProviderDown if it has died too often.
+        """
         id = str(next(self._ids))
         line = orjson.dumps({"id": id, **fields}, option=orjson.OPT_APPEND_NEWLINE)
         process = await self._running()
-        reply = self._waiting[id] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = reply
         try:
             if process.stdin is not None:
                 process.stdin.write(line)

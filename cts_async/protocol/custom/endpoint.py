@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,7 +13,7 @@ import orjson
 from cts_async import __version__
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError, UnusableOutput
 from cts_async.llm.http import ENCODINGS, HttpEndpoint, HttpResponse, encode_headers
-from cts_async.llm.responses import retry_after
+from cts_async.llm.responses import retry_after_s
 from cts_async.protocol.custom.sources import CustomRole
 
 _HEADERS: Final = encode_headers(
@@ -35,7 +36,7 @@ class Endpoint:
 
     async def request(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send one request and return its reply. Raises StepError, ProviderRefused."""
-        body = orjson.dumps(fields)
+        body = orjson.dumps({"id": secrets.token_hex(8), **fields})
         try:
             response = await self._endpoint.send(_HEADERS, body, self._timeout_s, keep_headers=True)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -57,7 +58,7 @@ class Endpoint:
         status = response.status
         said = " ".join(response.data[:300].decode(errors="replace").split())
         text = f"{self._name}: HTTP {status}{f' ({said})' if said else ''}"
-        wait_s = retry_after(response.headers, time.time())
+        wait_s = retry_after_s(response.headers, time.time())
         if status == 429:
             return RateLimited(text, status=status, retry_after_s=wait_s)
         if status in _WAIT:

@@ -42,14 +42,15 @@ async def open_players(
     async with AsyncExitStack() as stack:
         opened: dict[tuple[str, RoleName], CustomPlayer] = {}
         requests: dict[str, Request] = {}
-        gateway: Gateway | None = None
+        gateway = Gateway(models)
+        if any(player.kind != "function" for player in players):
+            await stack.enter_async_context(gateway.serving())
         for player in players:
             if player.kind == "function":
                 stack.enter_context(redirect_stdout(sys.stderr))
                 perform = function_call(load_function(player))
                 opened[player.label, player.role] = CustomPlayer(player, perform, host, policy=ONCE)
                 continue
-            gateway = gateway or await stack.enter_async_context(Gateway(models).serving())
             if player.name not in requests:
                 requests[player.name] = await _connected(player, environ, events, stack)
             limits = LaneLimits(
@@ -71,9 +72,8 @@ async def _connected(
         command = Command(player, environ, events)
         stack.push_async_callback(command.close)
         return command.request
-    pool = ConnectionPool(environ)
-    session = await stack.enter_async_context(aiohttp.ClientSession(connector=pool))
-    return Endpoint(player, HttpEndpoint(pool, session, player.name)).request
+    session = await stack.enter_async_context(aiohttp.ClientSession(connector=ConnectionPool(environ)))
+    return Endpoint(player, HttpEndpoint(session, player.name)).request
 
 
 def _request_call(player: CustomRole, request: Request, gateway: Gateway) -> Perform:

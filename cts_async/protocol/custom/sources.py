@@ -300,13 +300,15 @@ def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, P
             visit_model=config.visit_model or LEXICAL,
             every_role=None,
         )
-    support_roles: list[RoleName] = ["answerer"] * (config.answerer is None) + ["rewriter"] * (
-        config.rewriter is None
+    both: tuple[tuple[RoleName, str | None], ...] = (
+        ("answerer", config.answerer),
+        ("rewriter", config.rewriter),
     )
+    supporting = [role for role, own in both if own is None]
     config = replace(
         config,
         models=each(config.models, "clarifier"),
-        support=labelled(config.support, *support_roles) if support_roles else config.support,
+        support=labelled(config.support, *supporting) if supporting else config.support,
         answerer=labelled(config.answerer, "answerer"),
         rewriter=labelled(config.rewriter, "rewriter"),
         agent=labelled(config.agent, "agent"),
