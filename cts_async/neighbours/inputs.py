@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -43,6 +46,13 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
         raise UsageError(f"--out {out}: is an input file of this command; choose another name")
     if out.expanduser().is_file() and not force:
         raise UsageError(f"--out {out}: exists already; --force replaces it")
+
+
+@cache
+def published(neighbour: str) -> Mapping[str, Any]:
+    """The printed values of a neighbour's paper, from its published.toml."""
+    path = files(f"cts_async.neighbours.{neighbour}").joinpath("published.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 # --- Checked values --------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments, turn_tables
-from cts_async.neighbours.at_cot.generation import MARKS, TokenF1, published
+from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
+from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
 from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
@@ -406,7 +407,7 @@ def test_turn_table_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval
     assert "turn scheme respond n paper select n paper" in rows
     assert "1 at-cot 1.000* 3 0.244 1.000 3 0.188" in rows
     assert sum("paper" in row for row in rows) == 1  # beside nDCG@10 only
-    assert published()["table_8"].keys() == {NOBODY_ASKED, *MARKS, "at-cot"}
+    assert published("at_cot")["table_8"].keys() == {NOBODY_ASKED, *MARKS, "at-cot"}
 
 
 def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: Path) -> None:

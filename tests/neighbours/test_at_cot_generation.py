@@ -29,12 +29,12 @@ from cts_async.neighbours.at_cot.generation import (
     generation_tables,
     level_table,
     pearson,
-    published,
     scheme_rows,
     score_queries,
     source_of,
     type_table,
 )
+from cts_async.neighbours.inputs import published
 from cts_async.report.tables import DataTable, print_table
 
 
@@ -333,7 +333,7 @@ def test_section_7_caption_gives_r_of_the_published_tables() -> None:
     assert (over["scheme"], over["n"]) == ("over schemes", 3)
     assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
     assert "r = 0.92, p = 0.08" in table.caption
-    means, turns = published()["table_5"]["qulac"], published()["table_8"]
+    means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
     found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
     assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in table.caption
 

@@ -44,10 +44,10 @@ from cts_async.neighbours.at_cot.generation import (
     asked_first,
     generation_tables,
     open_scorer,
-    published,
     retrieved_first,
     source_of,
 )
+from cts_async.neighbours.inputs import published
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
@@ -367,7 +367,7 @@ def _turn_cell(found: TurnRetrieval, measure: str, mode: Mode, turn: int, scheme
 
 def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
     """What table 8 prints for a scheme after a turn (0: the query itself), by mode."""
-    turns = published()["table_8"].get(scheme, [])
+    turns = published("at_cot")["table_8"].get(scheme, [])
     place = max(0, turn - 1)
     values = turns[place] if place < len(turns) else (None, None)
     printed = dict(zip(_PUBLISHED_MODES, values, strict=True))

@@ -7,19 +7,17 @@ scheme is good if one of its questions is much like one that a person asked. All
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
-from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
+from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test, two_sided_t
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
+from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.search.terms import terms
@@ -28,13 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-
-@cache
-def published() -> Mapping[str, Any]:
-    """The paper's printed values, from published.toml."""
-    content = files("cts_async.neighbours.at_cot").joinpath("published.toml").read_text(encoding="utf-8")
-    return tomllib.loads(content)
 
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
@@ -337,7 +328,7 @@ def overall_table(
     scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
 ) -> DataTable:
     """Table 5."""
-    paper = published()["table_5"].get(paper_of)
+    paper = published("at_cot")["table_5"].get(paper_of)
     rows = [
         row | ({"published": paper.get(row["scheme"])} if paper else {})
         for row in scheme_rows(scores, generated)
@@ -358,7 +349,7 @@ def level_table(
     paper_of: str = "",
 ) -> DataTable:
     """Table 6: a row for each scheme and level, from the lowest; a query without a level is in none."""
-    paper = published()["table_6"] if paper_of == "clariq" else None
+    paper = published("at_cot")["table_6"] if paper_of == "clariq" else None
     queries = {query for of in generated.values() for query in of}
     rows: list[Row] = []
     for level in sorted({level for query, level in levels.items() if query in queries}):
@@ -444,7 +435,7 @@ def type_table(
     100; the gain is the mean difference of score_q over the queries for which the type was predicted. No rows where
     at-cot predicted nothing.
     """
-    paper = published()["table_7"].get(paper_of)
+    paper = published("at_cot")["table_7"].get(paper_of)
     predicted = generated.get("at-cot", {})
     queries = {
         kind: [query for query, one in predicted.items() if kind in one.types] for kind in AMBIGUITY_TYPES
@@ -518,7 +509,7 @@ def alignment_table(
         f"and in the last row over the means of n schemes. {_measure(scorer)}"
     )
     if paper_of == "qulac":
-        r, p = published()["section_7"]["r"], published()["section_7"]["p"]
+        r, p = published("at_cot")["section_7"]["r"], published("at_cot")["section_7"]["p"]
         caption += f" The paper, by TREC's judgments: r = {r}, p = {p}; "
         caption += "its own tables 5 and 8 give r = 0.994, p = 0.006."
     return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
@@ -529,15 +520,14 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
 
     r and p are None where r is not defined (n < 2, or one side never varies). n = 2 is always r = 1 or -1, with p = 1.
     """
-    from scipy.special import stdtr
-
     r, n = correlation(x, y), len(x)
-    if r is None or n == 2:
-        return {"n": n, "r": r, "p": None if r is None else 1.0}
-    if abs(r) == 1.0:
-        return {"n": n, "r": r, "p": 0.0}
-    t = abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))
-    return {"n": n, "r": r, "p": float(2.0 * stdtr(n - 2, -t))}
+    if r is None:
+        p = None
+    elif n == 2 or abs(r) == 1.0:
+        p = 1.0 if n == 2 else 0.0
+    else:
+        p = two_sided_t(abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2)
+    return {"n": n, "r": r, "p": p}
 
 
 def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
