@@ -27,9 +27,9 @@ from cts_async.neighbours.at_cot.generation import (
     alignment_table,
     asked_first,
     generation_tables,
-    level_table,
     pearson,
     scheme_rows,
+    scheme_table,
     score_queries,
     source_of,
     type_table,
@@ -124,7 +124,7 @@ def test_table_5_by_hand() -> None:
 
 def test_table_6_takes_the_queries_of_each_level() -> None:
     generated, scores = two_schemes()
-    rows = level_table(scores, generated, {"a": 4, "b": 1, "c": 4, "elsewhere": 2}, TokenF1()).rows
+    rows = scheme_table(scores, generated, TokenF1(), levels={"a": 4, "b": 1, "c": 4, "elsewhere": 2}).rows
     assert [(row["level"], row["n"], row["left_out"]) for row in rows] == [(1, 1, 0)] * 2 + [(4, 2, 0)] * 2
     assert [row["mean"] for row in rows[2:]] == [pytest.approx(52.0), pytest.approx(62.0)]
 
