@@ -102,7 +102,7 @@ def converse(
     from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import print_failures
-    from cts_async.report.summary import summarise_run, write_summary
+    from cts_async.report.summary import summarise_runs, write_summary
     from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
@@ -127,9 +127,7 @@ def converse(
     directories = plan.systems.items()
     groups = [RunGroup(at.name, plan.n_expected(system), (at,)) for system, at in directories]
     stopped = drive(run_conversations, plan, groups, quiet=quiet)
-    summaries = [
-        summarise_run(directory) for _, directory in directories if (directory / "run.json").exists()
-    ]
+    summaries = summarise_runs(plan.systems.values())
     for summary in summaries:
         write_summary(summary)
     tables, notes = [conversations_table(summaries)], []

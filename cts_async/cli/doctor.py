@@ -122,7 +122,6 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the key and the address of every model, all hosts at the same time."""
     from cts_async.cli.drive import run_async
-    from cts_async.llm.catalog import missing_key
 
     specs: dict[str, ModelSpec] = {}
     for name in catalogue.models:
@@ -133,10 +132,10 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
     remote = [spec for spec in specs.values() if not spec.embedded]
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
-        variable = missing_key(spec, environ)
-        key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
+        missing = catalogue.missing_variables(spec.name, environ, keys_only=True)
+        key = f"{missing[0]} is not set" if missing else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
-        ready = None if variable or not reachable else True
+        ready = None if missing or not reachable else True
         yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cts_async.cli.drive import RunOnCluster
     from cts_async.protocol.rejudge import JudgePlan
     from cts_async.report.progress import RunGroup
-    from cts_async.report.summary import RunSummary
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
@@ -134,7 +133,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.results import print_judged
-    from cts_async.report.summary import write_summary
+    from cts_async.report.summary import summarise_runs, write_summary
 
     plan = plan_judging(
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
@@ -145,7 +144,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     stopped = drive(
         run_judging, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
     )
-    summaries = _summaries(plan)
+    summaries = summarise_runs(plan.directories())
     if stopped and not summaries:
         raise stopped
     written = [
@@ -188,13 +187,3 @@ def _group(plan: JudgePlan, judge: str) -> RunGroup:
         scores if len(plan.targets) == 1 else None,
         plan.embedded,
     )
-
-
-def _summaries(plan: JudgePlan) -> list[RunSummary]:
-    """The summary of every target that was begun; a journal that they share is read once."""
-    from cts_async.protocol.run_files import MANIFEST
-    from cts_async.report.summary import spent_by_system, summarise_run
-
-    spent = spent_by_system(plan.journals[0]) if plan.targets[0].shared_journal else None
-    begun = [directory for directory in plan.directories() if (directory / MANIFEST).exists()]
-    return [summarise_run(directory, spent) for directory in begun]

@@ -46,7 +46,7 @@ def run(
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import print_results
-    from cts_async.report.summary import summarise_run, write_summary
+    from cts_async.report.summary import summarise_runs, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     used = [*plan.specs.values(), *plan.search.opened]
@@ -62,8 +62,7 @@ def run(
     stopped = drive(
         run_plan, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
     )
-    begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
-    summaries = [summarise_run(directory) for directory in begun]
+    summaries = summarise_runs(plan.systems.values())
     written = [
         {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
         for summary in summaries

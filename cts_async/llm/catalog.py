@@ -7,11 +7,12 @@ once; the rest of the program sees `ModelSpec`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+import orjson
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from cts_async.config import (
     VARIABLE_PATTERN,
@@ -30,15 +31,14 @@ from cts_async.errors import InputError, UsageError
 from cts_async.llm.apis import api_names
 from cts_async.records import AgentPrompt, is_one_line
 
-__all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
+__all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue"]
 
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
 PromptSize = Literal["full", "small"]
 Text = Annotated[str, Field(min_length=1)]
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-"""A list in TOML."""
+LowerCase = Annotated[str, StringConstraints(to_lower=True)]
 Variable = Annotated[str, Field(pattern=rf"^{VARIABLE_PATTERN}$")]
 Count = Annotated[int, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -64,6 +64,8 @@ class ModelSpec:
     an address only while it runs.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, hide_input_in_errors=True)
+
     name: str
     api: str
     base_url: str
@@ -80,14 +82,14 @@ class ModelSpec:
     idle_timeout_s: Positive | None = None
     limits_fixed: bool = False
     """True if the user set the limits: a provider's headers may lower them, not raise them."""
-    rate_limit_words: Texts = ()
+    rate_limit_words: tuple[LowerCase, ...] = ()
     """Error codes that mean a rate limit at this provider and an exhausted quota at others."""
     input_usd_per_mtok: NotNegative | None = None
     output_usd_per_mtok: NotNegative | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further parameters for replies in free text: a repetition penalty, say, would spoil JSON."""
-    drops: Texts = ()
+    drops: tuple[str, ...] = ()
     """Request parameters that this model refuses: they are never sent."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
@@ -135,19 +137,28 @@ class Catalogue:
         model = model or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
-        return _addressed(replace(spec, name=name), environ)
+        override = environment_override(spec.base_url_env, environ)
+        url = override or spec.base_url
+        if not url and not spec.embedded:
+            raise UsageError(
+                f"model {name!r} has no address: set {spec.base_url_env}, or base_url in cts.toml"
+            )
+        if problem := address_problem(url, optional=spec.embedded):
+            raise UsageError(f"{spec.base_url_env if override else 'base_url'} {problem}")
+        url, alias = url.rstrip("/"), name.partition(":")[0]
+        account = url or alias if spec.account in (spec.base_url, alias) else spec.account
+        return replace(spec, name=name, base_url=url, account=account)
 
-    def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """All environment variables that are missing before the model called `name` can be used: address and key."""
+    def missing_variables(
+        self, name: str, environ: Mapping[str, str], *, keys_only: bool = False
+    ) -> tuple[str, ...]:
+        """The environment variables that are missing before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
-        address = spec.base_url or spec.embedded or environment_override(spec.base_url_env, environ)
-        lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
-        return tuple(variable for variable in lacks if variable)
-
-    def missing_keys(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """The variable of `missing_variables` that holds the model's key, if it is one of them."""
-        lacks = missing_key(self._find(name)[0], environ)
-        return (lacks,) if lacks else ()
+        has_address = spec.base_url or spec.embedded or keys_only
+        needed = (None if has_address else spec.base_url_env, spec.key_env)
+        return tuple(
+            variable for variable in needed if variable and not environment_override(variable, environ)
+        )
 
     def _find(self, name: str) -> tuple[ModelSpec, str]:
         """The entry that `name` means and the model id in it, "" if it has none."""
@@ -163,13 +174,6 @@ class Catalogue:
         if not is_one_line(name):
             raise UsageError(f"model {name!r} has control characters or line breaks in its name")
         return self.models[alias], model.strip()
-
-
-def missing_key(spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
-    """The environment variable that has to be set before `spec` can be called; None if nothing is missing."""
-    if spec.key_env is None or environ.get(spec.key_env, "").strip():
-        return None
-    return spec.key_env
 
 
 def load_catalogue(user_file: Path | None = None) -> Catalogue:
@@ -194,33 +198,11 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
 # --- TOML ---------------------------------------------------------------------------------------------
 
-_OPTIONAL: Final = {
-    "api": "openai",
-    "base_url": "",
-    "key_env": None,
-    "account": None,
-    "max_concurrency": MAX_CONCURRENCY,
-}
-"""Defaults of a table's fields that a ModelSpec always has."""
-
-
-def _row_model() -> type[BaseModel]:
-    """The form of a `[models.NAME]` table: the fields of ModelSpec that a user sets."""
-    hints = get_type_hints(ModelSpec, include_extras=True)
-    hints["account"] |= None
-    form: dict[str, Any] = {}
-    for one in fields(ModelSpec):
-        if one.name not in ("name", "limits_fixed"):
-            default = _OPTIONAL.get(one.name, ... if one.default is MISSING else one.default)
-            if one.default_factory is not MISSING:
-                default = Field(default_factory=one.default_factory)
-            form[one.name] = (hints[one.name], default)
-    return create_model(
-        "Row", __config__=ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True), **form
-    )
-
-
-_Row: Final = _row_model()
+_FORM: Final = TypeAdapter(ModelSpec)
+_FIELDS: Final = tuple(
+    known.name for known in fields(ModelSpec) if known.name not in ("name", "limits_fixed")
+)
+"""The fields of a `[models.NAME]` table."""
 
 
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
@@ -228,19 +210,21 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     table = f"models.{name}"
     check_table_name(name, "a model's", path)
     check_values(table, row, path)
-    try:
-        values = _Row.model_validate(row).model_dump()
+    for key in row:
+        if key not in _FIELDS:
+            raise field_error(path, table, key, f"unknown field{suggestion(key, _FIELDS)}")
+    usual = {"api": "openai", "base_url": "", "key_env": None, "max_concurrency": MAX_CONCURRENCY}
+    usual["account"] = row.get("key_env") or row.get("base_url") or name
+    try:  # as JSON, of which even a strict form makes a dataclass
+        spec = _FORM.validate_json(orjson.dumps({**usual, **row, "name": name, "limits_fixed": fixed}))
     except ValidationError as error:
-        raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
-    if (api := values["api"]) not in api_names():
+        raise row_error(path, table, error.errors(include_input=False)[0], _FIELDS) from None
+    if spec.api not in api_names():
         known = ", ".join(api_names())
-        raise field_error(path, table, "api", f"unknown wire format {api[:40]!r}; known: {known}")
-    base_url = values["base_url"]
-    if problem := address_problem(base_url, optional=values["embedded"] or bool(values["base_url_env"])):
+        raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {known}")
+    if problem := address_problem(spec.base_url, optional=spec.embedded or bool(spec.base_url_env)):
         raise field_error(path, table, "base_url", problem)
-    values["rate_limit_words"] = tuple(word.lower() for word in values["rate_limit_words"])
-    values["account"] = values["account"] or values["key_env"] or base_url or name
-    return ModelSpec(**values, name=name, limits_fixed=fixed)
+    return spec
 
 
 def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:
@@ -257,21 +241,3 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
         except UsageError as error:
             raise InputError(path, str(error), line=line, field=f"roles.{role}") from None
     return dict(table)
-
-
-# --- Addresses and names --------------------------------------------------------------------------------
-
-
-def _addressed(spec: ModelSpec, environ: Mapping[str, str]) -> ModelSpec:
-    """`spec` with its address from the environment where that has one. Raises UsageError without any."""
-    url = environment_override(spec.base_url_env, environ) or spec.base_url
-    where = spec.base_url_env if url != spec.base_url else None
-    if not url and not spec.embedded:
-        raise UsageError(
-            f"model {spec.name!r} has no address: set {spec.base_url_env}, or base_url in cts.toml"
-        )
-    if problem := address_problem(url, optional=spec.embedded):
-        raise UsageError(f"{where or 'base_url'} {problem}")
-    alias = spec.name.partition(":")[0]
-    account = url.rstrip("/") or alias if spec.account in (spec.base_url, alias) else spec.account
-    return replace(spec, base_url=url.rstrip("/"), account=account)

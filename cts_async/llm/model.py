@@ -29,7 +29,7 @@ from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_h
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.responses import LENGTH, STOP, refused_parameter
+from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
 from cts_async.records import value
 
 T = TypeVar("T")
@@ -59,15 +59,13 @@ class Client:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
-        self._pool: ConnectionPool | None = None
         self._endpoints: dict[str, HttpEndpoint] = {}
         self._routes: dict[tuple[str, str, str], _Route] = {}
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """Parameters that a server has refused, by its address and model id."""
 
     async def __aenter__(self) -> Self:
-        self._pool = ConnectionPool(self._environ)
-        self._session = aiohttp.ClientSession(connector=self._pool)
+        self._session = aiohttp.ClientSession(connector=ConnectionPool(self._environ))
         return self
 
     async def __aexit__(
@@ -96,7 +94,7 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = route.api.reply(spec, response.status, response.headers, data, time.time())
+            reply = read_reply(route.api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
             parameter = refused_parameter(response.status, data, spec.sent(request.params))
             if parameter is None or isinstance(error, ContentRefused):
@@ -134,9 +132,9 @@ class Client:
     def _endpoint(self, url: str) -> HttpEndpoint:
         endpoint = self._endpoints.get(url)
         if endpoint is None:
-            if self._session is None or self._pool is None:
+            if self._session is None:
                 raise RuntimeError("the client is not open")
-            endpoint = self._endpoints[url] = HttpEndpoint(self._pool, self._session, url)
+            endpoint = self._endpoints[url] = HttpEndpoint(self._session, url)
         return endpoint
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -26,56 +28,18 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
+from cts_async.llm.apis import Api, Reply
 from cts_async.llm.catalog import ModelSpec
 
 # --- Errors ---------------------------------------------------------------------------------------------
 
-_TRANSIENT = frozenset({408, 409, 425})
-_QUOTA_CODES = frozenset(
-    {
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "organization_usage_limit_exceeded",
-        "exceeded_current_quota_error",
-        "account_overdue",
-        "arrearage",
-        "billing_error",
-    }
-)
-# Anthropic, DashScope and Moonshot (of its tokens per day) say it only in the message.
-_QUOTA_MESSAGE = re.compile(r"credit balance is too low|free allocated quota exceeded|\bTPD\b", re.IGNORECASE)
-# OpenAI's 429 for a request with more tokens than a minute allows: it would be refused again after any wait.
-_TOO_LARGE_FOR_LIMIT = re.compile(r"\brequest too large\b", re.IGNORECASE)
-_RATE_LIMIT_CODES = frozenset(
-    {"rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "336501", "336502"}
-)
-_CONTENT_CODES = frozenset(
-    {
-        "content_filter",
-        "content_policy_violation",
-        "data_inspection_failed",
-        "datainspectionfailed",
-        "unsafe_request",
-    }
-)
-# Anthropic, OpenAI (of its reasoning models) and DeepSeek say it only in the message.
-_CONTENT_MESSAGE = re.compile(
-    r"content filtering policy|flagged as potentially violating|content exists risk", re.IGNORECASE
-)
-_OPTIONAL_PARAMS: Final = frozenset(
-    {
-        *("temperature", "top_p", "top_k", "min_p", "seed", "reasoning_effort", "logprobs", "top_logprobs"),
-        *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
-    }
-)
-"""Parameters that a request can do without: the reply has the same form, only sampled differently."""
-# The wordings of OpenAI, Gemini, Anthropic, Moonshot and vLLM for a parameter, or any non-default value of it, that is
-# not supported. A value out of range is not meant: dropping that parameter would silently change the sampling.
-_UNSUPPORTED: Final = re.compile(
-    r"unsupported|(?:not|n't) (?:\w+ )?(?:support|permit|allow|accept)|deprecated|only the default|only \S+ is allowed"
-    r"|(?:unrecognized|unknown|unexpected) (?:request )?(?:parameter|argument|name|field|key)",
-    re.IGNORECASE,
-)
+_WORDS: Final = tomllib.loads(Path(__file__).with_name("responses.toml").read_text("utf-8"))
+_OPTIONAL_PARAMS: Final = frozenset(_WORDS["optional_params"])
+_CODES: Final = {kind: frozenset(codes) for kind, codes in _WORDS["codes"].items()}
+_MESSAGES: Final = {
+    kind: re.compile("|".join(patterns), re.IGNORECASE) for kind, patterns in _WORDS["messages"].items()
+}
+_TRANSIENT: Final = frozenset({408, 409, 425})
 
 
 def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | None:
@@ -84,7 +48,7 @@ def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | No
         return None
     error = _error_object(data)
     message = str(error.get("message") or error.get("error_msg") or excerpt(data))
-    if not _UNSUPPORTED.search(f"{message} {error.get('code')}".replace("_", " ")):
+    if not _MESSAGES["unsupported"].search(f"{message} {error.get('code')}".replace("_", " ")):
         return None
     optional = [name for name in sent if name in _OPTIONAL_PARAMS]
     if error.get("param") in optional:
@@ -104,7 +68,7 @@ def error_from_response(
     status = _inner_status(error, codes) if status == 200 else status
     if status == 402 or _is_quota_exhausted(spec, error, codes, message):
         return ProviderRefused(f"{text} (out of quota or credit: top up, then run the same command again)")
-    if codes & _CONTENT_CODES or _CONTENT_MESSAGE.search(message):
+    if codes & _CODES["content"] or _MESSAGES["content"].search(message):
         return ContentRefused(text, status=status)
     if status in (401, 403):
         return ProviderRefused(f"{text} (check {spec.key_env or 'the server'}; the same command resumes)")
@@ -115,7 +79,7 @@ def error_from_response(
     if 300 <= status < 400:
         return ProviderRefused(f"{text} (its address has moved: correct base_url; the same command resumes)")
     wait_s = retry_after_s(head, now)
-    if status == 429 and not _TOO_LARGE_FOR_LIMIT.search(message):
+    if status == 429 and not _MESSAGES["too_large"].search(message):
         for other in (_retry_delay_s(error), reset_s(head, now)):
             wait_s = other if wait_s is None else wait_s
         return RateLimited(text, retry_after_s=wait_s, status=status)
@@ -124,11 +88,25 @@ def error_from_response(
     return RejectedError(text, status=status)
 
 
-def broken_response(spec: ModelSpec, status: int, data: bytes) -> TransientError:
-    """The error for a response that is not what the API promises."""
-    return TransientError(
-        f"{spec.name}: the response is not a chat completion: {excerpt(data)}", status=status
-    )
+def read_reply(
+    api: Api, spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float
+) -> Reply:
+    """Read a response. Raises the error that it stands for; `now` is the wall clock (for dates in headers)."""
+    if status != 200:
+        raise error_from_response(spec, status, head, data, now)
+    try:
+        parsed = orjson.loads(data)
+        if isinstance(parsed, dict) and (
+            parsed.get("error") or parsed.get("error_code") or parsed.get("type") == "error"
+        ):
+            raise error_from_response(spec, status, head, data, now)
+        reply = api.reply(parsed, quotas_in(head, now))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        problem = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
+        raise TransientError(problem, status=status) from None
+    if reply.finish_reason == ABORTED:
+        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
+    return reply
 
 
 def _error_object(data: bytes) -> dict[str, Any]:
@@ -154,15 +132,15 @@ def _inner_status(error: Mapping[str, Any], codes: set[str]) -> int:
     code = error.get("code")
     if isinstance(code, int) and 400 <= code < 600:
         return code
-    return 429 if codes & _RATE_LIMIT_CODES else 200
+    return 429 if codes & _CODES["rate_limit"] else 200
 
 
 def _is_quota_exhausted(spec: ModelSpec, error: Mapping[str, Any], codes: set[str], message: str) -> bool:
     """True if waiting is of no use: the quota is used up for the day or for good, or a bill is due."""
-    if _QUOTA_MESSAGE.search(message):
+    if _MESSAGES["quota"].search(message):
         return True
     codes = codes.difference(spec.rate_limit_words)
-    if codes & _QUOTA_CODES or any(code.endswith("_spend_limit_exceeded") for code in codes):
+    if codes & _CODES["quota"] or any(code.endswith("_spend_limit_exceeded") for code in codes):
         return True
     quotas = [
         str(violation.get("quotaId"))
@@ -194,22 +172,10 @@ def excerpt(data: bytes) -> str:
 
 # --- Finish reasons -------------------------------------------------------------------------------------
 
-STOP: Final = "stop"
-LENGTH: Final = "length"
-REFUSED: Final = "refused"
-ABORTED: Final = "aborted"
+STOP, LENGTH, REFUSED, ABORTED = "stop", "length", "refused", "aborted"
 
-# OpenAI's words, Anthropic's, Gemini's (which its OpenAI-style address passes on in capitals), and those of DeepSeek,
-# Mistral, Zhipu, vLLM, SGLang and TGI.
-_FINISH_REASONS: Final = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token"), STOP),
-    **dict.fromkeys(
-        ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"), LENGTH
-    ),
-    **dict.fromkeys(("content_filter", "refusal", "safety", "recitation", "blocklist"), REFUSED),
-    **dict.fromkeys(("prohibited_content", "spii", "sensitive"), REFUSED),
-    **dict.fromkeys(("abort", "aborted", "error", "network_error", "pause_turn"), ABORTED),
-    "insufficient_system_resource": ABORTED,
+_FINISH_REASONS: Final[dict[str, str]] = {
+    word: ended for ended, words in _WORDS["finish_reasons"].items() for word in words
 }
 
 

@@ -21,7 +21,7 @@ from cts_async.datasets.io import (
     listed,
     parse_json,
     read_bytes,
-    read_tsv,
+    read_table,
     short,
     unreadable,
 )
@@ -97,7 +97,7 @@ def read_columns(
     unless it is `optional`.
     """
     names: dict[str, str] | None = None
-    for line, row in read_tsv(path, quoting=quoting):
+    for line, row in read_table(path, "TSV", quoting=quoting):
         names = names or _find_columns(path, row, columns, optional)
         yield line, {ours: row[theirs].strip() for ours, theirs in names.items()}
 

@@ -198,8 +198,12 @@ def with_stand_ins(
     wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
 ) -> dict[str, str]:
     """`environ` with a placeholder for every missing variable: enough to plan, not to call."""
-    lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
-    missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
+    missing = {
+        variable
+        for name in wanted
+        if name != LEXICAL
+        for variable in catalogue.missing_variables(name, environ, keys_only=keys_only)
+    }
     return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, pseudo_qrels
 from cts_async.errors import UsageError
-from cts_async.search.rankers import Ranked
+from cts_async.search.backends import Ranked
 
 
 def value(grades: dict[str, int], ranking: list[tuple[str, float]], name: str) -> float:

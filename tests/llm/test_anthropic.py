@@ -24,6 +24,7 @@ from cts_async.errors import (
 from cts_async.llm.apis import ChatRequest, Constraint, Message, Reply, anthropic
 from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.responses import read_reply
 
 SPEC = ModelSpec("claude", "anthropic", "https://h/v1", "claude-x", "MY_KEY", "MY_KEY", 4)
 GOOD: dict[str, Any] = {
@@ -44,7 +45,7 @@ def said(role: str, text: str) -> Message:
 
 def read(status: int, body: Any, head: dict[str, str] | None = None) -> Reply:
     data = body if isinstance(body, bytes) else orjson.dumps(body)
-    return anthropic.reply(SPEC, status, head or {}, data, now=0.0)
+    return read_reply(anthropic, SPEC, status, head or {}, data, now=0.0)
 
 
 def raised(status: int, body: Any, head: dict[str, str] | None = None) -> CTSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.errors import InputError, UsageError
-from cts_async.llm.catalog import Catalogue, load_catalogue, missing_key
+from cts_async.llm.catalog import Catalogue, load_catalogue
 
 MINE = """
 [models.mine]
@@ -73,9 +73,8 @@ def test_shipped_names_resolve(
     assert (spec.api, spec.model) == ("anthropic" if alias == "claude" else "openai", model)
     assert (spec.base_url, spec.key_env) == (base_url, key_env)
     assert (spec.limit, spec.window_s, spec.account) == ("paced", 60, key_env or "local")
-    assert missing_key(spec, {}) == key_env
-    assert missing_key(spec, {str(key_env): " "}) == key_env
-    assert missing_key(spec, {str(key_env): "x"}) is None
+    for environ, missing in (({}, key_env), ({str(key_env): " "}, key_env), ({str(key_env): "x"}, None)):
+        assert shipped.missing_variables(alias, environ) == ((missing,) if missing else ())
     assert pickle.loads(pickle.dumps(spec)) == spec
     assert len({spec, spec}) == 1
 
@@ -199,6 +198,9 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         (BASE + "max_concurrency = true", 4, "models.m.max_concurrency", "integer"),
         (BASE + "max_concurrency = 1.5", 4, "models.m.max_concurrency", "integer"),
         (BASE + 'tokens_per_min = "9"', 4, "models.m.tokens_per_min", "number"),
+        (BASE + 'drops = "top_p"', 4, "models.m.drops", "should be a valid array"),
+        (BASE + "params = 3", 4, "models.m.params", "should be a table"),
+        (BASE + 'name = "x"', 4, "models.m.name", "unknown field"),
         (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding', 'bucket' or 'auto'"),
         (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, openai"),
         (BASE + 'api_key = "sk-1"', 4, "models.m.api_key", "keys come from the environment: use key_env"),

@@ -69,10 +69,9 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 async def exchange(server: Server) -> AsyncIterator[HttpEndpoint]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    connector = ConnectionPool()
     try:
-        async with aiohttp.ClientSession(connector=connector) as session:
-            yield HttpEndpoint(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
+        async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
+            yield HttpEndpoint(session, f"http://127.0.0.1:{port}/v1/chat?x=1")
     finally:
         listening.close()
 
@@ -195,9 +194,8 @@ async def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next() -> N
 
 
 async def post_to(port: int) -> None:
-    connector = ConnectionPool()
-    async with aiohttp.ClientSession(connector=connector) as session:
-        await HttpEndpoint(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
+    async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
+        await HttpEndpoint(session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
 
 
 async def test_a_refused_connection_is_a_client_error() -> None:
@@ -324,9 +322,8 @@ from cts_async.llm.http import HttpEndpoint, ConnectionPool
 import aiohttp
 
 async def main(url):
-    connector = ConnectionPool()
-    async with aiohttp.ClientSession(connector=connector) as session:
-        to = HttpEndpoint(connector, session, url)
+    async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
+        to = HttpEndpoint(session, url)
         calls = [to.send(b"", b"body", 1.0, idle_s) for idle_s in (None, 1.0, 60.0) for _ in range(4)]
         for got in await asyncio.gather(*calls, return_exceptions=True):
             print(getattr(got, "data", got))

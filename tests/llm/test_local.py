@@ -48,9 +48,10 @@ def test_named_file_is_served_only_if_it_is_a_gguf(tmp_path: Path) -> None:
 
 def test_embedded_model_with_another_digest_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(b"GGUF with a parser exploit")
-    with pytest.raises(
-        UsageError, match=r"x\.gguf: sha256 .* is not that of the published file .*force-reinstall"
-    ):
+    problem = (
+        r"x\.gguf: sha256 .* is not that of the published file .*force-reinstall .* to serve it all the same"
+    )
+    with pytest.raises(UsageError, match=problem):
         check_digest(tmp_path / "x.gguf")
 
 

@@ -19,6 +19,7 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import ChatRequest, Constraint, Reply, openai
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.responses import read_reply
 
 SPEC = ModelSpec("mine", "openai", "http://host/v1", "m-1", "MY_KEY", "mine", 4, params={"temperature": 0.0})
 QWEN = replace(SPEC, rate_limit_words=("insufficient_quota",))
@@ -32,7 +33,7 @@ GOOD: dict[str, Any] = {
 
 def read(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> Reply:
     data = body if isinstance(body, bytes) else orjson.dumps(body)
-    return openai.reply(spec, status, head or {}, data, now=0.0)
+    return read_reply(openai, spec, status, head or {}, data, now=0.0)
 
 
 def raised(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> Exception:

@@ -23,9 +23,9 @@ from cts_async.neighbours.qulac.conversations import (
     walk_facets,
 )
 from cts_async.neighbours.qulac.gains import question_gains
-from cts_async.search.backends import Page
+from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker, Ranked, TermIndex
+from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker, TermIndex
 
 NUMBERS = st.integers(1, 10**9 - 1)
 ASKED = st.builds(

@@ -10,6 +10,7 @@ import pytest
 
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.services import open_engine, open_reader
 from cts_async.search.catalog import SearchCatalogue, load_search
@@ -230,7 +231,7 @@ def test_spec_is_hashable_picklable_and_has_an_identity(tmp_path: Path) -> None:
 async def test_each_kind_opens_its_backend(tmp_path: Path) -> None:
     catalogue = load_search(written(tmp_path, MINE))
     environ = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k", "BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
         engines = ("serper", "searx", "brave", "old_tavily", "here")
         opened = {name: open_engine(catalogue.engine(name), environ, session) for name in engines}
         readers = {
@@ -257,7 +258,7 @@ async def test_each_kind_opens_its_backend(tmp_path: Path) -> None:
 
 
 async def test_opening_without_key_or_documents_is_a_usage_error(shipped: SearchCatalogue) -> None:
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
         with pytest.raises(UsageError, match="serper needs a key: set SERPER_API_KEY"):
             open_engine(shipped.engine("serper"), {}, session)
         with pytest.raises(UsageError, match="JINA_API_KEY is not a valid key") as caught:

@@ -84,8 +84,11 @@ class Api(Protocol):
     def body(self, spec: ModelSpec, request: ChatRequest) -> bytes:
         """The JSON body of a request. A constraint that the server would not understand is left out by the caller."""
 
-    def reply(self, spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Reply:
-        """Read a response; raises the error that it stands for. `now` is the wall clock, for dates in headers."""
+    def reply(self, parsed: Any, quotas: Quotas | None) -> Reply:
+        """Read the JSON body of a response with status 200 and no error, to which `quotas` are added.
+
+        Raises LookupError, TypeError, ValueError or AttributeError if it is not what the API promises.
+        """
 
 
 @lru_cache(maxsize=1)

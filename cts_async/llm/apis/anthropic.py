@@ -6,23 +6,16 @@ with the user first and last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
 from cts_async.engine.events import Usage
-from cts_async.errors import TransientError
+from cts_async.engine.ratelimit import Quotas
 from cts_async.llm.apis import ChatRequest, Message, Reply, plausible_usage
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.responses import (
-    ABORTED,
-    REFUSED,
-    broken_response,
-    error_from_response,
-    finish_reason,
-    quotas_in,
-)
+from cts_async.llm.responses import REFUSED, finish_reason
 
 PATH: Final = "/messages"
 VERSION: Final = "2023-06-01"
@@ -76,23 +69,13 @@ def _add(turns: list[dict[str, str]], role: str, text: str) -> None:
         turns.append({"role": role, "content": text})
 
 
-def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Reply:
-    if status != 200:
-        raise error_from_response(spec, status, head, data, now)
-    try:
-        parsed = orjson.loads(data)
-        if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("type") == "error"):
-            raise error_from_response(spec, status, head, data, now)
-        ended = finish_reason(parsed.get("stop_reason"))
-        blocks = parsed["content"] if ended != REFUSED else parsed.get("content") or []
-        text = "".join(block["text"] for block in blocks if block["type"] == "text")
-        reasoning = "\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise broken_response(spec, status, data) from None
-    if ended == ABORTED:
-        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
-    usage, quotas = _usage(parsed.get("usage")), quotas_in(head, now)
+def reply(parsed: Any, quotas: Quotas | None) -> Reply:
+    ended = finish_reason(parsed.get("stop_reason"))
+    blocks = parsed["content"] if ended != REFUSED else parsed.get("content") or []
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    reasoning = "\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")
     refusal = "the model refuses to answer" if ended == REFUSED else ""
+    usage = _usage(parsed.get("usage"))
     return Reply(text, str(parsed.get("model") or ""), ended, usage, quotas, reasoning, refusal)
 
 

@@ -8,18 +8,10 @@ from typing import Any
 import orjson
 
 from cts_async.engine.events import Usage
-from cts_async.errors import TransientError
+from cts_async.engine.ratelimit import Quotas
 from cts_async.llm.apis import ChatRequest, Reply, plausible_usage
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.responses import (
-    ABORTED,
-    REFUSED,
-    STOP,
-    broken_response,
-    error_from_response,
-    finish_reason,
-    quotas_in,
-)
+from cts_async.llm.responses import REFUSED, STOP, finish_reason
 
 PATH = "/chat/completions"
 
@@ -42,40 +34,25 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     return orjson.dumps(fields)
 
 
-def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Reply:
-    if status != 200:
-        raise error_from_response(spec, status, head, data, now)
-    try:
-        parsed = orjson.loads(data)
-        if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("error_code")):
-            raise error_from_response(spec, status, head, data, now)
-        choice = parsed["choices"][0]
-        reason = choice.get("finish_reason")
-        ended = STOP if reason == STOP else finish_reason(reason)
-        message = choice["message"] if ended != REFUSED else choice.get("message") or {}
-        text = message.get("content") or ""
-        if not isinstance(text, str):
-            raise TypeError("content is not text")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        raise broken_response(spec, status, data) from None
-    if ended == ABORTED:
-        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
+def reply(parsed: Any, quotas: Quotas | None) -> Reply:
+    choice = parsed["choices"][0]
+    reason = choice.get("finish_reason")
+    ended = STOP if reason == STOP else finish_reason(reason)
+    message = choice["message"] if ended != REFUSED else choice.get("message") or {}
+    text = message.get("content") or ""
+    if not isinstance(text, str):
+        raise TypeError("content is not text")
+    # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
     return Reply(
         text,
         str(parsed.get("model") or ""),
         ended,
         _usage(parsed.get("usage")),
-        quotas_in(head, now),
-        _reasoning(message),
+        quotas,
+        reasoning if isinstance(reasoning, str) else "",
         _refusal(message, ended),
     )
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """The reasoning, where it is separate from the content."""
-    # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
-    return reasoning if isinstance(reasoning, str) else ""
 
 
 def _refusal(message: Mapping[str, Any], ended: str) -> str:

@@ -85,7 +85,7 @@ def open_judgments(
     a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no document of the corpus.
     """
     from cts_async.search.backends.corpus import Corpus
-    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
+    from cts_async.search.rankers import CrossEncoderRanker
 
     for name in config.measures:
         measure(name)
@@ -99,7 +99,7 @@ def open_judgments(
         ids = [instance.id for instance in instances]
         given = read_judgments(Path(config.qrels), ids, lambda id: corpus.document(id) is not None)
         judges = f"{len(given)} of {len(ids)} intents judged in {Path(config.qrels).name}"
-    ranker: Ranker = Bm25Ranker(corpus)
+    ranker: Ranker = corpus
     if config.reranker:
         ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
     caption = f"{ranker.name} over {path.name}; {judges}{relevant_from(level)}"

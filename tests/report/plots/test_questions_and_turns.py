@@ -100,7 +100,7 @@ def test_the_frontier_goes_from_never_to_always(found: Drawn) -> None:
 def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
     points = tuple(FrontierPoint(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
     nothing = Difference(1, 0.0, 0.0, 0.0)
-    frontier = Frontier("gpt-k1", 1, 1_000, points, 0.0, points[333], points[0], nothing)
+    frontier = Frontier(1_000, points, 0.0, points[333], points[0], nothing)
     drawn = thinned(frontier)
     assert len(drawn) == 102
     assert (drawn[0], drawn[-1]) == (points[0], points[-1])
