@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
-from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test, two_sided_t
+from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import published
@@ -483,13 +483,15 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
 
     r and p are None where r is not defined (n < 2, or one side never varies). n = 2 is always r = 1 or -1, with p = 1.
     """
+    from scipy.special import stdtr
+
     r, n = correlation(x, y), len(x)
     if r is None:
         p = None
     elif n == 2 or abs(r) == 1.0:
         p = 1.0 if n == 2 else 0.0
     else:
-        p = two_sided_t(abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r))), n - 2)
+        p = float(2.0 * stdtr(n - 2, -abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))))
     return {"n": n, "r": r, "p": p}
 
 
