@@ -245,11 +245,12 @@ class _Estimates:
     turns: float
 
     def of(self, system: System) -> Iterator[StepsForecast]:
-        """All steps of a system, per instance, averaged over the sample."""
-        players = self.plan.players(system)
+        """All steps of a system that models take, per instance, averaged over the sample."""
+        players = {role: name for role, name in self.plan.players(system).items() if name in self.plan.specs}
         if system.kind == "clarify":
             yield from self._before_search(system, players)
-        yield self._search(system, players["agent"])
+        if "agent" in players:
+            yield self._search(system, players["agent"])
         if "visit" in players:
             yield self._visits(system, players["visit"])
         for role, name in players.items():
@@ -280,7 +281,10 @@ class _Estimates:
         for kind, prompt, reply, steps, in_a_row, histories in rows:
             if kind == "answer" and self.plan.config.answers is not None:
                 continue  # people's answers take no calls
-            model = players["clarifier" if kind == "clarify" else "support"]
+            role = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter"}.get(kind, "support")
+            model = players.get(role) or players.get("clarifier" if kind == "clarify" else "support")
+            if model is None:
+                continue  # code of the user's, whose calls nobody knows
             inputs = [
                 self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
                 for instance in self.sample
@@ -370,7 +374,8 @@ def _per_char(like: str) -> float:
 
 def _agent_tokens(plan: Plan) -> tuple[float, float]:
     """Tokens of a turn and of the answer; those of a grammar-constrained model are bounded by its settings."""
-    if plan.specs[plan.roles.agent].structured != "llama":
+    agent = plan.specs.get(plan.roles.agent)
+    if agent is None or agent.structured != "llama":
         return TURN, FINAL
     think, answer = plan.settings.think_chars * FIRST_PER_BYTE, plan.settings.answer_chars * FIRST_PER_BYTE
     return think + AROUND * 2, think + answer + AROUND
@@ -412,10 +417,11 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         f"{schemes * any(system.converses for system in plan.systems)}, "
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
-    yield (
-        f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
-        f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
-    )
+    if plan.roles.agent in plan.specs:
+        yield (
+            f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
+            f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
+        )
     if plan.roles.visit:
         yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
@@ -468,6 +474,8 @@ class Forecast:
     unpriced: tuple[str, ...]
     """Models whose price is unknown."""
     assumptions: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    """Custom roles, as "label (role)": what they call comes on top."""
 
     @property
     def total(self) -> Effort:
@@ -492,7 +500,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     players = [spec for name, spec in plan.specs.items() if name in names]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
-    tools = plan.search.opened
+    tools = plan.search.opened if plan.roles.agent in plan.specs else []
     each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
     tool_work = [
         StepsForecast("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0)
@@ -515,6 +523,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         time_s=time_s,
         unpriced=tuple(spec.name for spec in players if model_prices(spec) is None),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
+        unknown=tuple(f"{label} ({role})" for label, roles in plan.custom.items() for role in roles),
     )
 
 

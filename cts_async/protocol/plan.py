@@ -244,7 +244,7 @@ def make_plan(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
+    smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets = _check_instances(dataset, limit, config)
     names = run_names(

@@ -99,6 +99,7 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         "instances_in_flight": forecast.in_flight,
         "models_without_price": list(forecast.unpriced),
         "assumptions": list(forecast.assumptions),
+        **({"unknown": list(forecast.unknown)} if forecast.unknown else {}),
         "spent": actual(plan, runs.values()).as_json(),
         **{name: timed and _timed_json(*timed) for name, timed in zip(names, compared, strict=True)},
     }
@@ -132,6 +133,8 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
                 f"The price of {', '.join(forecast.unpriced)} is unknown (?): give input_usd_per_mtok and "
                 "output_usd_per_mtok in cts.toml."
             )
+        if forecast.unknown:
+            say(f"Unknown, and in addition: what roles of your own call: {', '.join(forecast.unknown)}.")
         for warning in budget_warnings(plan, forecast.total, spent):
             say(warning)
         say("\n- ".join(("Assumed:", *forecast.assumptions)))
