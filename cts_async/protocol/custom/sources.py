@@ -178,9 +178,11 @@ def _import_error(place: str, error: BaseException) -> UsageError:
 
 def last_line(error: BaseException) -> str:
     """The last line of a traceback, with the place that raised it: `ValueError: no such thing (my_lab.py:12)`."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error}"[:300]  # which names file and line
     text = " ".join("".join(traceback.format_exception_only(error)).split())
     frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) or not frames:
+    if not frames:
         return text[:300]
     return f"{text[:300]} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
 

@@ -1,0 +1,305 @@
+"""Roles of the user's own in whole runs: functions, commands and endpoints, well and badly behaved."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from custom_roles import COMMAND, FUNCTION, clarify_over_http, command, endpoint, play, played, script
+from fake_provider import FakeProvider, Settings
+
+from cts_async.engine.events import Event, Events, Notice
+from cts_async.engine.journal import read_records
+from cts_async.errors import ProviderDown, UsageError
+
+PROVIDER = Settings()
+
+
+def without_label(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in line.items() if name != "system"} for line in lines]
+
+
+def test_a_function_a_command_and_an_endpoint_give_the_same_results(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("function", "command", "endpoint")]
+    for folder in folders:
+        folder.mkdir()
+    function = played(folders[0], f"{script(folders[0], 'my_lab.py', FUNCTION)}:ask", FakeProvider(PROVIDER))
+    process = played(folders[1], command(script(folders[1], "ask.py", COMMAND)), FakeProvider(PROVIDER))
+
+    async def over_http() -> list[dict[str, Any]]:
+        async with endpoint(clarify_over_http) as url:
+            return await play(folders[2], url, FakeProvider(PROVIDER))
+
+    http = asyncio.run(over_http())
+    assert [line["questions"][0].split(" do ")[0] for line in function] == ["Which time"] * 4
+    assert without_label(function) == without_label(process) == without_label(http)
+    assert {line["system"] for line in function} == {"my_lab.ask-k2"}
+
+
+def test_models_asked_by_a_function_are_recorded_and_counted(tmp_path: Path) -> None:
+    played(tmp_path, f"{script(tmp_path, 'my_lab.py', FUNCTION)}:ask", FakeProvider(PROVIDER))
+    records = list(read_records(tmp_path / "runs/run/steps.jsonl"))
+    asked = [record for record in records if record["step"] == "clarify/llm/1"]
+    assert len(asked) == 4
+    assert all(record["model"] == "fake-1" and record["usage"]["input"] > 0 for record in asked)
+
+
+KILLED = (
+    FUNCTION
+    + """
+import os, pathlib
+
+_ask = ask
+
+@role("clarifier", version="3")
+async def ask(view, llm):
+    questions = await _ask(view, llm)
+    with open(pathlib.Path(__file__).with_name("calls.txt"), "a") as file:
+        file.write(view.blurred_query + "\\n")
+    return questions
+"""
+)
+
+
+def test_a_killed_run_repeats_no_call_that_had_ended(tmp_path: Path) -> None:
+    """Killed in the middle, then finished by the same command: each ended call of function and model happened once."""
+    script(tmp_path, "my_lab.py", KILLED)
+    run = (
+        "import sys; sys.path[:0] = ['tests']\n"
+        "from pathlib import Path; from custom_roles import played; from fake_provider import FakeProvider, Settings\n"
+        f"played(Path({str(tmp_path)!r}), {str(tmp_path / 'my_lab.py')!r} + ':ask', "
+        "FakeProvider(Settings(latency_s=0.1)), limit=28, in_flight=2)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", run], stderr=subprocess.DEVNULL)
+    results = tmp_path / "runs/run/results.jsonl"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (results.exists() and results.read_bytes().count(b"\n") >= 6):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    ended = {record["key"] for record in read_records(tmp_path / "runs/run/steps.jsonl")}
+    assert 0 < len(results.read_bytes().splitlines()) < 28
+    provider = FakeProvider(PROVIDER)
+    lines = played(tmp_path, f"{tmp_path / 'my_lab.py'}:ask", provider, limit=28, in_flight=2)
+    assert len(lines) == 28
+    keys = [record["key"] for record in read_records(tmp_path / "runs/run/steps.jsonl")]
+    assert len(keys) == len(set(keys))
+    assert ended < set(keys)
+    calls = (tmp_path / "calls.txt").read_text().splitlines()
+    assert len(calls) <= 28 + 2  # at most what was in flight
+    model_steps = sum(
+        record["step"] == "clarify/llm/1" for record in read_records(tmp_path / "runs/run/steps.jsonl")
+    )
+    assert model_steps == 28
+
+
+def test_a_changed_file_is_another_system_and_refused_under_the_same_name(tmp_path: Path) -> None:
+    path = script(tmp_path, "my_lab.py", FUNCTION)
+    played(tmp_path, f"{path}:ask", FakeProvider(PROVIDER), limit=1)
+    other = tmp_path / "other"
+    other.mkdir()
+    changed = script(other, "my_lab.py", FUNCTION + "# changed\n")
+    with pytest.raises(UsageError, match="different settings"):
+        played(tmp_path, f"{changed}:ask", FakeProvider(PROVIDER), limit=1)
+
+
+BAD = """
+import sys, time
+from cts_async import role
+
+@role("clarifier")
+async def raises(view):
+    if view.blurred_query.startswith("Brack"):
+        raise ValueError("no idea about islands")
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def exits(view):
+    if view.blurred_query.startswith("Brack"):
+        sys.exit("giving up")
+    return ["What?", "Where?"]
+
+@role("clarifier", timeout_s=0.2)
+async def hangs(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        await asyncio.sleep(60)
+    return ["What?", "Where?"]
+
+@role("clarifier", timeout_s=0.2)
+def hangs_in_a_thread(view):
+    if view.blurred_query.startswith("Brack"):
+        time.sleep(2)
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_one(view):
+    return ["What?"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_a_number(view):
+    return 7 if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def prints(view):
+    print("{}" * 20)
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def asks_nobody(view, llm):
+    if view.blurred_query.startswith("Brack"):
+        await llm("hello", model="nobody-knows-it")
+    return ["What?", "Where?"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        ("raises", "role", "ValueError: no idea about islands (my_lab.py:8)"),
+        ("exits", "role", "SystemExit: giving up"),
+        ("hangs", "timeout", "no reply within 0.2 s"),
+        ("hangs_in_a_thread", "timeout", "no reply within 0.2 s"),
+        ("returns_one", "unusable_output", "exactly 2 strings"),
+        ("returns_a_number", "unusable_output", "expected a list of questions, got int"),
+        ("asks_nobody", "role", "unknown model 'nobody-knows-it'"),
+    ],
+)
+def test_a_function_that_fails_harms_its_own_instance_only(
+    tmp_path: Path, function: str, kind: str, message: str
+) -> None:
+    path = script(tmp_path, "my_lab.py", BAD)
+    lines = played(tmp_path, f"{path}:{function}", FakeProvider(PROVIDER))
+    failed = [line for line in lines if "error" in line]
+    assert [line["blurred_query"] for line in failed] == ["Brack Island ferry timetable"]
+    assert failed[0]["error"]["kind"] == kind
+    assert message in failed[0]["error"]["message"]
+    assert len(lines) == 4
+
+
+def test_what_a_function_prints_goes_to_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script(tmp_path, "my_lab.py", BAD)
+    assert len(played(tmp_path, f"{path}:prints", FakeProvider(PROVIDER))) == 4
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "{}{}" in captured.err
+
+
+DYING = """
+import json, os, pathlib, sys
+
+deaths = pathlib.Path(__file__).with_name("deaths.txt")
+for n, line in enumerate(sys.stdin):
+    died = len(deaths.read_text()) if deaths.exists() else 0
+    if died < MOST:
+        deaths.write_text("x" * (died + 1))
+        print("out of cheese", file=sys.stderr)
+        sys.exit(3)
+    print("a stray line")
+    print(json.dumps({"id": json.loads(line)["id"], "questions": ["What?", "Where?"]}), flush=True)
+"""
+
+
+def test_a_command_that_dies_is_started_again(tmp_path: Path) -> None:
+    path = script(tmp_path, "ask.py", DYING.replace("MOST", "2"))
+    seen: list[Event] = []
+    lines = played(tmp_path, command(path), FakeProvider(PROVIDER), events=Events(seen.append))
+    assert [line.get("error") for line in lines] == [None] * 4
+    assert (tmp_path / "deaths.txt").read_text() == "xx"
+    assert [event for event in seen if isinstance(event, Notice) and "a stray line" in event.text]
+
+
+def test_a_command_that_dies_three_times_in_a_row_stops_its_system(tmp_path: Path) -> None:
+    path = script(tmp_path, "ask.py", DYING.replace("MOST", "1000"))
+    with pytest.raises(ProviderDown, match=r"died 3 times in a row \(exit status 3: out of cheese\)"):
+        played(tmp_path, command(path), FakeProvider(PROVIDER))
+    assert (tmp_path / "deaths.txt").read_text() == "xxx"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("missing.py:ask", "missing.py: no such file"),
+        ("my_lab.py:nothing", "my_lab.py has no function 'nothing'"),
+        ("my_lab.py", "functions with @role('clarifier'); name the function"),
+        ("broken.py:ask", "cannot be imported: SyntaxError"),
+        ("raises.py:ask", "cannot be imported: RuntimeError: at import (raises.py:1)"),
+        ("wrong.py:ask", r"has the parameters (view, k); a clarifier takes (view), and by name llm"),
+        ("other.py:judge", "judge() is a judge, and cannot play the clarifier"),
+        ("exec:", "no command after 'exec:'"),
+        ("exec:./not-there", "./not-there is not an executable file"),
+        ("exec:'x", "No closing quotation"),
+        ("http://user:pw@127.0.0.1/x", "must not carry user names"),
+        ("no.such.module:ask", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_name_that_cannot_play_is_one_line_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "my_lab.py", BAD)
+    script(tmp_path, "broken.py", "def ask(:\n")
+    script(tmp_path, "raises.py", "raise RuntimeError('at import')\n")
+    script(tmp_path, "wrong.py", "def ask(view, k):\n    return []\n")
+    script(
+        tmp_path, "other.py", "from cts_async import role\n@role('judge')\ndef judge(view):\n    return {}\n"
+    )
+    with pytest.raises(UsageError) as caught:
+        played(tmp_path, name, FakeProvider(PROVIDER))
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_endpoint_that_is_down_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    async def down() -> None:
+        async with endpoint(clarify_over_http) as url:
+            pass
+        await play(tmp_path, url, FakeProvider(PROVIDER), max_outage_s=0.2)
+
+    with pytest.raises(ProviderDown, match="has been down"):
+        asyncio.run(down())
+
+
+def test_an_endpoint_is_asked_again_after_an_error_and_a_reply_of_the_wrong_shape(tmp_path: Path) -> None:
+    replies: list[Any] = [
+        503,
+        {"questions": "What?"},
+        {"answer": "x"},
+        {"error": {"kind": "transient", "message": "busy"}},
+    ]
+
+    async def answer(asked: dict[str, Any]) -> Any:
+        good = {"id": asked["id"], "questions": ["What?", "Where?"]}
+        return replies.pop() if replies else good
+
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(answer) as url:
+            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
+
+    (line,) = asyncio.run(run())
+    assert line["questions"] == ["What?", "Where?"]
+    (record,) = [one for one in read_records(tmp_path / "runs/run/steps.jsonl") if one["step"] == "clarify"]
+    kinds = [attempt["kind"] for attempt in record["failed_attempts"]]
+    assert kinds == ["transient", "unusable_output", "unusable_output", "transient"]
+
+
+def test_a_permanent_error_fails_the_instance_with_its_message(tmp_path: Path) -> None:
+    async def answer(asked: dict[str, Any]) -> Any:
+        return {"id": asked["id"], "error": {"kind": "permanent", "message": "policy\nforbids it"}}
+
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(answer) as url:
+            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
+
+    (line,) = asyncio.run(run())
+    assert line["error"]["kind"] == "rejected"
+    assert "policy forbids it" in line["error"]["message"]
