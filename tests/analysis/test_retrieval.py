@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, standin_qrels
+from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, pseudo_qrels
 from cts_async.errors import UsageError
-from cts_async.search.rankers import Ranked
+from cts_async.search.backends import Ranked
 
 
 def in_order(*ids: str) -> list[tuple[str, float]]:
@@ -158,5 +158,5 @@ def test_pseudo_qrels_have_one_grade_and_rank_each_intent_once() -> None:
     ranker = Known({"red foxes": ["d3", "d1", "d2"], "nothing": []})
     best = {"d3": 1, "d1": 1}
     intents = {"1-1": "red foxes", "1-2": "nothing", "2-1": "red foxes"}
-    assert standin_qrels(ranker, intents, 2) == {"1-1": best, "2-1": best}
+    assert pseudo_qrels(ranker, intents, 2) == {"1-1": best, "2-1": best}
     assert ranker.asked == 2
