@@ -21,7 +21,7 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import ChatRequest, Constraint, Message, Reply, anthropic
+from cts_async.llm.apis import ChatRequest, Message, Reply, anthropic
 from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import read_reply
@@ -85,7 +85,7 @@ def test_parameters_that_are_sent() -> None:
 
 
 def test_constraint_is_not_sent() -> None:
-    request = ChatRequest([said("user", "hi")], Constraint({"type": "array"}))
+    request = ChatRequest([said("user", "hi")], json_schema={"type": "array"})
     assert orjson.loads(anthropic.body(SPEC, request)).keys() == {"model", "max_tokens", "messages"}
 
 

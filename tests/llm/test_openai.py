@@ -17,7 +17,7 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import ChatRequest, Constraint, Reply, openai
+from cts_async.llm.apis import ChatRequest, Reply, openai
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import read_reply
 
@@ -312,14 +312,10 @@ def test_parameters_are_sent_as_the_server_wants_them(spec: ModelSpec, sent: dic
 
 def test_a_constraint_is_a_schema_or_a_grammar() -> None:
     schema = {"type": "array"}
-    form = orjson.loads(openai.body(SPEC, ChatRequest(ASK, Constraint(schema))))["response_format"]
+    form = orjson.loads(openai.body(SPEC, ChatRequest(ASK, json_schema=schema)))["response_format"]
     assert form["json_schema"]["schema"] == schema
-    assert orjson.loads(openai.body(SPEC, ChatRequest(ASK, Constraint(schema, "root ::= x")))).keys() == {
-        "model",
-        "messages",
-        "temperature",
-        "grammar",
-    }
+    both = orjson.loads(openai.body(SPEC, ChatRequest(ASK, {}, schema, "root ::= x")))
+    assert both.keys() == {"model", "messages", "temperature", "grammar"}
 
 
 def test_the_key_is_in_the_headers_alone() -> None:
