@@ -207,18 +207,8 @@ _SECRET_VALUE = re.compile(
 
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
-    data = _toml(path)
-    for name, value in data.items():
-        if name not in TABLES:
-            raise InputError(path, f"unknown table{suggestion(name, TABLES)}", field=name)
-        if not isinstance(value, dict):
-            raise InputError(path, "expected a table", field=name)
-    return {name: data.get(name, {}) for name in TABLES}
-
-
-def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -230,6 +220,12 @@ def _toml(path: Path) -> dict[str, Any]:
         raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
     except ValueError:  # int() refuses more than 4,300 digits
         raise InputError(path, "not valid TOML: a number has too many digits") from None
+    for name, value in data.items():
+        if name not in TABLES:
+            raise InputError(path, f"unknown table{suggestion(name, TABLES)}", field=name)
+        if not isinstance(value, dict):
+            raise InputError(path, "expected a table", field=name)
+    return {name: data.get(name, {}) for name in TABLES}
 
 
 def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:

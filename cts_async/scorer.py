@@ -48,7 +48,7 @@ from enum import Enum
 from itertools import chain
 from operator import itemgetter, mul
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar, cast
+from typing import IO, Any, Final, cast
 
 __all__ = [
     "BadInput",
@@ -197,23 +197,16 @@ class BadInput(Exception):
         super().__init__(f"{path}:{line}: {problem}")
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _stdlib_loads(line: bytes) -> Any:
-    return json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+    return json.loads(line.decode("utf-8"), parse_constant=int)  # int("NaN") raises: it is not JSON
 
 
-_loads: Callable[[bytes], Any] = _stdlib_loads
+_loads: Callable[[bytes], Any]
 try:
-    import orjson
+    from orjson import loads as _loads
 except ImportError:
-    pass
-else:
-    _loads = orjson.loads
+    _loads = _stdlib_loads
 
-T = TypeVar("T")
 Report = Callable[[str], None]
 """A function that shows the user a warning of one line."""
 
@@ -224,36 +217,34 @@ def _to_stderr(line: str) -> None:
 
 def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object). A torn last line is reported and skipped; without `report` it is an error."""
-    with _opened(path) as lines:
-        for number, raw in enumerate(_read_whole(path, lines), 1):
-            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            if not line.strip():
-                continue
-            try:
-                record = _loads(line)
-            except (ValueError, RecursionError):
-                if report is None or line.endswith(b"\n"):
-                    raise BadInput(path, number, "not valid JSON") from None
-                report(f"{path}:{number}: the last line is torn and was ignored")
-                return
-            if not isinstance(record, dict):
-                raise BadInput(path, number, "not a JSON object")
-            yield number, record
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = _loads(line)
+        except (ValueError, RecursionError):
+            if report is None or line.endswith(b"\n"):
+                raise BadInput(path, number, "not valid JSON") from None
+            report(f"{path}:{number}: the last line is torn and was ignored")
+            return
+        if not isinstance(record, dict):
+            raise BadInput(path, number, "not a JSON object")
+        yield number, record
 
 
-def _opened(path: Path | str) -> IO[bytes]:
-    """Open a file for reading bytes, decompressed if its name ends in .gz."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).lower().endswith(".gz") else open(path, "rb")
+def _lines(path: Path | str) -> Iterator[tuple[int, bytes]]:
+    """Yield line numbers and lines without a byte-order mark, decompressed if the file's name ends in .gz.
 
-
-def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
-    """Yield the lines. Raises BadInput if a gzipped file is damaged or truncated."""
+    Raises BadInput if a gzipped file is damaged or truncated.
+    """
     number = 0
-    try:
-        for number, line in enumerate(lines, 1):  # noqa: B007
-            yield line
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BadInput(path, number + 1, f"cannot be unpacked: {error}") from None
+    is_packed = str(path).lower().endswith(".gz")
+    with cast("IO[bytes]", gzip.open(path)) if is_packed else open(path, "rb") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise BadInput(path, number + 1, f"cannot be unpacked: {error}") from None
 
 
 def _name(value: object) -> str | None:
@@ -316,8 +307,7 @@ class Gold:
 
     def leaves_out(self, record: Mapping[str, Any]) -> bool:
         """True if the gold of a line of judgments was left out, by its id, else by its query."""
-        name = _first_name(record, _ID_FIELDS) or _first_name(record, _QUERY_FIELDS)
-        return name in self.left_out
+        return _first_name(record, (*_ID_FIELDS, *_QUERY_FIELDS)) in self.left_out
 
 
 class _NoWeights(ValueError):
@@ -336,9 +326,8 @@ def read_gold(path: Path | str, *, skip_bad: bool = False, report: Report = _to_
         except _NoWeights as problem:
             if not skip_bad:
                 raise BadInput(path, number, f"{problem} (--skip-bad-gold leaves such lines out)") from None
-            for name in (_first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)):
-                if name is not None:
-                    gold.left_out.setdefault(name, number)
+            for name in filter(None, (_first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS))):
+                gold.left_out.setdefault(name, number)
             report(f"{path}:{number}: left out: {problem}")
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
@@ -475,7 +464,12 @@ def pairs_of(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
         return {}
-    name, nuggets = next(((n, v) for n, v in found if _looks_judged(v)), found[0])
+    judged = (
+        (name, value)
+        for name, value in found
+        if isinstance(value, list) and value and isinstance(value[0], dict) and _label(value[0]) is not None
+    )
+    name, nuggets = next(judged, found[0])
     return {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
 
 
@@ -511,15 +505,6 @@ def _stored_score(stored: object, gold: Gold | None) -> float:
     if not isinstance(stored, (int, float)) or isinstance(stored, bool) or not 0 <= stored <= 100:
         raise ValueError(f"restore_score_100 is {stored!r}, not a number in [0, 100]")
     return float(stored)
-
-
-def _looks_judged(nuggets: object) -> bool:
-    return (
-        isinstance(nuggets, list)
-        and bool(nuggets)
-        and isinstance(nuggets[0], dict)
-        and _label(nuggets[0]) is not None
-    )
 
 
 def _label(nugget: Mapping[str, Any]) -> Any:
@@ -586,8 +571,6 @@ _COLUMN_NAMES: Final[Mapping[str, Sequence[str]]] = {
 
 _NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
 
-Columns = dict[str, int]
-"""Positions of the columns that the file has."""
 Pair = tuple[float, str]
 
 
@@ -599,11 +582,13 @@ def is_csv(path: Path | str) -> bool:
 def _csv_outcomes(path: Path | str, gold: Gold | None) -> dict[str, Outcome]:
     rows = _rows(path)
     line, header = next(rows, (1, []))
-    columns = _columns(header)
+    folded = [_folded(name) for name in header]
+    places = {name: i for i, name in enumerate(folded)}
+    found = {what: [places[n] for n in names if n in places] for what, names in _COLUMN_NAMES.items()}
+    columns = {what: at[0] for what, at in found.items() if at}
     if "id" not in columns or not ("coverage" in columns or "score" in columns):
         wanted = "an id, and either coverage (a row for each nugget) or restore_score_100 (for each item)"
         raise BadInput(path, line, f"a header with {wanted} is needed; it has {', '.join(header) or 'none'}")
-    folded = [_folded(name) for name in header]
     for place in columns.values():
         if folded.count(folded[place]) > 1:
             raise BadInput(path, line, f"the column {header[place].strip()!r} occurs twice")
@@ -640,18 +625,11 @@ def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _text_lines(path: Path | str) -> Iterator[str]:
-    with _opened(path) as lines:
-        for number, raw in enumerate(_read_whole(path, lines), 1):
-            try:
-                yield (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).decode("utf-8")
-            except UnicodeDecodeError:
-                raise BadInput(path, number, "not UTF-8 text") from None
-
-
-def _columns(header: Sequence[str]) -> Columns:
-    places = {_folded(name): i for i, name in enumerate(header)}
-    found = {what: [places[n] for n in names if n in places] for what, names in _COLUMN_NAMES.items()}
-    return {what: places[0] for what, places in found.items() if places}
+    for number, line in _lines(path):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise BadInput(path, number, "not UTF-8 text") from None
 
 
 def _folded(name: str) -> str:
@@ -669,7 +647,8 @@ class _Table:
 
     path: Path | str
     header: Sequence[str]
-    columns: Columns
+    columns: Mapping[str, int]
+    """Positions of the columns that the file has."""
 
     def cell(self, row: Sequence[str], column: str) -> str:
         """Return a cell, "" if there is no such column."""
@@ -683,8 +662,7 @@ class _Table:
     def gold_names(self, name: str, row: Sequence[str]) -> dict[str, str]:
         """Return the names by which the gold of an item is found."""
         by_query = self.columns["id"] == self.columns.get("query")
-        names = {"fused_query": name} if by_query else {"id": name}
-        return {**names, "fused_query": self.cell(row, "query")} if "query" in self.columns else names
+        return {"id": "" if by_query else name, "fused_query": self.cell(row, "query")}
 
     def pair(self, line: int, written: tuple[str, str], *, weighed: bool) -> Pair:
         """Parse the cells of weight and label. The label may be empty; unless `weighed`, the gold has the weight."""

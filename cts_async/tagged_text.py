@@ -6,7 +6,7 @@ The agent's turns and files of candidate answers are read by this one parser. It
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -75,11 +75,6 @@ class _Tag:
 _TAG: Final = re.compile(rf"<(/?)({'|'.join(TAG_NAMES)})\s*>", re.IGNORECASE)
 _WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in TAG_NAMES for slash in ("", "/"))
 _HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
-_INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
-    "answer": frozenset({"answer", "tool_call", "think", "tool_response"}),
-    "tool_call": frozenset({"answer", "tool_call", "think", "tool_response"}),
-    "tool_response": frozenset({"answer", "tool_call", "think", "tool_response"}),
-}
 
 
 def _without_half_tag(text: str) -> str:
@@ -134,9 +129,8 @@ def _closer(tags: Sequence[_Tag], at: int) -> int | None:
 
 def _cut(tags: Sequence[_Tag], at: int) -> int:
     """Find the tag where an unclosed block ends: a thought at the end of the text, others at the next block."""
-    ends = _INNER_ENDS.get(tags[at].name, frozenset())
-    inner = (i for i in range(at + 1, len(tags)) if tags[i].name in ends and not tags[i].closing)
-    return next(inner, len(tags))
+    inner = () if tags[at].name == "think" else range(at + 1, len(tags))
+    return next((i for i in inner if not tags[i].closing), len(tags))
 
 
 def _tagged_answer(parts: Sequence[Part]) -> tuple[str | None, AnswerFrom]:

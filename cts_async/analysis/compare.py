@@ -51,11 +51,6 @@ class Standing:
     common_mean: float | None
     """The mean over these: means over each system's own instances may order two systems otherwise than their pairs."""
 
-    @property
-    def partly_paired(self) -> bool:
-        """True if some of its scores have no counterpart in the baseline."""
-        return self.delta is not None and self.delta.n < self.scores.n_scored
-
 
 def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
     """Return the systems that this judge has scored: references first, then by budget, best mean first.

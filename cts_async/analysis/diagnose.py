@@ -353,8 +353,6 @@ class FrontierPoint:
 class Frontier:
     """What the predictions of one run are worth, over the `n` instances judged in it and in `orig`."""
 
-    label: str
-    k: int
     n: int
     points: tuple[FrontierPoint, ...]
     """From never to always, one point for each distinct prediction."""
@@ -395,8 +393,6 @@ def ask_or_not(
     over_always = paired_difference(outcome, asked, seed=seed)
     assert over_always is not None
     return Frontier(
-        label=system.label,
-        k=system.k,
         n=len(rows),
         points=points,
         area=_area(points),

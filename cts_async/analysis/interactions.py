@@ -153,7 +153,6 @@ class RegionTurn:
     """Region questions of one run at one turn: a row of table 10, and at k = 1 of table 5."""
 
     label: str
-    clarifier: str
     k: int
     turn: int
     questions: int
@@ -178,7 +177,6 @@ def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
     return tuple(
         RegionTurn(
             system.label,
-            system.clarifier,
             system.k,
             turn,
             questions=len(asked),

@@ -19,10 +19,11 @@ from cts_async.protocol.run_files import (
     PER_ITEM,
     RESULTS,
     TALK,
+    is_gold_build,
     manifest_of,
     paths_named,
     results_of,
-    without_gold_builds,
+    without,
 )
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
@@ -169,7 +170,7 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
         for run in inside or [path]:
             before = by_path.get(run.resolve())
             by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
-    wanted = set(without_gold_builds(found.path for found in by_path.values()))
+    wanted = set(without((found.path for found in by_path.values()), is_gold_build))
     return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
 
 
@@ -416,21 +417,10 @@ class _Lines:
 
 
 def _item(line: Line, without: Collection[str]) -> Item:
-    def text(name: str) -> str:
-        return "" if name in without else str(line.get(name) or "")
-
-    def texts(name: str) -> tuple[str, ...]:
-        return () if name in without else tuple(line.get(name) or ())
-
-    return Item(
-        id=line["id"],
-        fused_query=text("fused_query"),
-        blurred_query=text("blurred_query"),
-        questions=texts("questions"),
-        answers=texts("answers"),
-        rewritten_query=text("rewritten_query"),
-        answer=text("answer"),
-    )
+    queries = ("fused_query", "blurred_query", "rewritten_query", "answer")
+    found: dict[str, Any] = {name: str(line.get(name) or "") for name in queries if name not in without}
+    found |= {name: tuple(line.get(name) or ()) for name in ("questions", "answers") if name not in without}
+    return Item(line["id"], **found)
 
 
 # Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
@@ -445,7 +435,9 @@ def read_judged(path: Path) -> FinishedRun:
     remarks: list[str] = []
     try:
         outcomes = scorer.read_outcomes(path, report=remarks.append)
-        lines = dict(_records_by_name(path))
+        # A table of scores (CSV) has no lines with names.
+        records = () if scorer.is_csv(path) else scorer.read_records(path, lambda _: None)
+        lines = {scorer.item_name(line): line for _, line in records}
     except scorer.BadInput as error:
         raise InputError(error.path, error.problem, line=error.line) from None
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
@@ -467,13 +459,6 @@ def read_judged(path: Path) -> FinishedRun:
         k=k,
         remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
     )
-
-
-def _records_by_name(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every line with its item's name; a table of scores (CSV) has none."""
-    if not scorer.is_csv(path):
-        for _, line in scorer.read_records(path, lambda _: None):
-            yield scorer.item_name(line), line
 
 
 def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:

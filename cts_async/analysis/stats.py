@@ -81,6 +81,8 @@ def paired_t_test(scores: Sequence[float], baselines: Sequence[float]) -> Paired
     No difference anywhere is t = 0 and p = 1; the same difference everywhere is p = 0, as in the limit; both up to
     `ROUNDING`. With fewer than two pairs p = 1.
     """
+    from scipy.special import stdtr
+
     differences = [score - baseline for score, baseline in zip(scores, baselines, strict=True)]
     n = len(differences)
     if n == 0:
@@ -94,14 +96,7 @@ def paired_t_test(scores: Sequence[float], baselines: Sequence[float]) -> Paired
         return PairedT(n, mean, math.copysign(math.inf, mean), 0.0)
     variance = math.fsum((one - mean) ** 2 for one in differences) / (n - 1)
     t = mean / math.sqrt(variance / n)
-    return PairedT(n, mean, t, two_sided_t(t, n - 1))
-
-
-def two_sided_t(t: float, degrees: int) -> float:
-    """Return the chance that Student's t lies at least as far from 0 as `t`."""
-    from scipy.special import stdtr
-
-    return float(2.0 * stdtr(degrees, -abs(t)))
+    return PairedT(n, mean, t, float(2.0 * stdtr(n - 1, -abs(t))))
 
 
 def correlation(a: Numbers, b: Numbers) -> float | None:

@@ -123,9 +123,7 @@ corpus.command("build", short_help="Index a corpus.")(build)
 
 
 def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:
-    from cts_async.search.rankers import Bm25Ranker
-
-    base: Ranker = Bm25Ranker(opened)
+    base: Ranker = opened
     if model == "ql":
         from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex
 

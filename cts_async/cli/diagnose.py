@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json
+from cts_async.report.output import show_tables
 
 
 def diagnose(
@@ -35,9 +35,8 @@ def diagnose(
 
     Example: cts diagnose runs --json
     """
-    from rich.console import Console
-
-    from cts_async.report.diagnosis import diagnose_named, print_report, report_json, write_tables
+    from cts_async.report.diagnosis import diagnose_named, printed_notes, report_json
+    from cts_async.report.statistics import diagnosis_tables
 
     report = diagnose_named(
         runs,
@@ -47,9 +46,5 @@ def diagnose(
         fields=options.read_fields(field),
         seed=seed,
     )
-    if csv is not None:
-        write_tables(csv, report.diagnosis)
-    if as_json:
-        print_json(report_json(report))
-    else:
-        print_report(Console(), report)
+    value = as_json and report_json(report)
+    show_tables(diagnosis_tables(report.diagnosis), notes=printed_notes(report), as_json=value, csv=csv)

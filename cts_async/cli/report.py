@@ -69,25 +69,25 @@ def report(
 
     from cts_async.config import EvaluationConfig
     from cts_async.report.html.report import Origin
-    from cts_async.report.reported import ReportOptions, make_report
+    from cts_async.report.reported import make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
-    asked = ReportOptions(
-        tuple(map(str, options.runs_or_default(runs, "report"))),
-        judge=judge,
-        baseline=baseline,
+    lines = make_report(
+        [str(run) for run in options.runs_or_default(runs, "report")],
+        Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC)),
         out=out,
         tables=tables,
         plots=plots,
         formats=formats,
+        judges=[judge] if judge else [],
+        baseline=baseline,
         evaluation=EvaluationConfig(corpus=corpus, qrels=qrels, relevance_level=relevance_level),
         seed=seed,
     )
-    origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
     messages: list[str] = []
     try:
         with Console(stderr=True).status("making the report"):
-            messages.extend(make_report(asked, origin))
+            messages.extend(lines)
     finally:  # also name the files that were written before an error
         for line in messages:
             typer.echo(line)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import inf
@@ -130,7 +130,7 @@ class LeasedAccount(Account):
         """While no limit is known, when requests were sent: time, 1, tokens."""
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
-        until = now + (EVEN_LEASE_S if self.even else LEASE_S)
+        until = now + (EVEN_LEASE_S if self.paced else LEASE_S)
         permit = super().take(now, tokens, until, reserved=reserved)
         self.leases[permit.number] = _Lease(now, until, permit.tokens)
         return permit
@@ -163,7 +163,7 @@ class LeasedAccount(Account):
             return super().learn(now, permit, quotas)
         # The first that is said of a limit: what the server had left is known for the moment when that request was
         # sent, and what was sent since then from the workers' reports.
-        as_last = replace(permit, number=self._sent, tokens_sent=self._tokens_sent)
+        as_last = replace(permit, number=self.sent, tokens_sent=self._tokens_sent)
         learned = list(super().learn(now, as_last, quotas))
         since = [use for use in self._uses if use[0] > permit.sent_at - MARGIN_S]
         since += [(lease.until, 1.0, lease.tokens) for lease in self.leases.values() if not lease.used]
@@ -186,8 +186,8 @@ class SharedLane(Lane):
 
     def request(self, ask: Admit) -> asyncio.Future[Permit]:
         """`admit` without a task that waits. Raises RunStopped."""
-        if self._stopped:
-            raise self._stopped
+        if self.stopped:
+            raise self.stopped
         first = not self._waiting
         granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
         if first:
@@ -221,26 +221,22 @@ class SharedLane(Lane):
         self.abandoned(permit)
 
 
+@dataclass
 class Limits:
-    """All lanes, and the budget. `on_spent` is called with the reason when that is spent."""
+    """All lanes, by account, and the budget. `on_spent` is called with the reason when that is spent."""
 
-    def __init__(
-        self,
-        budget: Budget | None,
-        events: Events,
-        dispatchers: anyio.abc.TaskGroup,
-        on_spent: Callable[[RunStopped], None],
-    ) -> None:
-        self.budget, self.on_spent = budget, on_spent
-        self.lanes: dict[str, SharedLane] = {}
-        self._events, self._dispatchers = events, dispatchers
+    budget: Budget | None
+    events: Events
+    background: anyio.abc.TaskGroup
+    on_spent: Callable[[RunStopped], None]
+    lanes: dict[str, SharedLane] = field(default_factory=dict)
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Have a lane for each of these."""
         for one in accounts:
             if one.account not in self.lanes:
-                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self._events)
-                self._dispatchers.start_soon(lane.dispatch)
+                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self.events)
+                self.background.start_soon(lane.dispatch)
 
 
 class WorkerShare:
@@ -411,8 +407,8 @@ class RemoteLane(Lane):
     async def admit(
         self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
     ) -> Permit:
-        if self._stopped:
-            raise self._stopped
+        if self.stopped:
+            raise self.stopped
         ask = Admit(self.account.account, seq, tokens, step_key, reserved)
         while True:
             number, grant = await self._requests.ask(ask, self)

@@ -73,7 +73,7 @@ class Permit:
     """All tokens charged to this account so far, this request's included."""
     rooms: tuple[float, float] = (inf, inf)
     """Requests and tokens that could still be sent after this one."""
-    probes: tuple[Gate, ...] = ()
+    probes: tuple[MeterGate, ...] = ()
     """Gates that learn how the server counts from this request's outcome."""
     is_outage_probe: bool = False
     """True if it is sent to find out whether an outage is over."""
@@ -94,7 +94,8 @@ class Account:
         self._requests = self._gate(limits.requests_per_min)
         self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
         self._at_gate: asyncio.Timeout | None = None
-        self._sent = 0
+        self.sent = 0
+        """Requests sent so far."""
         self._tokens_sent = 0.0
         self._margin = FIRST_MARGIN
         self._reservations = self._detector()
@@ -127,11 +128,6 @@ class Account:
         return any(gate is not None and gate.sure for gate in gates)
 
     @property
-    def sent(self) -> int:
-        """Requests sent so far."""
-        return self._sent
-
-    @property
     def seldom_refuses(self) -> bool:
         """True while refusals are isolated ones (see `overload`)."""
         return self._refusals < NOISE
@@ -143,9 +139,9 @@ class Account:
         return (requests.per_min if requests else None, tokens.per_min if tokens else None)
 
     @property
-    def even(self) -> bool:
-        """True if requests or tokens are paced, each request at a time of its own."""
-        return isinstance(self._requests, PacedGate) or isinstance(self._tokens, PacedGate)
+    def paced(self) -> list[PacedGate]:
+        """The gates, of requests or tokens, that admit each request at a time of its own."""
+        return [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
 
     @property
     def awaited(self) -> bool:
@@ -175,15 +171,14 @@ class Account:
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         """Charge a request of about `tokens` that is sent `now`, or at the time `by` at the latest."""
         tokens *= self._margin
-        self._sent += 1
+        self.sent += 1
         self._tokens_sent += tokens
-        permit = Permit(tokens, now if by is None else by, self._margin, self._sent, self._tokens_sent)
+        permit = Permit(tokens, now if by is None else by, self._margin, self.sent, self._tokens_sent)
         of_requests, of_tokens = self._requests, self._tokens
         if of_requests or of_tokens:
-            if of_requests and of_requests.take(now, 1.0, by):
-                permit.probes = (of_requests,)
-            if of_tokens and of_tokens.take(now, tokens, by):
-                permit.probes = (*permit.probes, of_tokens)
+            for gate, amount in ((of_requests, 1.0), (of_tokens, tokens)):
+                if gate and gate.take(now, amount, by) and isinstance(gate, MeterGate):
+                    permit.probes += (gate,)
             permit.rooms = (_room(of_requests), _room(of_tokens))
         if reserved and self._reservations:
             permit.reserved = reserved
@@ -192,10 +187,9 @@ class Account:
 
     def redate(self, permit: Permit, sent_at: float) -> None:
         """Correct the time of a request that was taken with `by`: it was sent at `sent_at`."""
-        if self._requests:
-            self._requests.redate(permit.sent_at, sent_at, 1.0)
-        if self._tokens:
-            self._tokens.redate(permit.sent_at, sent_at, permit.tokens)
+        for gate, amount in ((self._requests, 1.0), (self._tokens, permit.tokens)):
+            if isinstance(gate, MeterGate):
+                gate.redate(permit.sent_at, sent_at, amount)
         permit.sent_at = sent_at
 
     def give_back(self, permit: Permit) -> None:
@@ -208,34 +202,27 @@ class Account:
 
     def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
         """Count what others sent lately: (time, requests, tokens)."""
-        if self._requests:
+        if isinstance(self._requests, MeterGate):
             self._requests.count(now, [(at, requests) for at, requests, _ in uses])
-        if self._tokens:
+        if isinstance(self._tokens, MeterGate):
             self._tokens.count(now, [(at, tokens) for at, _, tokens in uses])
 
-    def settle(self, permit: Permit, tokens_used: float | None) -> None:
-        """Replace a request's token estimate by the true number (None: unknown)."""
-        if self._tokens is None or tokens_used is None:
-            return
-        charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
-        self._tokens.settle(permit.sent_at, permit.tokens, charged)
-        if permit.tokens and tokens_used:
-            ratio = tokens_used / permit.tokens * permit.token_margin
-            decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
-            self._margin = min(MAX_MARGIN, max(ratio, decayed))
-
     def served(self, permit: Permit, tokens_used: float | None) -> None:
-        """Record that the request was answered."""
-        self.settle(permit, tokens_used)
+        """Record that the request was answered: its token estimate becomes the true number (None: unknown)."""
+        if self._tokens and tokens_used is not None:
+            charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
+            self._tokens.settle(permit.sent_at, permit.tokens, charged)
+            if permit.tokens and tokens_used:
+                ratio = tokens_used / permit.tokens * permit.token_margin
+                decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
+                self._margin = min(MAX_MARGIN, max(ratio, decayed))
         if self._reservations:
             self._reservations.served(above=permit.above)
         for gate in permit.probes:
             gate.probed(served=True)
         self._refusals *= 1.0 - REFUSALS_GAIN
-        if self._requests:
-            self._requests.speed_up(permit.sent_at)
-        if self._tokens:
-            self._tokens.speed_up(permit.sent_at)
+        for paced in self.paced:
+            paced.speed_up(permit.sent_at)
 
     def lost(self, permit: Permit) -> None:
         """Record that it is unknown whether the server counted the request."""
@@ -253,7 +240,11 @@ class Account:
             self._requests.settle(permit.sent_at, 1.0, 0.0)
         if isinstance(self._tokens, MeterGate):
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
-        expected = self.doubts(permit)
+        rooms = zip((self._requests, self._tokens), permit.rooms, strict=True)
+        expected = bool(permit.probes) or any(
+            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
+            for gate, room in rooms
+        )
         self._requests = self._after_refusal(self._requests, permit, permit.rooms[0], wait_s)
         self._tokens = self._after_refusal(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
         if permit.reserved:
@@ -276,20 +267,14 @@ class Account:
         window_s = self.limits.window_s
         per_min = before.limit * 60.0 / window_s
         self._tokens = make_gate(kind, per_min, window_s, smallest=TOKEN_GRAIN, slack_s=self._slack_s)
-        self._tokens.count(now, detector.uses())
+        if isinstance(self._tokens, MeterGate):
+            self._tokens.count(now, detector.uses())
         self._leave_gate()
 
     def _leave_gate(self) -> None:
         """Wake the caller that waits at a gate, which may have been replaced."""
         if self._at_gate and not self._at_gate.expired():
             self._at_gate.reschedule(0.0)
-
-    def doubts(self, permit: Permit) -> bool:
-        """True if a refusal of the request would only tell how the server counts."""
-        return bool(permit.probes) or any(
-            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
-            for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
-        )
 
     def _after_refusal(
         self, gate: Gate | None, permit: Permit, room: float, lasting_s: float | None, smallest: float = 1.0
@@ -314,27 +299,24 @@ class Account:
         gate.notify()
         return gate
 
-    def slow_down(self, now: float) -> bool:
-        """Lower the rate a little, where requests are paced. True if that has any effect."""
-        paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
+    def slow_down(self, now: float) -> None:
+        """Lower the rate a little, where requests are paced."""
         # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
         least = 1.0 - 4.0 * self._refusals if self.seldom_refuses else 0.0
-        for gate in paced:
+        for gate in self.paced:
             gate.slow_down(now, least)
-        return bool(paced)
 
     def delay(self, seconds: float) -> None:
         """Hold paced gates back for `seconds`, since what was taken lately is sent that much later."""
-        for gate in (self._requests, self._tokens):
-            if isinstance(gate, PacedGate):
-                gate.delay(seconds)
+        for gate in self.paced:
+            gate.delay(seconds)
 
     def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
         """Update the limits by a response's headers; yields the limits per minute that changed."""
         if self.limits.window_s != MINUTE_S:
             return  # the configuration knows better than the headers, which are about minutes
         if quotas.requests:
-            before, since = self._requests, float(self._sent - permit.number)
+            before, since = self._requests, float(self.sent - permit.number)
             self._requests = self._reconciled(
                 now, "requests", before, quotas.requests, permit.rooms[0], since
             )
@@ -377,7 +359,7 @@ class Account:
         smallest = TOKEN_GRAIN if what == "tokens" else 1.0
         learned = make_gate(kind, limit, MINUTE_S, smallest=smallest, slack_s=self._slack_s)
         if isinstance(learned, MeterGate):
-            sent = self._sent if what == "requests" else self._tokens_sent
+            sent = self.sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
         self._leave_gate()
@@ -385,4 +367,4 @@ class Account:
 
 
 def _room(gate: Gate | None) -> float:
-    return gate.room() if gate else inf
+    return gate.room() if isinstance(gate, MeterGate) else inf

@@ -150,12 +150,7 @@ class Budget:
                 self._take(most)
                 granted.set_result(None)
             heappop(self._waiting)
-        if self._waiting:
-            self._left_waiting()
-
-    def _left_waiting(self) -> None:
-        """Stop if nothing is in flight: then the oldest waiter would wait for ever."""
-        if not self.in_flight:
+        if self._waiting and not self.in_flight:  # the oldest would wait for ever
             self.stop(exhausted(self.lines, self.spent, self._waiting[0][2]))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -23,7 +22,7 @@ from cts_async.engine.overload import FEW, Circuit, ConcurrencyWindow
 from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import ProviderDown, ProviderGone, RateLimited, RunStopped, TimedOut, TransientError
 
-__all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
+__all__ = ["Lane", "LaneLimits", "Permit"]
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
@@ -86,7 +85,8 @@ class Lane:
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
         """Refusals for limits by step since the last success; the first of them at `_refused_since`."""
-        self._stopped: RunStopped | None = None
+        self.stopped: RunStopped | None = None
+        """The reason why nobody is admitted any more; None while the lane is in use."""
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
         self._resting = 0
@@ -99,14 +99,9 @@ class Lane:
     def waiting(self) -> int:
         return sum(not waiter.granted.done() for _, _, waiter in self._waiting)
 
-    @property
-    def stopped(self) -> RunStopped | None:
-        """The reason why nobody is admitted any more; None while the lane is in use."""
-        return self._stopped
-
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
-        circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)
+        circuit, gone = self.circuit, isinstance(self.stopped, ProviderGone)
         requests_per_min, tokens_per_min = self._account.allowed
         return LaneStatus(
             name=self.name,
@@ -120,7 +115,7 @@ class Lane:
             answers_429=self._answers_429,
             paused_s=max(0.0, self._paused_until - now),
             probe_s=circuit.wait_s(now) if circuit.is_open and not gone else None,
-            reason=str(self._stopped) if gone else circuit.reason if circuit.is_open else "",
+            reason=str(self.stopped) if gone else circuit.reason if circuit.is_open else "",
             gone=gone,
         )
 
@@ -133,8 +128,8 @@ class Lane:
         that was refused for limits twice, with no success in between, queues behind those that wait already. Raises
         RunStopped when the run ends while waiting. Cancelling a waiter charges nothing.
         """
-        if self._stopped:
-            raise self._stopped
+        if self.stopped:
+            raise self.stopped
         if not self._waiting and self._is_free(tokens, reserved):
             return self._send(tokens, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)
@@ -182,7 +177,9 @@ class Lane:
                 self.window.reopen(known=self._account.known)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
-            self._learn(permit, quotas)
+            for what, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
+                self._work.set()
+                self._events.emit(LimitLearned(self.name, what, per_min))
         self._leave()
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
@@ -228,10 +225,10 @@ class Lane:
 
     def stop(self, reason: RunStopped) -> None:
         """Admit nobody any more; `reason` is raised in all waiters."""
-        self._stopped = self._stopped or reason
+        self.stopped = self.stopped or reason
         for _, _, waiter in self._waiting:
             if not waiter.granted.done():
-                waiter.granted.set_exception(self._stopped)
+                waiter.granted.set_exception(self.stopped)
         self._waiting.clear()
         self._ended.set()
         self._work.set()
@@ -360,11 +357,6 @@ class Lane:
         self._pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, PAUSE_SHARE * lasted_s))
         self._account.slow_down(now)
 
-    def _learn(self, permit: Permit, quotas: Quotas) -> None:
-        for what, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
-            self._work.set()
-            self._events.emit(LimitLearned(self.name, what, per_min))
-
     def _release_probe(self, permit: Permit) -> None:
         if permit.is_outage_probe:
             self.circuit.abandoned(asyncio.get_running_loop().time())
@@ -381,7 +373,7 @@ class Lane:
     def _patience_s(self, now: float) -> float | None:
         """Seconds that an outage may still last; None without one, or where nobody waits for its end."""
         opened_at = self.circuit.opened_at
-        if opened_at is None or self._stopped or not (self._waiting or self._resting):
+        if opened_at is None or self.stopped or not (self._waiting or self._resting):
             return None
         lasting_s = self.limits.max_outage_s
         return opened_at + (lasting_s if self._reached else min(FIRST_ANSWER_S, lasting_s)) - now
@@ -395,25 +387,18 @@ class Lane:
             self._events.emit(CircuitChanged(self.name, open=False, reason=reason))
             return
         lasted_s = now - (self.circuit.opened_at or 0.0)
+        unreached = (
+            "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY) with cts doctor; "
+        )
+        hint = "" if self._reached else unreached
         self.stop(
             ProviderDown(
                 f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
-                f"{'' if self._reached else _NEVER_REACHED}completed work is saved, the same command resumes"
+                f"{hint}completed work is saved, the same command resumes"
             )
         )
-
-
-_NEVER_REACHED = (
-    "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY) with cts doctor; "
-)
 
 
 def _is_unreachable(error: TransientError) -> bool:
     """True if there was no server; one that accepts a request and never answers was reached."""
     return error.status is None and (error.unsent or not isinstance(error, TimedOut))
-
-
-def stop_all(lanes: Sequence[Lane], reason: RunStopped) -> None:
-    """Stop every lane for the same reason."""
-    for lane in lanes:
-        lane.stop(reason)

@@ -79,9 +79,12 @@ class SlidingMeter:
         self._forget(now)
         return self.limit - self._used
 
-    def take(self, now: float, amount: float) -> bool:
-        """Count `amount` as sent, also where there was no room for it. True if it is a probe (`LimitDetector`)."""
-        self._add(now + self._span_s, min(amount, self.limit))
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        """Count `amount` as sent, also where there was no room for it. True if it is a probe (see `LimitDetector`).
+
+        With `by` it may be sent until then: where times are kept it counts as sent at `by`, until it is redated.
+        """
+        self._add((now if by is None else by) + self._span_s, min(amount, self.limit))
         return False
 
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
@@ -141,20 +144,15 @@ class SlidingMeter:
 
 
 class BucketMeter:
-    """A meter for a bucket of `capacity` that refills at `rate` a second; one of about one request paces evenly.
+    """A meter for a bucket of `capacity` that refills at `rate` a second; an amount larger than that counts as that."""
 
-    An amount larger than the bucket is sent when it is full and leaves a debt, of `most` at most.
-    """
-
-    def __init__(
-        self, capacity: float, rate: float, margin_s: float = MARGIN_S, most: float | None = None
-    ) -> None:
+    def __init__(self, capacity: float, rate: float, margin_s: float = MARGIN_S) -> None:
         # A full bucket gains nothing until the first request arrives: what it would have gained does not count.
         self.limit, self._rate = capacity - rate * margin_s, rate
         if self.limit < min(capacity, 1.0):
             # Not even one request would fit: each gap is made longer instead.
             self.limit, self._rate = min(capacity, 1.0), rate / (1.0 + rate * margin_s)
-        self._most = capacity if most is None else most
+        self._capacity = capacity
         self._level, self._checked_at = self.limit, 0.0
 
     def wait_s(self, now: float, amount: float) -> float:
@@ -166,15 +164,15 @@ class BucketMeter:
         self._checked_at = now
         return self._level
 
-    def take(self, now: float, amount: float) -> bool:
-        self._level = self.room(now) - min(amount, self._most)
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        self._level = self.room(now) - min(amount, self._capacity)
         return False
 
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
         self._level = self.room(now) - min(amount, lasting_s * self._rate)
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
-        self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._most))
+        self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._capacity))
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         return  # a bucket keeps no times: what may be sent later than taken is deducted from its capacity
@@ -239,11 +237,11 @@ class LimitDetector:
         return self._meter.room(now)
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
-        """Count `amount`, sent at `by` at the latest; True if it is a probe, whose outcome must then be reported."""
+        """Count `amount` as sent; True if it is a probe, whose outcome must then be reported."""
         probe = self.kind != "bucket" and self._sliding.wait_s(now, amount) > 0
         for meter in self._alive:
             if by is None or meter is not self._strict:
-                meter.take(now if by is None or meter is self._bucket else by, amount)
+                meter.take(now, amount, by)
         self.probing = self.probing or probe
         self._proof = self._proof or probe
         return probe
@@ -269,15 +267,11 @@ class LimitDetector:
         self._bucket.count(now, uses)
         self._sliding.count(now, uses)
 
-    def served(self) -> None:
-        """Record that the probe was served: only a bucket could."""
+    def probed(self, *, served: Literal[True] | None) -> None:
+        """Record that a probe was served, which only a bucket could do, or (None) that its outcome is unknown."""
         self.probing = False
-        if self._proof and self.kind != "paced":
+        if served and self._proof and self.kind != "paced":
             self.kind = "bucket"
-
-    def unsure(self) -> None:
-        """Record that the probe's outcome is unknown: another may be sent."""
-        self.probing = False
 
     def refused(
         self, now: float, *, probe: bool, room: float, wait_s: float | None = None, isolated: bool = False
@@ -292,7 +286,9 @@ class LimitDetector:
         if self.kind == "bucket":
             return
         self._bucket.charge(now, max(0.0, self._bucket.room(now)), inf)  # if it is one, it is empty
-        if wait_s is not None and wait_s < self._window_needs_s(now) / 2:
+        # A full window would refuse until the oldest amount leaves it.
+        window_needs_s = self._strict.wait_s(now, max(0.0, self._strict.room(now)) + 1.0)
+        if wait_s is not None and wait_s < window_needs_s / 2:
             self.kind = "unknown"
         else:
             # The probe itself, or one of the last requests before it, which it overtook on the way.
@@ -301,10 +297,6 @@ class LimitDetector:
             if probe:
                 self._again_s *= 2
             self.kind, self._proof = "sliding", False
-
-    def _window_needs_s(self, now: float) -> float:
-        """Seconds for which a full window would refuse: until the oldest amount leaves it."""
-        return self._strict.wait_s(now, max(0.0, self._strict.room(now)) + 1.0)
 
     @property
     def _meter(self) -> SlidingMeter | BucketMeter:
@@ -356,61 +348,11 @@ class ReservationDetector:
 
 
 # --- Gates --------------------------------------------------------------------------------------------
+#
+# A gate is one limit of an account. It is asked for the lane's oldest caller only, so nothing starves.
 
 
-class Gate:
-    """One limit of an account. Asked for the lane's oldest caller only, so nothing starves."""
-
-    limit: float
-    """Requests or tokens in a window."""
-
-    @property
-    def per_min(self) -> float:
-        """Requests or tokens that it lets through in a minute at present."""
-        raise NotImplementedError
-
-    @property
-    def sure(self) -> bool:
-        """True if it is known how the server counts."""
-        return True
-
-    def has_room(self, amount: float) -> bool:
-        """True if `amount` may be sent now."""
-        raise NotImplementedError
-
-    def room(self) -> float:
-        """How much may be sent now; infinite where the gate does not count it."""
-        return inf
-
-    async def wait(self, amount: float) -> None:
-        """Return when there may be room for `amount`, or after a change, when it is worth asking again."""
-        raise NotImplementedError
-
-    def take(self, now: float, amount: float, by: float | None = None) -> bool:
-        """Count `amount`, for which there is room, as sent `now`. True if it is a probe (see `LimitDetector`).
-
-        With `by` it may be sent until then: where times are kept it counts as sent at `by`, until it is redated.
-        """
-        raise NotImplementedError
-
-    def redate(self, was: float, sent_at: float, amount: float) -> None:
-        """Correct the time of what was taken with `by` = `was`: it was sent at `sent_at`."""
-
-    def count(self, now: float, uses: Iterable[Use]) -> None:
-        """Count what others took lately."""
-
-    def settle(self, sent_at: float, taken: float, actual: float) -> None:
-        """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
-        raise NotImplementedError
-
-    def speed_up(self, now: float) -> None:
-        """Recover a little from a slowdown after a refusal."""
-
-    def probed(self, *, served: Literal[True] | None) -> None:
-        """Record that a probe was served, or (None) that its outcome is unknown."""
-
-
-class PacedGate(Gate):
+class PacedGate:
     """Evenly paced sending, for servers that enforce a minute's limit in shorter slices.
 
     aiolimiter's leaky bucket holds a little more than one request: the extra is the grid on which a late wake-up is
@@ -424,6 +366,8 @@ class PacedGate(Gate):
     """The first requests take longer to arrive than those that follow, since connections have to be made: during the
     first COLD_S seconds each takes COLD more of the rate, or a second that begins with them would hold one too many."""
     SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
+    sure: Final = True
+    """It does not matter here how the server counts."""
 
     def __init__(
         self, limit: float, window_s: float = 60.0, smallest: float = 1.0, *, empty: bool = False
@@ -453,19 +397,23 @@ class PacedGate(Gate):
         self._debt += seconds * self._share * self.limit / self._window_s
 
     def speed_up(self, now: float) -> None:
+        """Recover a little from a slowdown."""
         if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
             self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
             self._flow()
 
     @property
     def per_min(self) -> float:
+        """Requests or tokens that it lets through in a minute at present."""
         return self.limit * self._share / self.SHARE * 60.0 / self._window_s
 
     def has_room(self, amount: float) -> bool:
+        """True if `amount` may be sent now."""
         due = amount + self._debt
         return due <= self._capacity and (due <= 0 or self._limiter.has_capacity(due))
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        """Count `amount`, for which there is room, as sent `now`. False: it is no probe."""
         self._debt += amount
         if self._debt > 0:
             _at_once(self._limiter.acquire(self._debt))
@@ -478,6 +426,7 @@ class PacedGate(Gate):
         return False
 
     async def wait(self, amount: float) -> None:
+        """Return when there may be room for `amount`, or after a change, when it is worth asking again."""
         # Acquired in parts, since aiolimiter grants nothing larger than its bucket; what was acquired stays so.
         while amount + self._debt > 0:
             part = min(amount + self._debt, self._capacity)
@@ -485,46 +434,36 @@ class PacedGate(Gate):
             self._debt -= part
 
     def settle(self, sent_at: float, taken: float, actual: float) -> None:
+        """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
         self._debt += actual - taken
 
 
-class MeterGate(Gate):
-    """A gate that asks a meter; waiters are woken when something changes."""
+class MeterGate:
+    """A gate that asks a meter, and wakes its waiter when something changes. Methods as in the meter and `PacedGate`."""
 
     def __init__(
         self, meter: SlidingMeter | BucketMeter | LimitDetector, window_s: float, per_min: float
     ) -> None:
         self._meter = meter
-        self._per_min = per_min
-        self.window_s = window_s
+        self.per_min, self.window_s = per_min, window_s
         self.finder = meter if isinstance(meter, LimitDetector) else None
         self.limit = meter.limit
         self._changed = asyncio.Event()
 
     @property
-    def per_min(self) -> float:
-        return self._per_min
-
-    @property
     def sure(self) -> bool:
+        """True if it is known how the server counts."""
         return self.finder is None or self.finder.kind != "unknown"
 
     def has_room(self, amount: float) -> bool:
         return self._meter.wait_s(_now(), amount) == 0
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
-        if self.finder:
-            return self.finder.take(now, amount, by)
-        return self._meter.take(by if by is not None and self.dated else now, amount)
+        return self._meter.take(now, amount, by)
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         self._meter.redate(was, sent_at, amount)
         self._changed.set()
-
-    @property
-    def dated(self) -> bool:
-        """True if it matters what was sent at which time."""
-        return not isinstance(self._meter, BucketMeter)
 
     def count(self, now: float, uses: Iterable[Use]) -> None:
         self._meter.count(now, uses)
@@ -552,7 +491,7 @@ class MeterGate(Gate):
 
     def probed(self, *, served: Literal[True] | None) -> None:
         if self.finder:
-            self.finder.served() if served else self.finder.unsure()
+            self.finder.probed(served=served)
             self.notify()
 
     def notify(self) -> None:
@@ -560,9 +499,12 @@ class MeterGate(Gate):
         self._changed.set()
 
 
+Gate = PacedGate | MeterGate
+
+
 def make_gate(
     kind: LimitKind, per_min: float, window_s: float, *, smallest: float = 1.0, slack_s: float = 0.0
-) -> PacedGate | MeterGate:
+) -> Gate:
     """A gate for `per_min` requests or tokens; `smallest` is the least amount that is paced separately.
 
     With `slack_s`, what is taken may be sent up to that much later: then `take` gets the latest time.

@@ -11,12 +11,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from cts_async import __version__
 from cts_async.errors import InputError, RunLocked, UsageError, write_error
@@ -168,22 +169,52 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-_ABSENT: Final[Any] = object()
-_NUMBERS: Final = (int, float, type(None))
+def _one_line(name: Any) -> Any:
+    if isinstance(name, str) and not is_one_line(name):
+        raise ValueError("more than one line")
+    return name
+
+
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+_Name = Annotated[str, AfterValidator(_one_line)]
+_Price = Annotated[float, Field(strict=True)]
+
+
+class _Identity(BaseModel):
+    """The fields of a run's identity that readers rely on; each may be absent or null."""
+
+    data: dict[str, Any] | None = Field(default=None, description="an object")
+    system: Annotated[Any, AfterValidator(_one_line)] = Field(default=None, description="a name of one line")
+    k: _Count | None = Field(default=None, description="a number of questions")
+    judges: list[_Name] | None = Field(default=None, description="a list of names")
+
+
+class _Manifest(BaseModel):
+    """The fields of a manifest that readers rely on; each may be absent."""
+
+    identity: _Identity = Field(default=_Identity(), description="an object")
+    data: dict[str, Any] = Field(default={}, description="an object")
+    players: dict[str, str | None] = Field(default={}, description="an object of names")
+    further_judges: dict[str, dict[str, Any]] = Field(default={}, description="an object of judges by name")
+    prices: dict[str, dict[str, _Price | None]] = Field(
+        default={}, description="an object of prices by model"
+    )
+    n_expected: _Count = Field(default=0, description="a number of instances")
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """Check the form of the fields that readers rely on, since a manifest may have been edited.
 
-    Any may be absent, and nested ones null. Raises InputError naming the field, such as `identity.k`.
+    Raises InputError naming the field, such as `identity.k`.
     """
-    for names, (form, expected) in _FORMS.items():
-        outer, _, inner = names.partition(".")
-        value = manifest.get(outer, _ABSENT)
-        if inner and value is not _ABSENT:
-            value = _ABSENT if value.get(inner) is None else value[inner]
-        if value is not _ABSENT and not form(value):
-            raise InputError(path, f"has to be {expected}", field=names)
+    try:
+        _Manifest.model_validate(manifest)
+    except ValidationError as error:
+        outer, *inner = map(str, error.errors()[0]["loc"])
+        names, field = outer, _Manifest.model_fields[outer]
+        if inner and outer == "identity":
+            names, field = f"{outer}.{inner[0]}", _Identity.model_fields[inner[0]]
+        raise InputError(path, f"has to be {field.description}", field=names) from None
 
 
 def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -191,7 +222,9 @@ def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     noted = manifest.get("sessions")
     if not isinstance(noted, list):
         return []
-    return [one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS]
+    return [
+        one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in (int, float, type(None))
+    ]
 
 
 def command_of(manifest: Mapping[str, Any]) -> str:
@@ -205,49 +238,3 @@ def command_of(manifest: Mapping[str, Any]) -> str:
     except ValueError:
         return ""
     return shlex.join(words) if words[:1] == ["cts"] else ""
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**31
-
-
-def _are_texts(value: Any) -> bool:
-    return all(isinstance(one, str) for one in value)
-
-
-def _are_names(value: Any) -> bool:
-    return all(isinstance(one, str) and is_one_line(one) for one in value)
-
-
-def _are_prices(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(one, dict) and all(type(price) in _NUMBERS for price in one.values())
-        for one in value.values()
-    )
-
-
-_FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "identity": (_is_object, "an object"),
-    "identity.data": (_is_object, "an object"),
-    "identity.system": (lambda value: not isinstance(value, str) or is_one_line(value), "a name of one line"),
-    "identity.k": (_is_count, "a number of questions"),
-    "identity.judges": (lambda value: isinstance(value, list) and _are_names(value), "a list of names"),
-    "data": (_is_object, "an object"),
-    "players": (
-        lambda value: (
-            isinstance(value, dict) and _are_texts(one for one in value.values() if one is not None)
-        ),
-        "an object of names",
-    ),
-    "further_judges": (
-        lambda value: isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()),
-        "an object of judges by name",
-    ),
-    "prices": (_are_prices, "an object of prices by model"),
-    "n_expected": (_is_count, "a number of instances"),
-}
-"""Fields by name, each after the one that contains it: a check, and what the error message expects."""

@@ -30,7 +30,7 @@ from cts_async.engine.events import (
     Usage,
 )
 from cts_async.engine.journal import StepMemory
-from cts_async.engine.lane import Lane, Permit, stop_all
+from cts_async.engine.lane import Lane, Permit
 from cts_async.engine.step import Attempts, Executed, RetryPolicy, Step, charge_of, wait_before_retry
 from cts_async.errors import (
     DeadlineReached,
@@ -187,7 +187,8 @@ class Runner:
         self._in_flight = in_flight
         self._clock = clock
         self._budget = budget
-        self._stopped: RunStopped | None = None
+        self.stopped: RunStopped | None = None
+        """The reason why the run is ending early, if it is."""
         self._begun: set[str] = set()
         """Groups with a job that has begun."""
         self._held_up: dict[str, RunStopped] = {}
@@ -198,18 +199,14 @@ class Runner:
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
 
-    @property
-    def stopped(self) -> RunStopped | None:
-        """The reason why the run is ending early, if it is."""
-        return self._stopped
-
     def stop(self, reason: RunStopped) -> None:
         """Start nothing new; what is in flight is finished and recorded. The first reason counts."""
-        if self._stopped is None:
-            self._stopped = reason
+        if self.stopped is None:
+            self.stopped = reason
             self.events.emit(Stopping(str(reason)))
             self._stop_event.set()
-            stop_all(self.lanes, reason)
+            for lane in self.lanes:
+                lane.stop(reason)
             if self._budget:
                 self._budget.stop(reason)
 
@@ -234,7 +231,7 @@ class Runner:
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
-        if reason := self._stopped or self._late or next(iter(self._held_up.values()), None):
+        if reason := self.stopped or self._late or next(iter(self._held_up.values()), None):
             raise reason
 
     def _stop_as_far_as(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
@@ -247,7 +244,11 @@ class Runner:
             if self._late is None:
                 self._late = reason
                 self.events.emit(Stopping(str(reason)))
-        elif isinstance(reason, ProviderGone) and group is not None and self._any_lane_left():
+        elif (
+            isinstance(reason, ProviderGone)
+            and group is not None
+            and not all(lane.stopped for lane in self.lanes)
+        ):
             # Every request that was in flight reports the same.
             if str(reason) not in map(str, self._held_up.values()):
                 self.events.emit(Notice(f"{reason}; systems that do not use this provider continue"))
@@ -257,12 +258,9 @@ class Runner:
         else:
             self.stop(reason)
 
-    def _any_lane_left(self) -> bool:
-        return not all(lane.stopped for lane in self.lanes)
-
     async def _work(self, jobs: Feed) -> None:
         """Take jobs and run them, one after the other, until there are no more or the run ends."""
-        while not (self._stopped or self._late):
+        while not (self.stopped or self._late):
             try:
                 numbered = await jobs.next()
             except RunStopped as reason:
@@ -323,8 +321,8 @@ class Runner:
         attempts, loop = Attempts(), asyncio.get_running_loop()
         try:
             while True:
-                if self._stopped:
-                    raise self._stopped
+                if self.stopped:
+                    raise self.stopped
                 permit = await self._admit(ctx, step, attempts)
                 began = loop.time()
                 try:
@@ -367,27 +365,25 @@ class Runner:
     async def _admit(self, ctx: Context, step: Step[Any], attempts: Attempts) -> Permit | None:
         """Wait for permission to send: first the budget's, then the lane's, whose permits must be used at once."""
         budget, lane = self._budget, step.lane
-        if budget is None:
-            if lane is None:
-                return None
-            return await lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
         attempts.reserved = None
-        self._check_deadline(budget, step)
-        if step.most is not None:
-            most = step.cost(step.most(attempts.unusable))
-            await budget.reserve(ctx.seq, most)
-            attempts.reserved = most
+        if budget:
+            self._check_deadline(budget, step)
+            if step.most is not None:
+                most = step.cost(step.most(attempts.unusable))
+                await budget.reserve(ctx.seq, most)
+                attempts.reserved = most
+        if lane is None:
+            return None
         try:
-            if lane is None:
-                return None
             permit = await lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
-            try:
-                self._check_deadline(budget, step)
-            except DeadlineReached:
-                lane.abandoned(permit)
-                raise
+            if budget:
+                try:
+                    self._check_deadline(budget, step)
+                except DeadlineReached:
+                    lane.abandoned(permit)
+                    raise
         except BaseException:
-            if attempts.reserved is not None:
+            if budget and attempts.reserved is not None:
                 budget.settle(attempts.reserved, NOTHING)
             raise
         return permit
@@ -406,15 +402,12 @@ class Runner:
         try:
             try:
                 executed = await step.execute(attempts.unusable)
-            except TransientError:
-                raise
-            except (StepError, RunStopped):
-                if lane and permit:
-                    lane.succeeded(permit, None)
-                raise
-            except BaseException:
-                if lane and permit:
-                    lane.abandoned(permit)
+            except BaseException as error:
+                if lane and permit and not isinstance(error, TransientError):
+                    if isinstance(error, StepError | RunStopped):
+                        lane.succeeded(permit, None)
+                    else:
+                        lane.abandoned(permit)
                 raise
             if lane and permit:
                 used = float(executed.usage.total) if executed.usage else None

@@ -16,9 +16,8 @@ from cts_async.datasets.io import unreadable
 from cts_async.datasets.kinds import Kind
 from cts_async.report.output import plain
 from cts_async.report.tables import Column, DataTable, number, text
-from cts_async.search.backends import Page
+from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import read_documents
-from cts_async.search.rankers import Ranked
 
 # --- Kinds of datasets, contents and items. All text is untrusted and printed without control characters.
 

@@ -9,9 +9,6 @@ from math import isnan
 from pathlib import Path
 from typing import Any, cast
 
-from rich.console import Console
-from rich.text import Text
-
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
@@ -33,7 +30,6 @@ from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.report.results import SMOKE_TEST
 from cts_async.report.statistics import diagnosis_tables
-from cts_async.report.tables import print_table, printable, write_csv
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +49,6 @@ class DiagnosisReport:
         return any(one.system.embedded for one in self.diagnosis.systems)
 
 
-def print_report(console: Console, report: DiagnosisReport) -> None:
-    """Print every table that has rows, then the notes."""
-    for table in diagnosis_tables(report.diagnosis):
-        print_table(console, table)
-    for note in _notes(report):
-        console.print(Text(printable(note), style="yellow"), soft_wrap=True)
-
-
 def report_json(report: DiagnosisReport) -> dict[str, Any]:
     """Return all numbers unrounded: a list of rows for each table, by its name."""
     found = report.diagnosis.calibration
@@ -76,13 +64,8 @@ def report_json(report: DiagnosisReport) -> dict[str, Any]:
     }
 
 
-def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
-    """Write every table that has rows as NAME.csv, unrounded; creates the folder if necessary."""
-    for table in diagnosis_tables(diagnosis):
-        write_csv(folder, table)
-
-
-def _notes(report: DiagnosisReport) -> list[str]:
+def printed_notes(report: DiagnosisReport) -> list[str]:
+    """Return the lines to be printed below the tables."""
     scored = f"scores: judge {report.judge}" if report.judge else "no scores"
     return [scored, *report.notes, *([SMOKE_TEST] if report.embedded else [])]
 
@@ -100,7 +83,10 @@ def diagnose_named(
     seed: int = 0,
 ) -> DiagnosisReport:
     """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError."""
-    labels = own_labels(types_file) if types_file else None
+    labels = None
+    if types_file:
+        found = read_type_labels(types_file, QUESTION_TYPES)
+        labels = OwnLabels(cast("Mapping[str, Sequence[QuestionType]]", found))
     read: Reader = labels or read_question
     files = sorted(file for path in paths for file in question_files(path))
     if files and len(files) < len(paths):
@@ -244,9 +230,3 @@ def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
     except UnusableOutput:
         return None
     return interaction(one.id, zip(one.questions, known, strict=True), read) if one.questions else None
-
-
-def own_labels(path: Path) -> OwnLabels:
-    """Read a researcher's labels. Raises InputError."""
-    found = read_type_labels(path, QUESTION_TYPES)
-    return OwnLabels(cast("Mapping[str, Sequence[QuestionType]]", found))

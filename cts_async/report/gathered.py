@@ -29,7 +29,6 @@ from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import (
     JUDGMENTS,
-    MANIFEST,
     RESULTS,
     is_conversation,
     is_gold_build,
@@ -50,15 +49,7 @@ from cts_async.report.conversations import TalkReport, conversations_table, eval
 from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
 from cts_async.report.results import SMOKE_TEST
 from cts_async.report.statistics import diagnosis_tables
-from cts_async.report.summary import (
-    MOST,
-    TOOLS,
-    RunSummary,
-    Spent,
-    ranked,
-    spent_by_system,
-    summarise_run,
-)
+from cts_async.report.summary import MOST, TOOLS, RunSummary, ranked, summarise_runs
 from cts_async.report.tables import Column, DataTable, Row, number_columns, text_columns
 
 _USUAL: Final = EvaluationConfig()
@@ -136,11 +127,11 @@ def gather(
         reference, compared = _compared(board, judges, baseline, seed, notes)
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
-    conversations = tuple(_summaries(talks))
+    conversations = tuple(summarise_runs(talks))
     return Gathered(
         words=tuple(words),
         named=named,
-        summaries=tuple(_summaries([entrant.directory for entrant in board.entrants])),
+        summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
         board=board if board.entrants else None,
         compared=compared,
         diagnosis=diagnosis,
@@ -188,18 +179,6 @@ def _compared(
     compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
     notes += compared.notes
     return baseline, compared
-
-
-def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
-    """Summarise each directory that has a manifest; a journal that several share is read once."""
-    journals: dict[Path, Mapping[str, Spent]] = {}
-    for directory in directories:
-        if (directory / MANIFEST).is_file():
-            shared = manifest_of(directory).get("journal")
-            journal = (directory / str(shared)).resolve()
-            if shared and journal not in journals:
-                journals[journal] = spent_by_system(journal)
-            yield summarise_run(directory, journals[journal] if shared else None)
 
 
 # Tables of whole runs: who played, cost, failures, tools

@@ -9,11 +9,13 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Final, TypeGuard, cast
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
 from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import CTSError
@@ -112,7 +114,7 @@ class LivePart(_State):
     smoke_test: bool
 
 
-class Live(_State, LiveCluster):
+class LiveFile(_State, LiveCluster):
     """The state of the process that writes this run.
 
     Counts are this process's, except for instances (all of the run) and amounts of a budget (all sessions).
@@ -124,19 +126,14 @@ class Live(_State, LiveCluster):
     started: float
     spent_usd: float
     """With a budget, of all sessions of the command; else of this process, as far as prices are known."""
+    spent_calls: int
+    spent_tokens: float
+    """Amounts of a budget, of all sessions of the command; 0 without a budget."""
     max_usd: float | None
     max_calls: int | None
     max_tokens: float | None
     lanes: list[LiveLane]
     """All of the process's."""
-
-
-class LiveFile(Live):
-    """The whole of `live.json`: `Live` and what only a terminal shows."""
-
-    spent_calls: int
-    spent_tokens: float
-    """Amounts of a budget, of all sessions of the command; 0 without a budget."""
     parts: list[LivePart]
     """The parts of the process's work that go into this directory; one for each judge."""
 
@@ -157,7 +154,7 @@ def sum_of(parts: Sequence[Counts]) -> Counts:
     }
 
 
-def write_live(directory: Path, live: Live) -> None:
+def write_live(directory: Path, live: LiveFile) -> None:
     """Replace the file. A failure is ignored: it must not disturb the run."""
     with suppress(CTSError):
         replace_file(directory / LIVE, json_bytes(live), sync=False)
@@ -169,13 +166,13 @@ def remove_live(directory: Path) -> None:
         (directory / LIVE).unlink()
 
 
-def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live | None:
-    """The file's contents; None if there is none, or it was left behind."""
+def read_live(directory: Path, clock: Callable[[], float] = time.time) -> LiveFile | None:
+    """The file's contents, unchecked but for pid and time; None if there is none, or it was left behind."""
     try:
         live = orjson.loads((directory / LIVE).read_bytes())
     except (OSError, ValueError):
         return None
-    return cast("Live", live) if is_current(live, clock) else None
+    return cast("LiveFile", live) if is_current(live, clock) else None
 
 
 def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
@@ -185,6 +182,20 @@ def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
     except (ValueError, KeyError, TypeError, OverflowError):
         return False
     return abs(clock() - written) <= STALE_S and process_exists(pid)
+
+
+def is_live(value: object) -> TypeGuard[LiveFile]:
+    """Whether a JSON value has the fields of `LiveFile`, and their types: other versions write other files."""
+    try:
+        _file().validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+@cache
+def _file() -> TypeAdapter[LiveFile]:
+    return TypeAdapter(LiveFile)
 
 
 def process_exists(pid: int) -> bool:
@@ -212,23 +223,3 @@ def short(value: float) -> str:
             digits = 1 if value < 9.95 * size else 0
             return f"{value / size:.{digits}f}{unit}"
     return f"{value:.0f}"
-
-
-def has_shape(value: Any, shape: Any) -> bool:
-    """Whether a JSON value has the fields of a TypedDict, and their types: other versions write other files.
-
-    `shape` may also be a list, union or plain type. Additional fields are allowed.
-    """
-    if is_typeddict(shape):
-        hints = get_type_hints(shape)
-        return isinstance(value, dict) and all(
-            has_shape(value[name], hint) if name in value else name in shape.__optional_keys__
-            for name, hint in hints.items()
-        )
-    if get_origin(shape) is list:
-        return isinstance(value, list) and all(has_shape(one, get_args(shape)[0]) for one in value)
-    if get_origin(shape) is UnionType:
-        return any(has_shape(value, one) for one in get_args(shape))
-    if shape in (int, float):
-        return isinstance(value, int if shape is int else int | float) and not isinstance(value, bool)
-    return isinstance(value, NoneType if shape is None else shape)

@@ -21,9 +21,13 @@ STDOUT: Final = "-"
 
 
 def show_tables(
-    tables: Sequence[DataTable], *, notes: Sequence[str] = (), as_json: bool = False, csv: Path | None = None
+    tables: Sequence[DataTable],
+    *,
+    notes: Sequence[str] = (),
+    as_json: bool | Mapping[str, Any] = False,
+    csv: Path | None = None,
 ) -> None:
-    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes.
+    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes, or that value.
 
     With `csv` every table is also written to that folder, which is created if it is missing.
     """
@@ -36,7 +40,8 @@ def show_tables(
         for table in tables:
             write_csv(csv, table)
     if as_json:
-        print_json({table.name: list(table.rows) for table in tables} | {"notes": list(notes)})
+        rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
+        print_json(rows if as_json is True else as_json)
         return
     console = Console()
     for table in tables:
@@ -47,7 +52,6 @@ def show_tables(
 
 def print_notes(notes: Iterable[str]) -> None:
     """Print notes on how input files were read to standard error, one line each."""
-
     for note in notes:
         typer.echo(plain(f"note: {note}"), err=True)
 

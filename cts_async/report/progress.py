@@ -32,7 +32,6 @@ from cts_async.engine.events import (
     StepsCounted,
     Stopping,
     WorkersInUse,
-    WorkerStatus,
 )
 from cts_async.report.live import (
     LiveCluster,
@@ -410,27 +409,20 @@ class Progress:
         now = self._clock()
         self._hold(now)
         parts = [group.part(now, self._outages) for group in groups]
-        total = sum_of(parts)
-        scored = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
+        first = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
         spent, budget = self._budget.spent, self._budget
         limited = budget is not _NO_BUDGET
         notes = dict.fromkeys(part["note"] for part in parts if part["note"])
-        live: LiveFile = {
+        workers: LiveCluster = self._workers.live(now) if self._workers else {}
+        return {
             "pid": os.getpid(),
             "time": self._wall(),
             "started": self._started,
-            "n_expected": total["n_expected"],
-            "n_done": total["n_done"],
-            "n_failed": total["n_failed"],
-            "eta_s": total["eta_s"],
-            "mean": scored and scored["mean"],
-            "mean_low": scored and scored["mean_low"],
-            "mean_high": scored and scored["mean_high"],
-            "n_scored": scored["n_scored"] if scored else 0,
-            "calls": total["calls"],
-            "replayed": total["replayed"],
-            "retries": total["retries"],
-            "tokens": total["tokens"],
+            **sum_of(parts),
+            "mean": first and first["mean"],
+            "mean_low": first and first["mean_low"],
+            "mean_high": first and first["mean_high"],
+            "n_scored": first["n_scored"] if first else 0,
             "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
             "spent_calls": spent.calls,
             "spent_tokens": spent.tokens,
@@ -440,8 +432,8 @@ class Progress:
             "note": self._stopping or "; ".join(notes),
             "lanes": [lane.lane(now) for lane in self._lanes.values()],
             "parts": parts,
+            **workers,
         }
-        return {**live, **self._workers.live(now)} if self._workers else live
 
     def _hold(self, now: float) -> None:
         for group in self._groups.values():
@@ -570,20 +562,19 @@ class WorkersView:
         statuses = self._event.ask()
         # A worker that is new made all its calls since the last look.
         self._calls = {one.name: self._calls.get(one.name) or LastMinute(now, 0) for one in statuses}
-        workers = [_live_worker(one, self._calls[one.name].grown(now, one.calls)) for one in statuses]
+        workers: list[LiveWorker] = [
+            {
+                "name": one.name,
+                "host": one.host,
+                "pid": one.pid,
+                "state": one.state,
+                "in_hand": one.in_hand,
+                "done": one.ended,
+                "calls": one.calls,
+                "calls_per_min": self._calls[one.name].grown(now, one.calls),
+                "heard_s": one.heard_s,
+                "note": one.note,
+            }
+            for one in statuses
+        ]
         return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}
-
-
-def _live_worker(status: WorkerStatus, calls_per_min: float) -> LiveWorker:
-    return {
-        "name": status.name,
-        "host": status.host,
-        "pid": status.pid,
-        "state": status.state,
-        "in_hand": status.in_hand,
-        "done": status.ended,
-        "calls": status.calls,
-        "calls_per_min": calls_per_min,
-        "heard_s": status.heard_s,
-        "note": status.note,
-    }

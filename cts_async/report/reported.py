@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
-from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
@@ -18,50 +17,45 @@ from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.tables import write_table_files
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """The options of the command."""
+def make_report(
+    runs: Sequence[str],
+    origin: Origin,
+    *,
+    out: Path | None = None,
+    tables: Path | None = None,
+    plots: Path | None = None,
+    formats: Sequence[str] = (),
+    **settings: Any,
+) -> Iterator[str]:
+    """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull.
 
-    runs: tuple[str, ...]
-    judge: str | None = None
-    baseline: str | None = None
-    out: Path | None = None
-    tables: Path | None = None
-    plots: Path | None = None
-    formats: tuple[str, ...] = ()
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Evaluation of conversations."""
-    seed: int = 0
-
-
-def make_report(asked: ReportOptions, origin: Origin) -> Iterator[str]:
-    """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull."""
-    for option, folder in (("--tables", asked.tables), ("--plots", asked.plots)):
+    `settings` are those of `gather`.
+    """
+    for option, folder in (("--tables", tables), ("--plots", plots)):
         if folder is not None and folder.is_file():
             raise UsageError(f"{folder}: is a file; name a folder with {option}")
-    if asked.out is not None:
-        _check_writable(asked.out)
-    if asked.plots is not None:
-        check_export(
-            asked.formats
-        )  # after what was typed: a wrong path is mended sooner than a missing browser
-    judges = (asked.judge,) if asked.judge else ()
-    gathered = gather(
-        asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
-    )
-    out = asked.out or default_path(gathered)
+    if out is not None:
+        _check_writable(out)
+    if plots is not None:
+        check_export(formats)  # after what was typed: a wrong path is mended sooner than a missing browser
+    gathered = gather(runs, **settings)
+    out = out or default_path(gathered)
     _check_writable(out)
-    contents = _contents(gathered)
+    opened, notes = open_instances(gathered)
+    opened += tuple(open_talks(gathered))
+    drawn = figures(_drawing(gathered))
+    contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
     write_report(out, contents, origin)
-    yield plain(f"{out}: {_extent(contents)}")
+    n_figures, n_opened = len(drawn.figures), sum(len(run.instances) for run in opened)
+    yield plain(f"{out}: {n_figures} figures, {len(contents.tables)} tables, {n_opened} instances opened")
     for note in gathered.notes:
         yield plain(note)
-    if asked.tables is not None:
-        written = write_table_files(asked.tables, [one.table for one in contents.tables])
-        yield plain(f"{asked.tables}: {len(contents.tables)} tables in {len(written)} files")
-    if asked.plots is not None:
-        written = export(contents.drawn.figures, asked.plots, asked.formats)
-        yield plain(f"{asked.plots}: {len(contents.drawn.figures)} figures in {len(written)} files")
+    if tables is not None:
+        written = write_table_files(tables, [one.table for one in contents.tables])
+        yield plain(f"{tables}: {len(contents.tables)} tables in {len(written)} files")
+    if plots is not None:
+        written = export(drawn.figures, plots, formats)
+        yield plain(f"{plots}: {n_figures} figures in {len(written)} files")
 
 
 def default_path(gathered: Gathered) -> Path:
@@ -72,12 +66,6 @@ def default_path(gathered: Gathered) -> Path:
     common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
     near = common.relative_to(Path.cwd()) if common.is_relative_to(Path.cwd()) else common
     return near / REPORT
-
-
-def _contents(gathered: Gathered) -> ReportContents:
-    opened, notes = open_instances(gathered)
-    opened += tuple(open_talks(gathered))
-    return ReportContents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, notes)
 
 
 def _drawing(gathered: Gathered) -> Material:
@@ -107,11 +95,3 @@ def _check_writable(out: Path) -> None:
         raise UsageError(f"{out}: the folder {out.parent} does not exist; choose another path with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
         raise UsageError(f"{out}: cannot be written; choose another path with --out")
-
-
-def _extent(contents: ReportContents) -> str:
-    opened: Sequence[int] = [len(run.instances) for run in contents.opened]
-    return (
-        f"{len(contents.drawn.figures)} figures, {len(contents.tables)} tables, "
-        f"{sum(opened)} instances opened"
-    )

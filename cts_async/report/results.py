@@ -111,7 +111,7 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
-    own, theirs = scores.scores.paired(baseline.scores)
+    own, theirs = scores.paired(baseline)
     order = np.lexsort((theirs, own))
     return paired_difference(own[order], theirs[order])
 

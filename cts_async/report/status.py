@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from cts_async.engine.journal import record_at
 from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
@@ -16,7 +16,7 @@ from cts_async.errors import InputError
 from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
-from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
+from cts_async.report.live import LiveFile, is_live, process_exists, read_live, sum_of
 from cts_async.report.live_screen import SMOKE_TEST
 from cts_async.report.output import duration
 from cts_async.report.progress import RunningMean
@@ -61,7 +61,7 @@ def _runs_at(path: Path) -> list[Path]:
 def live_of(directory: Path) -> LiveFile | None:
     """The `live.json` of a run; None if no process writes the run, or one of another version does."""
     live = read_live(directory)
-    return cast("LiveFile", live) if has_shape(live, LiveFile) else None
+    return live if is_live(live) else None
 
 
 def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:
@@ -152,7 +152,7 @@ def state_of_run(directory: Path) -> RunState:
         raise InputError(directory, "not a run directory: run.json not found")
     lines = ResultColumns(directory / results_of(directory), unmarked)
     mean = RunningMean()
-    mean.add(lines.scores_of(~lines.failed).values.tolist() if lines.n else ())
+    mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)
     failures = _failure_kinds(lines)
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -29,45 +29,13 @@ from cts_async.protocol.results import (
     placed_results,
     unmarked,
 )
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
+from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import UNKNOWN
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scores:
-    """`restore_score_100` by instance, in the order of the results; each instance once. 16 bytes a score.
-
-    `ids` are hashes (int64), valid within this process only; `values` are float64.
-    """
-
-    ids: Array
-    values: Array
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def numbers(self) -> Iterator[float]:
-        """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
-        import numpy as np
-
-        latest: float | None = None
-        for value in np.sort(self.values).data:
-            if value != latest:
-                latest = value
-            yield latest
-
-    def paired(self, other: Scores) -> tuple[Array, Array]:
-        """Return both scores of every instance that has both, in the order of this one."""
-        import numpy as np
-
-        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
-        order = np.argsort(here)
-        return self.values[here[order]], other.values[there[order]]
 
 
 # Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
@@ -105,7 +73,10 @@ class ToolHealth:
         failed = tools.get("failed")
         for failure in failed if isinstance(failed, list) else ():
             if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
-                tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
+                tool, host, reason = (
+                    " ".join(str(failure.get(part) or "").split())[:_TEXT_CHARS]
+                    for part in ("tool", "host", "reason")
+                )
                 self.failed[tool, host, reason] += n
 
     def n_failed(self, tool: str) -> int:
@@ -147,10 +118,6 @@ class ToolHealth:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
-
-
-def _bounded(value: object) -> str:
-    return " ".join(str(value or "").split())[:_TEXT_CHARS]
 
 
 _NO_SCORE: Final = float("nan")
@@ -268,12 +235,10 @@ class ResultColumns:
         replied = ~self.failed & (self.asked > 0)
         return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
 
-    def scores_of(self, rows: Array | bool = True) -> Scores:
-        """Return the scores in those rows (a mask; all by default) that have one."""
+    def scored(self, rows: Array | bool = True) -> tuple[Array, Array]:
+        """Return ids and scores in those rows (a mask; all by default) that have a score."""
         scored: Array = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
-        if scored.all():
-            return Scores(self.ids, self.scores)
-        return Scores(self.ids[scored], self.scores[scored])
+        return (self.ids, self.scores) if scored.all() else (self.ids[scored], self.scores[scored])
 
 
 def _codes_of(line: Line, path: Path) -> list[int]:
@@ -356,15 +321,26 @@ def _figure(value: float | None) -> str:
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class JudgeScores:
-    """The scores of one judge and their summary."""
+    """`restore_score_100` by one judge, in the order of the results, each instance once: 16 bytes a score."""
 
     judge: str
-    scores: Scores
+    ids: Array
+    """Hashes of the instances (int64), valid within this process only."""
+    scores: Array
+    """float64."""
     summary: scorer.Summary
     failures: Sequence[Line] = ()
     """Failures of a further judge on answers that exist. Those of the scoring judge are the run's."""
+
+    def paired(self, other: JudgeScores) -> tuple[Array, Array]:
+        """Return both scores of every instance that has both, in the order of this one."""
+        import numpy as np
+
+        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
+        order = np.argsort(here)
+        return self.scores[here[order]], other.scores[there[order]]
 
 
 @dataclass(slots=True)
@@ -440,10 +416,16 @@ class RunSummary:
         return str(self.manifest.get("identity", {}).get("system") or self.directory.name)
 
 
-def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> RunSummary:
+def summarise_runs(directories: Iterable[Path]) -> list[RunSummary]:
+    """Summarise each directory that has a manifest; a journal that several share is read once."""
+    journals: dict[Path, Mapping[str, Spent]] = {}
+    return [summarise_run(one, journals) for one in directories if (one / MANIFEST).is_file()]
+
+
+def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | None = None) -> RunSummary:
     """Summarise a run directory, or one of judged candidates. Raises InputError if it is not a run.
 
-    `spent` are the calls by system of a journal that several share (`spent_by_system`), if it was read before.
+    `journals` holds the calls by system of the journals that were read before.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -457,7 +439,8 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
     if lines.judge:
-        scored.append(_scores(lines.judge, lines.scores_of(), lines.n_failed, n_expected))
+        summary = scorer.summarise(_numbers(lines.scored()[1]), lines.n_failed, n_expected)
+        scored.append(JudgeScores(lines.judge, *lines.scored(), summary))
         labelled.append(lines)
     for path in files:
         verdicts = ResultColumns(path, judged_mark, labels=labels)
@@ -470,7 +453,7 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
         manifest=manifest,
         judges=tuple(scored),
         failures=_FailureLines(lines.path, lines.failures),
-        spent=_spent(directory, manifest, spent),
+        spent=_spent(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         unknown_rate=lines.unknown_rate,
@@ -495,8 +478,21 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
     # A failed instance has nothing to judge, unless only the scoring judge failed.
     unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
     n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
-    scores = _scores(verdicts.judge or "", verdicts.scores_of(counts), n_failed, n_expected)
-    return replace(scores, failures=_FailureLines(verdicts.path, verdicts.failures_in(counts)))
+    ids, scores = verdicts.scored(counts)
+    summary = scorer.summarise(_numbers(scores), n_failed, n_expected)
+    failures = _FailureLines(verdicts.path, verdicts.failures_in(counts))
+    return JudgeScores(verdicts.judge or "", ids, scores, summary, failures)
+
+
+def _numbers(scores: Array) -> Iterator[float]:
+    """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
+    import numpy as np
+
+    latest: float | None = None
+    for value in np.sort(scores).data:
+        if value != latest:
+            latest = value
+        yield latest
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
@@ -547,30 +543,24 @@ class _FailureLines(Sequence[Line]):
         return record_at(self._path, int(self._offsets[i]))
 
 
-def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:
-    return JudgeScores(judge, scores, scorer.summarise(scores.numbers(), n_failed, n_expected))
+def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
+    """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
+    shared = manifest.get("journal")
+    journal = directory / (shared or STEPS)
+    by_system = known.get(journal.resolve())
+    if by_system is None:
+        by_system = known[journal.resolve()] = _spent_by_system(journal, shared=bool(shared))
+    return by_system.get(directory.name if shared else "", Spent())
 
 
-def spent_by_system(journal: Path) -> dict[str, Spent]:
-    """Sum the steps of a journal that several systems share, by system. Raises InputError."""
-    return _spent_by(journal, lambda record: str(record.get("instance")).partition("/")[0])
-
-
-def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[str, Spent]:
-    """Sum the steps of a journal by `name(record)`. Raises InputError for malformed steps."""
+def _spent_by_system(journal: Path, *, shared: bool) -> dict[str, Spent]:
     found: dict[str, Spent] = {}
     try:
         for record in read_records(journal):
-            found.setdefault(name(record), Spent()).add(record)
+            system = str(record.get("instance")).partition("/")[0] if shared else ""
+            found.setdefault(system, Spent()).add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is malformed"
         raise InputError(journal, problem) from None
     return found
-
-
-def _spent(directory: Path, manifest: Mapping[str, Any], known: Mapping[str, Spent] | None) -> Spent:
-    if shared := manifest.get("journal"):
-        known = spent_by_system(directory / shared) if known is None else known
-        return known.get(directory.name, Spent())
-    return _spent_by(directory / STEPS, lambda record: "").get("", Spent())

@@ -1,7 +1,7 @@
 """Rankers of whole documents for a query or a conversation, for evaluation against relevance judgements.
 
-- `Bm25Ranker`: Lucene's formula with k1 = 1.2, b = 0.75, as the agent's own search ranks. (AT-CoT, SIGIR 2025, section
-  4.4, uses the same formula at pyserini's k1 = 0.9, b = 0.4.)
+- `Corpus` itself: BM25 by Lucene's formula with k1 = 1.2, b = 0.75, as the agent's own search ranks. (AT-CoT, SIGIR
+  2025, section 4.4, uses the same formula at pyserini's k1 = 0.9, b = 0.4.)
 - `QueryLikelihoodRanker`: Dirichlet smoothing, with the conversation weighted against the query (Qulac's model).
 - `CrossEncoderRanker`: re-ranks another ranker's best documents with a transformers model that reads query and document
   together. AT-CoT re-ranks 100 documents of BM25 with MonoT5.
@@ -14,12 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from math import isfinite, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 from cts_async.errors import UsageError
-from cts_async.search.backends import Page
+from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus, best_rows
 from cts_async.search.terms import terms
 
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from scipy.sparse import csc_array
-
-
-class Ranked(NamedTuple):
-    """A document and its score; higher is better."""
-
-    id: str
-    score: float
 
 
 class Ranker(Protocol):
@@ -45,22 +39,6 @@ class Ranker(Protocol):
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
         """Return at most `limit` documents, best first; [] if the query matches nothing."""
-
-
-# --- BM25
-
-
-class Bm25Ranker:
-    """Ranks documents that share a term with the query; without stop words, stemmed."""
-
-    name = "bm25"
-
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-
-    def rank(self, query: str, limit: int) -> list[Ranked]:
-        """Return at most `limit` documents, best first, ties in file order; [] if the query matches nothing."""
-        return [Ranked(*found) for found in self._corpus.rank(query, limit)]
 
 
 # --- Query likelihood
@@ -98,11 +76,6 @@ class TermIndex:
         matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
         lengths = np.asarray(matrix.sum(axis=1), dtype=np.int64)
         return cls(tuple(ids), vocabulary, matrix.tocsc(), lengths, int(lengths.sum()))
-
-    def postings(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the rows that contain the term with this number, ascending, and how often each does."""
-        stretch = slice(int(self.counts.indptr[number]), int(self.counts.indptr[number + 1]))
-        return self.counts.indices[stretch], self.counts.data[stretch]
 
 
 MU: Final = 1500.0
@@ -234,8 +207,10 @@ class QueryLikelihoodRanker:
         if not counted:
             return _Column(len(words), None)
         scores = -counted.total() / len(words) * self._log_length
+        postings, starts = self._index.counts, self._index.counts.indptr
         for term, count in counted.items():
-            rows, counts = self._index.postings(numbers[term])
+            stretch = slice(*starts[numbers[term] : numbers[term] + 2])
+            rows, counts = postings.indices[stretch], postings.data[stretch]
             share, odds = count / len(words), self._mu * int(counts.sum()) / self._index.total
             scores += share * log(odds)
             scores[rows] += share * np.log1p(counts / odds)
@@ -318,7 +293,15 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
 
     UsageError if transformers or torch is not installed, if it cannot be loaded, or if it can score no pairs.
     """
-    transformers = _transformers()
+    try:
+        import transformers
+
+        import_module("torch")
+    except ImportError as error:
+        missing = error.name or "transformers"
+        raise UsageError(f"re-ranking needs {missing}, which is not installed: {INSTALL}") from None
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
     name = str(Path(model).expanduser()) if Path(model).expanduser().exists() else str(model)
     try:
         config = transformers.AutoConfig.from_pretrained(name)
@@ -411,19 +394,6 @@ class MonoT5(_PairModel):
     def _pieces(self, text: str) -> list[int]:
         pieces: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return pieces
-
-
-def _transformers() -> Any:
-    try:
-        import torch  # noqa: F401
-        import transformers
-    except ImportError as error:
-        raise UsageError(
-            f"re-ranking needs {error.name or 'transformers'}, which is not installed: {INSTALL}"
-        ) from None
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
 
 
 def _true_of_two(logits: Any) -> list[float]:

@@ -15,14 +15,14 @@ from cts_async.errors import InputError, UsageError
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import ReportOptions, make_report
+from cts_async.report.reported import make_report
 
 ROWS = [Row("a", ["Which year?"], ["2024"], score=60), Row("b", ["Which year?"], ["unknown"], score=40)]
 
 
 def report(words: Sequence[str]) -> Sequence[str]:
     out = Path(words[0]).parent / "page.html"
-    notes = list(make_report(ReportOptions(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
+    notes = list(make_report(words, Origin("cts report", datetime.now(UTC)), out=out))
     page = out.read_text(encoding="utf-8")
     assert all(line in page for line in notes[1:])
     return notes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_runs import SCORING, Row, made_run
 from made_talks import made_talk
-from rich.console import Console
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.runs import read_path, read_run
@@ -20,10 +20,11 @@ from cts_async.report.diagnosis import (
     DiagnosisReport,
     diagnose_board,
     diagnose_named,
-    print_report,
+    printed_notes,
     report_json,
 )
-from cts_async.report.statistics import run_rows
+from cts_async.report.output import show_tables
+from cts_async.report.statistics import diagnosis_tables, run_rows
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"
 U = "unknown"
@@ -188,8 +189,10 @@ def test_judge_can_be_chosen(tmp_path: Path) -> None:
 
 
 def printed(paths: list[str], width: int = 80) -> str:
-    out = io.StringIO()
-    print_report(Console(file=out, width=width, color_system=None), diagnose_named(paths))
+    out, found = io.StringIO(), diagnose_named(paths)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.setenv("COLUMNS", str(width))
+        show_tables(diagnosis_tables(found.diagnosis), notes=printed_notes(found))
     return out.getvalue()
 
 

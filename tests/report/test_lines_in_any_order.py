@@ -16,7 +16,7 @@ from made_runs import Row, made_run
 from cts_async.report.comparison import compare_runs, comparison_json
 from cts_async.report.diagnosis import diagnose_named, report_json
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import ReportOptions, make_report
+from cts_async.report.reported import make_report
 from cts_async.report.summary import summarise_run, write_summary
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -97,7 +97,7 @@ def compared(words: list[str]) -> dict[str, bytes]:
 def reported(words: list[str], out: Path) -> dict[str, bytes]:
     """The page and all tables of `cts report`, by file name."""
     out.mkdir(exist_ok=True)
-    list(make_report(ReportOptions(tuple(words), out=out / "page.html", tables=out / "tables"), ORIGIN))
+    list(make_report(words, ORIGIN, out=out / "page.html", tables=out / "tables"))
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*") if path.is_file()}
 
 

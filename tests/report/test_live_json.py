@@ -13,12 +13,12 @@ import pytest
 from made_live import cluster, lane, live, part, worker
 
 from cts_async.engine.events import JobEnded, JobsFound
-from cts_async.report.live import LIVE, STALE_S, Live, LiveFile, has_shape, read_live, remove_live, write_live
+from cts_async.report.live import LIVE, STALE_S, LiveFile, is_live, read_live, remove_live, write_live
 from cts_async.report.progress import LiveWriter, Progress, RunGroup, ScoreTail, writing_live
 
 
-def contents(time: float, pid: int | None = None) -> Live:
-    return cast("Live", {"pid": os.getpid() if pid is None else pid, "time": time, "n_done": 3})
+def contents(time: float, pid: int | None = None) -> LiveFile:
+    return cast("LiveFile", {"pid": os.getpid() if pid is None else pid, "time": time, "n_done": 3})
 
 
 @pytest.mark.parametrize(("now", "current"), [(100 + STALE_S, True), (101 + STALE_S, False), (0.0, False)])
@@ -74,8 +74,7 @@ def test_each_directory_gets_its_live_json_once_its_lock_is_held(runs: tuple[Pat
         file.write('{"id":"b","restore_score_100":60.0}\n')
     writer.tick()
     found = read_live(one)
-    assert has_shape(found, LiveFile)
-    assert found is not None
+    assert is_live(found)
     assert (found["n_done"], found["n_expected"], found["pid"]) == (4, 4, os.getpid())
     assert (found["n_scored"], found["mean"]) == (2, 50.0)  # a score of an earlier session, and a new one
     assert read_live(other) is None
@@ -168,8 +167,8 @@ LIVE_FILE = live([part("a", 1)], [lane("gpt")], **cluster([worker("w1")], 2))
 
 @pytest.mark.parametrize("changed", [{}, {"further": object()}, {"mean": 1}, {"max_usd": 2.0}])
 def test_value_of_the_shape_fits_even_with_more_fields(changed: dict[str, Any]) -> None:
-    assert has_shape({**LIVE_FILE, **changed}, LiveFile)
-    assert has_shape({name: of for name, of in LIVE_FILE.items() if name != "workers"} | changed, LiveFile)
+    assert is_live({**LIVE_FILE, **changed})
+    assert is_live({name: of for name, of in LIVE_FILE.items() if name != "workers"} | changed)
 
 
 @pytest.mark.parametrize(
@@ -187,5 +186,5 @@ def test_value_of_the_shape_fits_even_with_more_fields(changed: dict[str, Any]) 
     ],
 )
 def test_value_of_another_shape_does_not_fit(changed: dict[str, Any]) -> None:
-    assert not has_shape({**LIVE_FILE, **changed}, LiveFile)
-    assert not has_shape([], LiveFile)
+    assert not is_live({**LIVE_FILE, **changed})
+    assert not is_live([])

@@ -17,7 +17,7 @@ from made_runs import Row, made_run
 
 from cts_async.errors import StorageFull, UsageError
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import ReportOptions, make_report
+from cts_async.report.reported import make_report
 from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -28,7 +28,7 @@ HOSTILE = f"{NAME}\x1b[2J"
 def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
     """The page, parsed, and the lines that are told."""
     asked = {"out": words[0].parent / "page.html", **asked}
-    told = list(make_report(ReportOptions(tuple(map(str, words)), **asked), ORIGIN))
+    told = list(make_report([*map(str, words)], ORIGIN, **asked))
     return html.fromstring(asked["out"].read_text(encoding="utf-8")), told
 
 
@@ -215,7 +215,7 @@ def test_default_path_is_run_or_common_folder(tmp_path: Path) -> None:
     one = made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)])
     made_run(tmp_path / "runs", label="gold", rows=[Row("a", score=90)])
     for word in (one, tmp_path / "runs"):
-        list(make_report(ReportOptions((str(word),)), ORIGIN))
+        list(make_report([str(word)], ORIGIN))
         assert (word / "report.html").stat().st_size > 100_000
 
 

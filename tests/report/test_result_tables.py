@@ -16,17 +16,21 @@ from rich.console import Console
 
 from cts_async import scorer
 from cts_async.report.results import difference_to, other_models, print_judged, print_results
-from cts_async.report.summary import JudgeScores, RunSummary, Scores, Spent, summarise_run, write_summary
+from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run, write_summary
 
 
-def scores_of(scores: Mapping[str, float]) -> Scores:
+def scored(scores: Mapping[str, float], judge: str = "ernie") -> JudgeScores:
     ids = np.array([hash(id) for id in scores], np.int64)
-    return Scores(ids, np.array(list(scores.values()), float))
+    return JudgeScores(
+        judge,
+        ids,
+        np.array([*scores.values()], float),
+        scorer.summarise(scores.values(), 0, max(8, len(scores))),
+    )
 
 
-def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
-    named = {f"q{i}": score for i, score in enumerate(scores)}
-    return JudgeScores(judge, scores_of(named), scorer.summarise(scores, n_failed, 8))
+def judged(judge: str, *scores: float) -> JudgeScores:
+    return scored({f"q{i}": score for i, score in enumerate(scores)}, judge)
 
 
 def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0) -> RunSummary:
@@ -94,10 +98,6 @@ def test_names_in_results_are_untrusted_text() -> None:
     assert "Calls: a[b]?[2J 0 in" in text
 
 
-def scored(scores: dict[str, float]) -> JudgeScores:
-    return JudgeScores("ernie", scores_of(scores), scorer.summarise(scores.values()))
-
-
 def test_differences_pair_instances_of_the_same_judge() -> None:
     baseline = summary("orig", scored({"a": 10.0, "b": 20.0}))
     other = scored({"b": 50.0, "c": 90.0})
@@ -115,10 +115,7 @@ def test_interval_does_not_depend_on_finishing_order() -> None:
     for ordered in (pairs, pairs[::-1], pairs[20:] + pairs[:20]):
         named = {f"{own} {base}": (own, base) for own, base in ordered}
         own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
-        scores, orig = (
-            JudgeScores("ernie", scores_of(of), scorer.summarise(of.values())) for of in (own, base)
-        )
-        found.add(difference_to(scores, summary("orig", orig)))
+        found.add(difference_to(scored(own), summary("orig", scored(base))))
     assert len(found) == 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cts_async.protocol.results import answer_digest, outcome_line
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
 from cts_async.report.results import print_results
 from cts_async.report.summary import (
-    Scores,
+    JudgeScores,
     ToolHealth,
     agreement_sentence,
     pooled_agreements,
@@ -36,11 +35,6 @@ MANIFEST = {
     "sessions": [{"wall_s": 10.5}, {"wall_s": None}, {"wall_s": 1.5}],
     "embedded": False,
 }
-
-
-def scores_of(scores: Mapping[str, float]) -> Scores:
-    ids = np.array([hash(id) for id in scores], np.int64)
-    return Scores(ids, np.array(list(scores.values()), float))
 
 
 def scored(id: str, label: str, answers: list[str]) -> dict[str, Any]:
@@ -141,7 +135,7 @@ def test_cost_is_unknown_without_reported_tokens(
 def test_further_judge_counts_recorded_answers_only(run: Path) -> None:
     write(run / "judgments" / "gpt.jsonl", {**failure("b"), "judge": "gpt"})
     _, gpt, lexical = summarise_run(run).judges
-    assert (lexical.judge, sorted(lexical.scores.numbers())) == ("lexical", [20.0, 40.0])
+    assert (lexical.judge, sorted(lexical.scores)) == ("lexical", [20.0, 40.0])
     assert (lexical.summary.n_scored, lexical.summary.n_failed, lexical.summary.mean) == (2, 1, 30.0)
     assert (gpt.summary.n_scored, gpt.summary.n_failed, gpt.summary.mean) == (0, 2, None)
 
@@ -275,11 +269,15 @@ TABLES = st.dictionaries(st.text(max_size=3), st.floats(0, 100), max_size=20)
 
 
 @given(TABLES, TABLES)
-def test_scores_agree_with_dicts(a: dict[str, float], b: dict[str, float]) -> None:
-    scores = scores_of(a)
-    assert list(scores.numbers()) == sorted(a.values())
+def test_pairs_of_scores_agree_with_dicts(a: dict[str, float], b: dict[str, float]) -> None:
+    own, other = (
+        JudgeScores(
+            "j", np.array([hash(id) for id in of], np.int64), np.array([*of.values()]), scorer.summarise([])
+        )
+        for of in (a, b)
+    )
     both = [id for id in a if id in b]
-    here, there = scores.paired(scores_of(b))
+    here, there = own.paired(other)
     assert (here.tolist(), there.tolist()) == ([a[id] for id in both], [b[id] for id in both])
 
 

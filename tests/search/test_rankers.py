@@ -15,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
-from cts_async.search.backends import Page
+from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
     BATCH,
-    Bm25Ranker,
     ConversationText,
     CrossEncoderRanker,
     QueryLikelihoodRanker,
-    Ranked,
     TermIndex,
     Weights,
     open_pair_scorer,
@@ -41,19 +39,16 @@ def corpus(tmp_path: Path) -> Corpus:
 
 def test_bm25_score_by_hand(corpus: Corpus) -> None:
     """One of four documents has it: idf = ln(1 + 3.5 / 1.5); tf 1 in 2 words, where 2.25 is the average."""
-    (found,) = Bm25Ranker(corpus).rank("whales", 5)
+    (found,) = corpus.rank("whales", 5)
     assert found == Ranked("d2", pytest.approx(1.2039728 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.25)), rel=1e-6))
 
 
 def test_ranking_is_that_of_search_with_ties_in_file_order(corpus: Corpus) -> None:
-    ranked = Bm25Ranker(corpus).rank("red fox", 10)
+    ranked = corpus.rank("red fox", 10)
     assert ranked == [(hit.id, hit.score) for hit in corpus.search("red fox", 10)]
     assert [found.id for found in ranked] == ["d0", "d3", "d1"]
-
-
-@pytest.mark.parametrize(("query", "limit"), [("zebra", 5), ("", 5), ("fox", 0)])
-def test_query_without_match_finds_nothing(corpus: Corpus, query: str, limit: int) -> None:
-    assert Bm25Ranker(corpus).rank(query, limit) == []
+    for query, limit in (("zebra", 5), ("", 5), ("fox", 0)):
+        assert corpus.rank(query, limit) == []
 
 
 def index_of(*texts: str) -> TermIndex:

@@ -9,24 +9,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.report.live import LIVE, Live, has_shape, is_current
-from cts_async.report.viewer.index import (
-    NO_FILE,
-    Json,
-    Stat,
-    as_count,
-    as_float,
-    as_object,
-    is_serializable,
-    read_object,
-    stat_of,
-)
+from cts_async.report.live import LIVE, LiveFile, is_current, is_live
+from cts_async.report.untrusted import as_count, as_float, as_object
+from cts_async.report.viewer.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
 from cts_async.report.viewer.run import (
     MAX_FOLDERS,
     Metadata,
@@ -129,14 +120,13 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
     }
 
 
-def _live_of(place: Place) -> Live | None:
+def _live_of(place: Place) -> LiveFile | None:
     """The `live.json` of a run; None if no process is writing the run."""
     try:
         found = read_object(place.path / LIVE)
     except ValueError:
         return None
-    valid = is_current(found) and has_shape(found, Live) and is_serializable(found)
-    return cast("Live", found) if valid else None
+    return found if is_current(found) and is_live(found) and is_serializable(found) else None
 
 
 def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:

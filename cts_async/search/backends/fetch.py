@@ -43,7 +43,7 @@ from cts_async.llm.http import UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
-from cts_async.search.backends.services import capped
+from cts_async.search.backends.services import capped, charset_of
 from cts_async.search.catalog import ReaderSpec
 
 # --- The body of a page
@@ -82,12 +82,6 @@ def page_kind(content_type: str, data: bytes) -> PageKind:
     if declared:
         return declared
     return "html" if start.startswith(b"<") else "plain"
-
-
-def charset_of(content_type: str) -> str:
-    """Return the charset that a content type names, "" if none."""
-    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
-    return found[1].lower() if found else ""
 
 
 async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:

@@ -100,7 +100,7 @@ def test_the_frontier_goes_from_never_to_always(found: Drawn) -> None:
 def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
     points = tuple(FrontierPoint(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
     nothing = Difference(1, 0.0, 0.0, 0.0)
-    frontier = Frontier("gpt-k1", 1, 1_000, points, 0.0, points[333], points[0], nothing)
+    frontier = Frontier(1_000, points, 0.0, points[333], points[0], nothing)
     drawn = thinned(frontier)
     assert len(drawn) == 102
     assert (drawn[0], drawn[-1]) == (points[0], points[-1])
@@ -129,11 +129,11 @@ def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
 def test_figure_names_judgments_and_smoke_test(
     turned: TurnRetrieval,
 ) -> None:
-    material = Material(turns=[turned], judgments="bm25, stand-ins", embedded_talks=frozenset({"gpt"}))
+    material = Material(turns=[turned], judgments="bm25, pseudo-judgments", embedded_talks=frozenset({"gpt"}))
     figure = named(figures(material), "turns_MRR-10")
     assert figure.title == "MRR@10 by turn (smoke test)"
     assert figure.spec["layout"]["yaxis"]["title"]["text"] == "MRR@10 (smoke test)"
-    assert figure.caption.endswith(" Retrieval: bm25, stand-ins.")
+    assert figure.caption.endswith(" Retrieval: bm25, pseudo-judgments.")
 
 
 def test_two_clarifiers_have_figures_of_their_own(turned: TurnRetrieval) -> None:
