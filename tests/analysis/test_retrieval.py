@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, standin_qrels
+from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, pseudo_qrels
 from cts_async.errors import UsageError
 from cts_async.search.backends import Ranked
 
@@ -173,12 +173,12 @@ class Known:
 
 def test_pseudo_qrels_have_one_grade() -> None:
     ranker = Known({"red foxes": ["d3", "d1", "d2"], "nothing": []})
-    assert standin_qrels(ranker, {"1-1": "red foxes", "1-2": "nothing"}, 2) == {"1-1": {"d3": 1, "d1": 1}}
+    assert pseudo_qrels(ranker, {"1-1": "red foxes", "1-2": "nothing"}, 2) == {"1-1": {"d3": 1, "d1": 1}}
 
 
 def test_repeated_intent_is_ranked_once() -> None:
     ranker = Known({"red foxes": ["d3"]})
-    assert standin_qrels(ranker, {"1-1": "red foxes", "2-1": "red foxes"}, 5) == {
+    assert pseudo_qrels(ranker, {"1-1": "red foxes", "2-1": "red foxes"}, 5) == {
         "1-1": {"d3": 1},
         "2-1": {"d3": 1},
     }

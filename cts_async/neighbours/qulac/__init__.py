@@ -177,14 +177,14 @@ def retrieve(
 
     QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
     topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
-    best for relevant: stand-ins, and no relevance judgments.
+    best for relevant: pseudo-judgments, and no relevance judgments.
 
     Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
     """
     from rich.console import Console
     from rich.progress import track
 
-    from cts_async.analysis.retrieval import STANDIN
+    from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
     from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_about, write_evaluations
@@ -235,8 +235,8 @@ def retrieve(
     }
     write_about(out, settings, notes)
     table = oracle_table({name: question_gains(values) for name, values in evaluations.items()})
-    if any(STANDIN in note for note in notes):
-        table = replace(table, caption=f"{STANDIN}\n{table.caption}")
+    if any(PSEUDO_JUDGMENTS in note for note in notes):
+        table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
     show_tables([table], notes=notes, as_json=as_json)
 
 
