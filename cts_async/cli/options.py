@@ -435,6 +435,8 @@ class RunOptions(SearchOptions):
     )
     with_gold: Annotated[bool, option(DATA, "--gold-query", help="Also search the intent itself.")] = False
     support: Support = None
+    answerer: Annotated[str | None, option(MODELS, help="User Answerer [as --support].")] = None
+    rewriter: Annotated[str | None, option(MODELS, help="Rewriter [as --support].")] = None
     answers: Annotated[
         str | None,
         option(MODELS, metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),

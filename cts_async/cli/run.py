@@ -67,7 +67,11 @@ def run(
 def _introduction(plan: Plan) -> str:
     labels = ", ".join(system.label for system in plan.systems)
     people = f", answers of people ({plan.config.answers})" if plan.people is not None else ""
-    judges = "" if plan.config.no_judge else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
+    judges = (
+        ""
+        if plan.config.no_judge
+        else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
+    )
     return (
         f"{labels} over {plan.n_instances} instances of {plan.dataset.name}; {_tools(plan.search)}; "
         f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}"

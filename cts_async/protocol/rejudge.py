@@ -34,7 +34,7 @@ from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
-from cts_async.protocol.custom.sources import Players
+from cts_async.protocol.custom.sources import Players, label_judges
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -145,7 +145,8 @@ class JudgePlan:
     def settings(self) -> dict[str, dict[str, Any]]:
         """What determines each model judge's verdicts, by its name."""
         prompts = {name: self.prompts.sha256[name] for name in self.prompt_names}
-        return {name: {"model": spec.identity, "prompts": prompts} for name, spec in self.specs.items()}
+        models = {name: {"model": spec.identity, "prompts": prompts} for name, spec in self.specs.items()}
+        return {**models, **{name: {"model": roles["judge"].identity} for name, roles in self.custom.items()}}
 
     @property
     def journals(self) -> list[Path]:
@@ -190,13 +191,16 @@ def plan_judging(
     `keyless` and `keys_elsewhere` as in `plan.make_plan`.
     """
     _check_options(config)
-    judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
+    judges, custom = label_judges(
+        config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,), catalogue
+    )
+    models = [name for name in judges if name not in custom]
     if keyless or keys_elsewhere:
-        environ = with_stand_ins(judges, catalogue, environ, keys_only=not keyless)
+        environ = with_stand_ins(models, catalogue, environ, keys_only=not keyless)
     specs = {
         name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
         for name, spec in resolve_all(
-            {name: ["judge"] for name in judges},
+            {name: ["judge"] for name in models},
             catalogue,
             environ,
             options="--judge NAME",
@@ -226,6 +230,8 @@ def plan_judging(
         repeats=Repeats([target.answers for target in targets]),
         identity=identity,
         prompts=prompts,
+        custom=custom,
+        catalogue=catalogue if custom else None,
         notes=notes,
     )
 

@@ -18,7 +18,7 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -276,22 +276,7 @@ def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, P
 
     `--all NAME` plays every role that NAME has; where it has no judge, the lexical one judges. Raises UsageError.
     """
-    players: dict[str, dict[RoleName, CustomRole]] = {}
-    names: dict[str, str] = {}
-
-    def labelled(name: str | None, *roles: RoleName) -> str | None:
-        if name is None or not is_custom(name, catalogue):
-            return name
-        found = [custom_role(name, role) for role in roles]
-        label = found[0].label
-        if names.setdefault(label, name) != name:
-            raise UsageError(f"{names[label]} and {name} are both called {label}: rename one of them")
-        players.setdefault(label, {}).update({player.role: player for player in found})
-        return label
-
-    def each(many: tuple[str, ...], role: RoleName) -> tuple[str, ...]:
-        return tuple(labelled(name, role) or name for name in many)
-
+    found = _Found(catalogue)
     every = config.every_role
     if every is not None and is_custom(every, catalogue):
         config = replace(
@@ -309,17 +294,45 @@ def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, P
     supporting = [role for role, own in both if own is None]
     config = replace(
         config,
-        models=each(config.models, "clarifier"),
-        support=labelled(config.support, *supporting) if supporting else config.support,
-        answerer=labelled(config.answerer, "answerer"),
-        rewriter=labelled(config.rewriter, "rewriter"),
-        agent=labelled(config.agent, "agent"),
-        judges=each(config.judges, "judge"),
+        models=tuple(found.label(name, "clarifier") for name in config.models),
+        support=config.support and found.label(config.support, *supporting),
+        answerer=config.answerer and found.label(config.answerer, "answerer"),
+        rewriter=config.rewriter and found.label(config.rewriter, "rewriter"),
+        agent=config.agent and found.label(config.agent, "agent"),
+        judges=tuple(found.label(name, "judge") for name in config.judges),
     )
-    clarifiers = [name for name in config.models if name in players]
+    clarifiers = [name for name in config.models if name in found.players]
     if clarifiers and (set(config.schemes) != {"cts"} or set(config.modes) != {"at-once"}):
-        raise UsageError(f"{names[clarifiers[0]]}: asks at once only; --scheme and --mode are for models")
-    return config, players
+        raise UsageError(f"{clarifiers[0]}: asks at once only; --scheme and --mode are for models")
+    return config, found.players
+
+
+def label_judges(judges: Sequence[str], catalogue: Catalogue) -> tuple[tuple[str, ...], Players]:
+    """Replace the names of custom judges by their labels, and give the players. Raises UsageError."""
+    found = _Found(catalogue)
+    return tuple(found.label(name, "judge") for name in judges), found.players
+
+
+class _Found:
+    """The custom players found so far, by label and role."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.players: dict[str, dict[RoleName, CustomRole]] = {}
+        self._catalogue = catalogue
+        self._names: dict[str, str] = {}
+
+    def label(self, name: str, *roles: RoleName) -> str:
+        """The label of a custom player of these roles; any other name as it is."""
+        if not roles or not is_custom(name, self._catalogue):
+            return name
+        for role in roles:
+            player = custom_role(name, role)
+            if self._names.setdefault(player.label, name) != name:
+                raise UsageError(
+                    f"{self._names[player.label]} and {name} are both called {player.label}: rename one of them"
+                )
+            self.players.setdefault(player.label, {})[role] = player
+        return player.label
 
 
 def plays(name: str, role: RoleName) -> bool:
