@@ -155,7 +155,7 @@ class Material:
     turns: Sequence[TurnRetrieval] = ()
     """One for each Clarifier of `cts converse`."""
     judgments: str = ""
-    """The documents searched for `turns` and who judged them: stand-in judgments must be recognisable."""
+    """The documents searched for `turns` and who judged them: pseudo-judgments must be recognisable."""
     embedded_talks: frozenset[str] = frozenset()
     """Clarifiers of `turns` in whose conversations the embedded model played."""
 
