@@ -72,7 +72,7 @@ def figures(
 
     `compared` may be of one run alone, whose baseline is then itself. Summaries belong to systems by directory. There is
     one of `turns` for each Clarifier of `cts converse`; those in `embedded_talks` were played by the embedded model.
-    `judgments` names the documents searched for `turns` and who judged them.
+    `judgments` names the documents searched for `turns`, and who judged them: pseudo-judgments must be recognisable.
     """
     systems = [(one.label, one.embedded) for one in compared.board.entrants] if compared else []
     if diagnosed:
