@@ -381,7 +381,7 @@ def test_a_full_disk_stops_the_run_and_the_same_command_resumes(
     assert bench.finished == {f"q{n}": [f"q{n}/a", f"q{n}/b", f"q{n}/c"] for n in range(6)}
 
 
-@pytest.mark.parametrize("where", ["walk", "execute", "decode", "finish"])
+@pytest.mark.parametrize("where", ["walk", "execute", "decode"])
 def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
     def decode(response: Any) -> Any:
         return response["no such field"] if where == "decode" else response
@@ -389,26 +389,11 @@ def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
     async def walk(ctx: Context) -> None:
         if where == "walk":
             raise KeyError("walk")
-        await ctx.step(
-            bench.step(ctx, "a", value={}, failures=[KeyError("x")] * (where == "execute"), decode=decode)
-        )
-
-    async def main() -> None:
-        journal = Journal(bench.path)
-
-        async def finish(result: Any) -> None:
-            if where == "finish":
-                raise KeyError("finish")
-
-        other = steps(bench, "a", seconds=99.0)
-        jobs = [Job("g", "q1", journal, walk, finish), Job("g", "q2", journal, other, finish)]
-        try:
-            await Runner().run(jobs)
-        finally:
-            journal.close()
+        failures = [KeyError("x")] * (where == "execute")
+        await ctx.step(bench.step(ctx, "a", value={}, failures=failures, decode=decode))
 
     with pytest.raises(ExceptionGroup) as raised:
-        run_virtual(main)
+        bench.run({"q1": walk, "q2": steps(bench, "a", seconds=99.0)})
     assert raised.group_contains(KeyError)
 
 
