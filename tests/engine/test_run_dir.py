@@ -68,8 +68,8 @@ def test_lock_names_its_holder_and_ends_with_the_process(tmp_path: Path) -> None
 def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) -> None:
     directory = tmp_path / "runs" / "new"
     for _ in range(2):
-        with locked(directory) as lock:
-            assert lock.holds()
+        with locked(directory) as is_locked:
+            assert is_locked()
             assert directory.is_dir()
             with pytest.raises(RunLocked, match=f"process {os.getpid()} "), locked(directory):
                 pass
@@ -119,12 +119,12 @@ def test_a_lock_file_that_was_replaced_while_it_was_locked_is_no_lock(
 
 
 def test_a_directory_that_was_moved_away_is_no_longer_held(tmp_path: Path) -> None:
-    with locked(tmp_path / "run") as lock:
-        assert lock.holds()
+    with locked(tmp_path / "run") as is_locked:
+        assert is_locked()
         (tmp_path / "run").rename(tmp_path / "moved")
-        assert not lock.holds()
+        assert not is_locked()
         with locked(tmp_path / "run"):
-            assert not lock.holds()
+            assert not is_locked()
 
 
 def test_links_are_not_written_through(tmp_path: Path) -> None:
