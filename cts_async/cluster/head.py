@@ -56,7 +56,7 @@ from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.rejudge import judging_budget as judging_budget_of
-from cts_async.protocol.run import budget_of, open_runs
+from cts_async.protocol.run import Executable, budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.systems import System
 
@@ -113,9 +113,19 @@ class Cluster(Protocol):
         """Start a worker. Raises WorkerLost."""
 
 
-async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, str], events: Events) -> None:
-    """`run_campaign` on a cluster: the same files, and the same errors."""
+async def run_on_cluster(
+    cluster: Cluster, plan: Executable, environ: Mapping[str, str], events: Events
+) -> None:
+    """Execute the plan of a run or of judging on a cluster: the same files and errors as in one process."""
+    if isinstance(plan, JudgePlan):
+        await _run_judging(cluster, plan, events)
+    elif isinstance(plan, Plan):
+        await _run_plan(cluster, plan, events)
+    else:
+        raise TypeError(f"no cluster executes {plan!r}")
 
+
+async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
         work, budget = CampaignWork.of(plan), budget_of(plan, files, events)
@@ -124,11 +134,7 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
     await _run(lambda also: open_runs(plan, events, also=also), head)
 
 
-async def run_judging_on(
-    cluster: Cluster, plan: JudgePlan, environ: Mapping[str, str], events: Events
-) -> None:
-    """`run_judging` on a cluster: the same files, and the same errors."""
-
+async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
     def head(files: list[RunFiles]) -> Head:
         work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
@@ -158,11 +164,11 @@ def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:
 class _Member:
     """A worker as the head knows it."""
 
-    def __init__(self, name: str, gather_s: float) -> None:
+    def __init__(self, name: str, gather_s: float, limits: Limits) -> None:
         self.link: WorkerLink | None = None
         self.status = WorkerStatus(name, "", 0, "starting")
         self.in_flight = 1
-        self.share: WorkerShare | None = None
+        self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
         """That are not sent yet."""
         self.lookups: deque[tuple[int, Lookup]] = deque()
@@ -180,11 +186,9 @@ class _Member:
     def heard_s(self) -> float:
         return max(0.0, self._loop.time() - self._heard_at)
 
-    def began(self, begun: Begun, limits: Limits) -> None:
+    def began(self, begun: Begun) -> None:
         self._heard_at, self.in_flight = self._loop.time(), begun.in_flight
         self.status = replace(self.status, host=begun.host, pid=begun.pid, state="idle")
-        limits.open(begun.accounts)
-        self.share = WorkerShare(limits, self._answer)
 
     def received(self, news: News) -> None:
         """Note that the worker is alive, and what it has called."""
@@ -307,7 +311,7 @@ class Head:
         while not self._ending:
             name = f"w{len(self._members) + 1}-{self._session}"
             setup = self._setup(name)
-            member = _Member(name, setup.gather_s)
+            member = _Member(name, setup.gather_s, limits)
             self._members.append(member)
             try:
                 link = await self._start(member, setup, limits, first=in_a_row == 0)
@@ -316,9 +320,9 @@ class Head:
                 return
             except WorkerLost as lost:
                 self._lose(member, str(lost))
-                if member.share and isinstance(lost, WorkerSilent):
+                if isinstance(lost, WorkerSilent):
                     background.start_soon(_free_later, member.share)
-                elif member.share:
+                else:
                     member.share.free()
                 in_a_row = in_a_row + 1 if self._n_ended == n_ended else 1
                 n_ended = self._n_ended
@@ -353,7 +357,8 @@ class Head:
             else:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
             return None
-        member.began(begun, limits)
+        limits.open(begun.accounts)
+        member.began(begun)
         return member.link
 
     def _setup(self, worker: str) -> Setup:
@@ -384,9 +389,8 @@ class Head:
         if not (turn.last or news.stopped or news.crash):
             raise WorkerLost("it had no message from the head for too long")
         member.end("ended")
-        if member.share:
-            member.share.lose()
-            member.share.free()
+        member.share.lose()
+        member.share.free()
 
     def _turn(self, member: _Member) -> WorkerTurn:
         size = 0
@@ -420,29 +424,27 @@ class Head:
         had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs, now)}
         member.has(sum(leases.n_held(member.name) for leases in self._streams), len(had))
         self._n_ended += len(had)
-        ended = [one for one in news.ended if one.seq in had]
+        ended = [(had[one.seq], one) for one in news.ended if one.seq in had]
         try:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason)
-        self._count(news, ended, had)
+        self._count(news, ended)
         self._conclude(member, news)
 
     def _take_requests(self, member: _Member, news: News) -> None:
         """Pass on what concerns the limits, and note what is to be looked up."""
-        share = member.share
-        assert share, "it has begun"
         for report in news.reports:
-            share.report(report)
+            member.share.report(report)
         for number, cost in news.settled:
-            share.settle(number, cost)
+            member.share.settle(number, cost)
         for number, request in news.requests:
             if isinstance(request, Lookup):
                 member.lookups.append((number, request))
             elif not isinstance(request, Record):
-                share.ask(number, request)
+                member.share.ask(number, request)
         for number in news.withdrawn:
-            share.withdraw(number)
+            member.share.withdraw(number)
 
     async def _append(self, member: _Member, news: News) -> None:
         """Append steps to their journals, and acknowledge them."""
@@ -454,22 +456,22 @@ class Head:
             await journal.append_lines(lines)
         member.answers |= dict.fromkeys(records)
 
-    async def _write(self, ended: Iterable[Ended]) -> None:
+    async def _write(self, ended: Iterable[tuple[Task, Ended]]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
-        for one in ended:
-            for line in one.lines:
-                by_file[line.place, line.judge].append(line.data)
+        for task, one in ended:
+            for judge, line in one.lines:
+                by_file[task.place, judge].append(line)
         # Results last: an instance with a result is never done again, so nothing of it may be missing.
         for (place, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
             await self._places[place].add_lines(judge, lines)
 
-    def _count(self, news: News, ended: Iterable[Ended], tasks: Mapping[int, Task]) -> None:
+    def _count(self, news: News, ended: Iterable[tuple[Task, Ended]]) -> None:
         """Emit a worker's events as those of one run: numbers, and each notice once."""
         for count in news.counts:
             self._events.emit(count)
         by_group: defaultdict[str, list[Ended]] = defaultdict(list)
-        for one in ended:
-            by_group[tasks[one.seq].group].append(one)
+        for task, one in ended:
+            by_group[task.group].append(one)
         for group, jobs in by_group.items():
             self._events.emit(
                 JobsCounted(
@@ -506,8 +508,7 @@ class Head:
 
     def _lose(self, member: _Member, reason: str) -> None:
         member.end("lost", reason)
-        if member.share:
-            member.share.lose()
+        member.share.lose()
         had = [task for leases in self._streams for task in leases.lost(member.name)]
         if self._stopped is None:
             where = f" on {member.status.host}" if member.status.host else ""

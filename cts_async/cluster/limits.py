@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from math import inf
@@ -221,26 +221,22 @@ class SharedLane(Lane):
         self.abandoned(permit)
 
 
+@dataclass
 class Limits:
-    """All lanes, and the budget. `on_spent` is called with the reason when that is spent."""
+    """All lanes, by account, and the budget. `on_spent` is called with the reason when that is spent."""
 
-    def __init__(
-        self,
-        budget: Budget | None,
-        events: Events,
-        dispatchers: anyio.abc.TaskGroup,
-        on_spent: Callable[[RunStopped], None],
-    ) -> None:
-        self.budget, self.on_spent = budget, on_spent
-        self.lanes: dict[str, SharedLane] = {}
-        self._events, self._dispatchers = events, dispatchers
+    budget: Budget | None
+    events: Events
+    background: anyio.abc.TaskGroup
+    on_spent: Callable[[RunStopped], None]
+    lanes: dict[str, SharedLane] = field(default_factory=dict)
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Have a lane for each of these."""
         for one in accounts:
             if one.account not in self.lanes:
-                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self._events)
-                self._dispatchers.start_soon(lane.dispatch)
+                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self.events)
+                self.background.start_soon(lane.dispatch)
 
 
 class WorkerShare:

@@ -20,7 +20,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -41,13 +40,11 @@ BEGIN_S: Final = 600.0
 """A worker may have to load an index first."""
 CUT_OFF: Final = "Ray's client is cut off from the cluster"
 
-
 MAX_WORKERS: Final = 256
 """Without --workers; a head has less than 4 ms a second for each of them."""
 MAX_PER_CPU: Final = 8
 """On this machine: more would get no more done, and each is a process of some 100 MB."""
 CONNECT_S: Final = 4.0
-JOIN_S: Final = 14.0
 OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and travel without it."""
 MAX_TEMPORARY: Final = 24
@@ -162,21 +159,13 @@ class RayCluster:
     def __init__(self, workers: int, address: str) -> None:
         self.workers, self.address = workers, address
         self._directory = None if address else str(Path.cwd())
-        self._hired: list[RayWorkerLink] = []
         self._worker: Any = _ray().remote(WorkerActor).options(num_cpus=1, scheduling_strategy="SPREAD")
 
     async def hire(self, setup: Setup) -> RayWorkerLink:
         try:
-            link = RayWorkerLink(self._worker.remote(setup, self._directory))
+            return RayWorkerLink(self._worker.remote(setup, self._directory))
         except ConnectionError:
             raise WorkerLost(CUT_OFF) from None
-        self._hired.append(link)
-        return link
-
-    def close(self) -> None:
-        """End all its processes."""
-        for link in self._hired:
-            link.kill()
 
 
 def free_cpus() -> tuple[int, int]:
@@ -193,7 +182,10 @@ async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
     ray = _ray()
     try:
         async with asyncio.timeout(limit_s):
-            return await _answer(method.remote(*arguments))
+            answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
+            # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
+            answer.add_done_callback(lambda late: late.cancelled() or late.exception())
+            return await asyncio.shield(answer)
     except ray.exceptions.RayTaskError:
         raise
     except TimeoutError:
@@ -206,40 +198,15 @@ async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
         raise WorkerSilent(CUT_OFF) from None  # Ray's client has several classes for this
 
 
-def _answer(call: Any) -> asyncio.Future[Any]:
-    """A call's result. Its own future is not cancelled with ours: Ray's client fails on that."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
-
-    def settle(called: Future[Any]) -> None:
-        if answer.done():
-            return
-        if error := called.exception():
-            answer.set_exception(error)
-        else:
-            answer.set_result(called.result())
-
-    def on_done(called: Future[Any]) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits
-            loop.call_soon_threadsafe(settle, called)
-
-    call.future().add_done_callback(on_done)
-    return answer
-
-
 def _lost(error: Exception) -> WorkerLost:
     """Why a worker does not answer."""
     of, said = _ray().exceptions, " ".join(str(error).split())
     if isinstance(error, of.RayActorError) and error.actor_init_failed:
         return WorkerLost(f"it cannot begin: {str(error).strip().splitlines()[-1]}")
     # On a node that is gone, or cut off, its process may still run.
-    if (
-        isinstance(error, of.ActorDiedError)
-        and "node has died" not in said
-        and "node was terminated" not in said
-    ):
-        return WorkerLost("its process died")
-    return WorkerSilent(said[:200])
+    if not isinstance(error, of.ActorDiedError) or "node has died" in said or "node was terminated" in said:
+        return WorkerSilent(said[:200])
+    return WorkerLost("its process died")
 
 
 # --- Ray, started or joined
@@ -253,7 +220,7 @@ def connect(
     *,
     report: Callable[[str], None] = lambda message: None,
 ) -> Iterator[RayCluster]:
-    """A cluster, ready to hire workers; what was started for it ends with the block.
+    """A cluster, ready to hire workers; a Ray that was started for it ends with the block.
 
     `address` and `workers` are as typed: without an address a Ray of this machine alone, without a number as many
     workers as the cluster has free CPUs. `keys` are the variables that workers on this machine need. Raises UsageError
@@ -295,11 +262,7 @@ def connect(
                 report(
                     f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
                 )
-        cluster = RayCluster(workers or 1, where)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
+        yield RayCluster(workers or 1, where)
 
 
 def _reachable(text: str) -> str:

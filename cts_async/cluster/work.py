@@ -17,19 +17,16 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, Protocol
-
-import orjson
+from typing import Any, Final, Protocol, TypeAlias
 
 from cts_async.datasets import sha256_of
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.errors import RunStopped, UsageError
-from cts_async.llm.catalog import ModelSpec
+from cts_async.protocol.answers import Repeats
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import (
     JudgePlan,
     PendingVerdict,
@@ -71,14 +68,8 @@ class Task:
     """A slow task holds up others of its own stream only."""
 
 
-@value
-class Line:
-    """A line for a file at a place: `judge` names a further judge's verdicts, None is for the results."""
-
-    place: int
-    judge: str | None
-    data: bytes
-    """One JSON object with its newline."""
+TaskLines: TypeAlias = Sequence[tuple[str | None, ResultLine]]
+"""What is to be written of a task: with a judge's name for the file of its verdicts, with None for the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +81,8 @@ class Bench:
     """Tasks to work on at once, by stream."""
     walk_of: Callable[[Task], Callable[[Context], Awaitable[Any]]]
     """The steps of a task."""
-    lines_of: Callable[[Task, Any], Sequence[Line]]
-    """The lines of a task that has ended with a result or a StepError, those of further judges first."""
+    lines_of: Callable[[Task, Any], TaskLines]
+    """The lines of a task that has ended with a result or a StepError."""
 
 
 class Work(Protocol):
@@ -150,10 +141,6 @@ def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
     return min(usual, max(LEAST_IN_FLIGHT, -(-usual * SPARE // workers)))
 
 
-def _line(place: int, judge: str | None, line: ResultLine) -> Line:
-    return Line(place, judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-
-
 # --- A campaign
 
 
@@ -198,9 +185,9 @@ class CampaignWork:
         plan, outage_s = replace(self.plan, search=here), self.plan.config.max_outage_s
         systems = tuple(plan.systems)
 
-        def lines_of(task: Task, ended: Any) -> Sequence[Line]:
-            lines = [_line(task.place, judge, line) for judge, line in judgments_of(task.payload, ended)]
-            return [*lines, _line(task.place, None, result_of(systems[task.place], task.payload, ended))]
+        def lines_of(task: Task, ended: Any) -> TaskLines:
+            result = result_of(systems[task.place], task.payload, ended)
+            return [*judgments_of(task.payload, ended), (None, result)]
 
         async with (
             open_resources(
@@ -252,30 +239,26 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
 
 @dataclass(frozen=True, slots=True)
 class JudgingWork:
-    """Judges that travel."""
+    """A plan without its answers, which the head deals out."""
 
-    specs: Mapping[str, ModelSpec]
-    judges: tuple[str, ...]
-    prompts: PromptSet
-    max_outage_s: float
-    in_flight: int | None
+    plan: JudgePlan
     files: tuple[NeededFile, ...] = ()
 
     @classmethod
     def of(cls, plan: JudgePlan) -> JudgingWork:
-        config = plan.config
-        return cls(plan.specs, plan.judges, plan.prompts, config.max_outage_s, config.in_flight)
+        return cls(replace(plan, targets=(), repeats=Repeats([])))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
     ) -> AsyncIterator[Bench]:
-        check_keys(self.specs.values(), environ)
+        plan, outage_s = self.plan, self.plan.config.max_outage_s
+        check_keys(plan.specs.values(), environ)
         async with open_resources(
-            self.specs, self.prompts, environ, events, max_outage_s=self.max_outage_s, lane_of=lane_of
+            plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of
         ) as resources:
-            judges = {name: resources.judge(name) for name in self.judges}
-            usual = share_in_flight(self.in_flight, instances_in_flight(resources), workers)
+            judges = {name: resources.judge(name) for name in plan.judges}
+            usual = share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)
 
             def walk_of(task: Task) -> Callable[[Context], Awaitable[Any]]:
                 wanted: PendingVerdict = task.payload
@@ -283,15 +266,15 @@ class JudgingWork:
 
             yield Bench(
                 resources.lanes,
-                [width_of(judge, self.judges, usual) for judge in self.judges],
+                [width_of(judge, plan.judges, usual) for judge in plan.judges],
                 walk_of,
                 _lines_of_verdict,
             )
 
 
-def _lines_of_verdict(task: Task, ended: Any) -> Sequence[Line]:
+def _lines_of_verdict(task: Task, ended: Any) -> TaskLines:
     wanted: PendingVerdict = task.payload
-    return [_line(task.place, None if wanted.scoring else wanted.judge, verdict_line(wanted, ended))]
+    return [(None if wanted.scoring else wanted.judge, verdict_line(wanted, ended))]
 
 
 # --- Leases: pure, but for reading the stream of tasks

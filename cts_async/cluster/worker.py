@@ -12,7 +12,7 @@ import socket
 import time
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -22,7 +22,7 @@ import orjson
 
 from cts_async import __version__
 from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
-from cts_async.cluster.work import Bench, Line, Task, Work
+from cts_async.cluster.work import Bench, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
@@ -108,10 +108,10 @@ class Lookup:
 
 @value
 class Ended:
-    """A finished task with its lines, those of further judges first."""
+    """A finished task with its lines, each with the judge that it names (`work.TaskLines`)."""
 
     seq: int
-    lines: Sequence[Line]
+    lines: tuple[tuple[str | None, bytes], ...]
     failed: bool
     executed: int
     """Steps that were not in the journal."""
@@ -271,7 +271,10 @@ class Worker:
         async def finish(ended: Any) -> None:
             assert context is not None, "it ends what has begun"
             lines, failed = bench.lines_of(task, ended), isinstance(ended, StepError)
-            self._ended.append(Ended(task.seq, lines, failed, len(context.executed), context.steps))
+            data = tuple(
+                (judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)) for judge, line in lines
+            )
+            self._ended.append(Ended(task.seq, data, failed, len(context.executed), context.steps))
             self._gather()
 
         # Another task of the same question may have been done, here or elsewhere.
@@ -291,7 +294,7 @@ class Worker:
 
     def _news(self) -> News:
         requests = self.requests
-        ended = _take_bytes(self._ended, NEWS_BYTES, lambda one: sum(len(line.data) for line in one.lines))
+        ended = _take_bytes(self._ended, NEWS_BYTES, lambda one: sum(len(data) for _, data in one.lines))
         asked = _take_bytes(
             requests.new, NEWS_BYTES, lambda new: len(new[1].line) if isinstance(new[1], Record) else 0
         )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import (
@@ -246,7 +245,7 @@ class Repeats:
     def __init__(self, systems: Sequence[Answers]) -> None:
         import numpy as np
 
-        digests = np.concatenate([np.asarray(one.digests) for one in systems])
+        digests = np.concatenate([np.asarray(array(HASHES)), *(np.asarray(one.digests) for one in systems)])
         digests.sort()
         failures = slice(*np.searchsorted(digests, [0, 1]))
         if failures.start < failures.stop:
@@ -256,7 +255,7 @@ class Repeats:
         """Answers to be judged, without failures."""
         self.n_repeated = int(again.sum())
         """Of these, the ones whose question an earlier one asks too."""
-        self._repeated: Any = np.unique(digests[1:][again]).data
+        self._repeated = array(HASHES, np.unique(digests[1:][again]).tobytes())
 
     def __contains__(self, judging: Judging) -> bool:
         repeated = self._repeated

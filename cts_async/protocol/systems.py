@@ -55,29 +55,23 @@ def systems_of(config: RunConfig) -> list[System]:
     """
     references: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
     pairs = [
-        pair for pair in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)) if _can(*pair)
+        (scheme, mode)
+        for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes))
+        if scheme != "cts" or mode == "at-once"
     ]
-    _check_pairs(pairs, config)
+    for mode in config.modes:
+        if mode not in {mode for _, mode in pairs}:
+            raise UsageError(
+                f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of "
+                f"{', '.join(scheme for scheme in SCHEMES if scheme != 'cts')}"
+            )
+    if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
+        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
     clarifying = [
         System("clarify", name, k, scheme, mode)
         for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
     ]
     return [references[name] for name in dict.fromkeys(config.references)] + clarifying
-
-
-def _can(scheme: Scheme, mode: Mode) -> bool:
-    return scheme != "cts" or mode == "at-once"
-
-
-def _check_pairs(pairs: Sequence[tuple[Scheme, Mode]], config: RunConfig) -> None:
-    others = ", ".join(scheme for scheme in SCHEMES if scheme != "cts")
-    for mode in config.modes:
-        if mode not in {mode for _, mode in pairs}:
-            raise UsageError(
-                f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of {others}"
-            )
-    if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
-        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
 
 
 def run_names(

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from cts_async.cluster.work import Bench, Line, NeededFile, Task
+from cts_async.cluster.work import Bench, NeededFile, Task, TaskLines
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context
@@ -65,5 +63,5 @@ class RecordedWork:
             file.write(f"{what} {label} {os.getpid()}\n".encode())
 
 
-def _lines_of(task: Task, ended: list[str]) -> Sequence[Line]:
-    return [Line(task.place, None, orjson.dumps({"id": task.id, "steps": ended}) + b"\n")]
+def _lines_of(task: Task, ended: list[str]) -> TaskLines:
+    return [(None, {"id": task.id, "steps": ended})]

@@ -21,7 +21,7 @@ import orjson
 from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
-from cts_async.cluster.work import Bench, Line, NeededFile, Task
+from cts_async.cluster.work import Bench, NeededFile, Task, TaskLines
 from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
@@ -146,15 +146,10 @@ def _the_work(number: int) -> SmallWork:
     return _WORKS[number]
 
 
-def lines_of(task: Task, ended: list[str] | StepError) -> list[Line]:
+def lines_of(task: Task, ended: list[str] | StepError) -> TaskLines:
     if isinstance(ended, StepError):
-        return [Line(task.place, None, _line({"id": task.id, "error": str(ended)}))]
-    result = Line(task.place, None, _line({"id": task.id, "steps": ended}))
-    return [Line(task.place, "judge", _line({"id": task.id})), result]
-
-
-def _line(record: Any) -> bytes:
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+        return [(None, {"id": task.id, "error": str(ended)})]
+    return [("judge", {"id": task.id}), (None, {"id": task.id, "steps": ended})]
 
 
 class Link:
@@ -313,7 +308,7 @@ class Cluster:
 
     async def run_alone(self) -> None:
         """The same jobs on one ordinary engine, in one process."""
-        files, lines = RunFiles(self.folder), list[Line]()
+        files, lines = RunFiles(self.folder), list[Any]()
         lane = Lane("lane", LaneLimits(max_concurrency=64))
         bench = SmallWork(self.world, self.width).bench({"lane": lane})
 
@@ -326,8 +321,8 @@ class Cluster:
 
         try:
             await Runner([lane], in_flight=self.width).run(map(job, self.tasks(files)))
-            for line in lines:
-                await files.add_lines(line.judge, [line.data])
+            for judge, line in lines:
+                await files.add_lines(judge, [orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)])
         finally:
             files.close()
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from fake_provider import FakeProvider, Settings
 
@@ -64,8 +65,8 @@ async def done_at_a_bench(
             task = pickle.loads(pickle.dumps(task))
 
             async def finish(ended: object) -> None:
-                for line in bench.lines_of(task, ended):
-                    written[line.place, line.judge].append(line.data)
+                for judge, line in bench.lines_of(task, ended):
+                    written[task.place, judge].append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
             walk = bench.walk_of(task)
             return Job(task.group, task.id, book, walk, finish, shared=task.question != 0)

@@ -43,8 +43,8 @@ from cts_async.llm.parsing import QuestionList
 from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
-from cts_async.search.backends.services import SEARCH_REFUSALS, Service
-from cts_async.search.backends.services import ask as ask_service
+from cts_async.search.backends.services import HttpEngine
+from cts_async.search.catalog import EngineSpec
 
 T = TypeVar("T")
 KEY = "sk-very-secret-0123456789"
@@ -208,10 +208,9 @@ def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_f
             url = url.replace("127.0.0.1", host)
             with pytest.raises(ProviderRefused) as of_chat:
                 await chat(spec_at(f"{url}/v1"))
-            service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
             async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                 with pytest.raises(ProviderRefused) as of_search:
-                    await ask_service(service, session, "GET", URL(url), {})
+                    await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
             errors += [of_chat.value, of_search.value]
         return errors
 

@@ -28,7 +28,8 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client
 from cts_async.llm.proxies import proxy_for
-from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
+from cts_async.search.backends.services import HttpEngine, text_of
+from cts_async.search.catalog import EngineSpec
 
 PROXY, OTHER = "http://proxy.lan:3128", "http://other.lan:8080"
 
@@ -190,7 +191,6 @@ async def test_no_proxy_and_loopback_bypass_the_proxy() -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_search_service_is_called_through_the_proxy(scheme: str, trusting: None) -> None:
-    service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
     async with served(answer, tls=server_tls() if scheme == "https" else None) as url:
         port = URL(url).port or 0
         target = URL(f"{scheme}://api.test:{port}/s?q=ferry")
@@ -198,8 +198,8 @@ async def test_search_service_is_called_through_the_proxy(scheme: str, trusting:
             FakeProxy({"api.test": port}) as proxy,
             aiohttp.ClientSession(connector=ConnectionPool({"ALL_PROXY": proxy.url})) as session,
         ):
-            got = await ask(service, session, "GET", target, {})
-    assert "GET /s?q=ferry" in got.text
+            got = await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", target, {})
+    assert "GET /s?q=ferry" in text_of(got)
     assert proxy.asked == [
         f"CONNECT api.test:{port} HTTP/1.1"
         if scheme == "https"
@@ -209,12 +209,11 @@ async def test_search_service_is_called_through_the_proxy(scheme: str, trusting:
 
 async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
     """How a call of a model and a search end."""
-    service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
     with pytest.raises(CTSError) as of_chat:
         await chat(url, environ)
     async with aiohttp.ClientSession(connector=ConnectionPool(environ)) as session:
         with pytest.raises(CTSError) as of_search:
-            await ask(service, session, "GET", URL(url), {})
+            await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
     return [of_chat.value, of_search.value]
 
 

@@ -24,7 +24,8 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client
 from cts_async.llm.redact import WITHHELD, Redactor
-from cts_async.search.backends.services import SEARCH_REFUSALS, Service, ask
+from cts_async.search.backends.services import HttpEngine, text_of
+from cts_async.search.catalog import EngineSpec
 
 KEY = "bce-v3/ALTAK-9fK2/ab+cd==Zq7"
 
@@ -189,14 +190,14 @@ def test_no_malformed_answer_brings_the_key_into_an_error(what: str) -> None:
             with pytest.raises(CTSError) as of_model:
                 async with Client({"MY_KEY": KEY}) as client:
                     await client.chat(spec, request)
-            service = Service("mine", "MY_KEY", KEY, 2.0, SEARCH_REFUSALS)
+            service = EngineSpec(name="mine", key_env="MY_KEY", timeout_s=2.0)
             headers = {"X-API-KEY": KEY}
             try:
                 async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
-                    found = await ask(service, session, "GET", URL(url), headers)
+                    found = await HttpEngine(service, {"MY_KEY": KEY}, session).ask("GET", URL(url), headers)
             except CTSError as error:
                 return of_model.value, error
-            assert KEY not in found.text
+            assert KEY not in text_of(found)
             return of_model.value, of_model.value
 
     for error in asyncio.run(main()):
@@ -214,8 +215,8 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
             raw(head.encode() + body) as url,
             aiohttp.ClientSession(connector=ConnectionPool()) as session,
         ):
-            service = Service("mine", "MY_KEY", KEY, 2.0, SEARCH_REFUSALS)
-            return (await ask(service, session, "GET", URL(url), {})).text
+            engine = HttpEngine(EngineSpec(name="mine", key_env="MY_KEY"), {"MY_KEY": KEY}, session)
+            return text_of(await engine.ask("GET", URL(url), {}))
 
     assert asyncio.run(main()) == "Bearer (key)"
 

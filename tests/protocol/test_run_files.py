@@ -31,7 +31,7 @@ from cts_async.protocol.run_files import (
     matching,
     recorded_session,
     run_folders,
-    without_conversations,
+    without,
 )
 from cts_async.report.status import state_of_run
 from cts_async.report.viewer.run import read_metadata
@@ -74,10 +74,9 @@ def test_results_that_the_disk_refused_are_an_error_when_files_are_closed(
 def test_unmerged_steps_of_an_old_cluster_run_are_refused(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "w1-1.jsonl").write_bytes(b"{}\n")
-    with pytest.raises(
-        UsageError, match=r"cts-async==0\.7\.0 can merge; resume the run with that version first"
-    ):
-        RunFiles(tmp_path)
+    problem = r"cts-async==0\.7\.0 can merge; resume the run with that version first"
+    with pytest.raises(UsageError, match=problem), session(tmp_path):
+        pass
 
 
 # --- Sessions in the manifest
@@ -255,8 +254,8 @@ def test_conversations_are_no_answers_unless_there_is_nothing_else(tmp_path: Pat
     assert is_conversation(talk)
     assert not is_conversation(run)
     assert run_folders([tmp_path]) == [run, talk]  # an audit looks at both
-    assert without_conversations([run, talk]) == [run]
-    assert without_conversations([talk]) == [talk]
+    assert without([run, talk], is_conversation) == [run]
+    assert without([talk], is_conversation) == [talk]
 
 
 def test_a_pattern_of_nothing_is_left_to_who_reads_it(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
@@ -166,10 +166,8 @@ class Rules:
             yield from self._reformulate(step, request, turn, rewritten_query(record))
         elif role == "rewrite":
             yield from self._rewrite(step, request, rewritten_query(record))
-        elif step == "search/turn/1":
-            yield from self._opening(step, request)
         else:
-            yield from self._later_turn(step, request)
+            yield from self._search_turn(step, request)
 
     def _clarify(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
         k, fields = str(self._scheme.offers_per_turn), fields_of(request)
@@ -197,7 +195,7 @@ class Rules:
             yield from self._answer_of_people(step, record, self._run.people)
         else:
             names = {"clarification_question"} | ({"conversation"} if responds else set())
-            yield from self._user_form(step, request, "respond" if responds else "answer", names)
+            yield from self._form(step, request, "respond" if responds else "answer", names, of_user=True)
             if responds:
                 yield from self._earlier_turns(step, fields, turn)
         if responds:
@@ -226,7 +224,8 @@ class Rules:
             yield self._finding("provenance", step, problem, str(text))
 
     def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
-        yield from self._user_form(step, request, "select_query", {"offered_queries", "conversation"})
+        names = {"offered_queries", "conversation"}
+        yield from self._form(step, request, "select_query", names, of_user=True)
         fields = fields_of(request)
         yield from self._earlier_turns(step, fields, turn)
         offers = [
@@ -259,38 +258,33 @@ class Rules:
             self._replies.pairs_of[q_hat] = pairs
         yield from self._leaks(step, request, self._hidden(), {})
 
-    def _opening(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        rewriter = "the Rewriter's reply" if not self._scheme.converses else "the last turn's"
-        allowed, source = {
-            "clarify": (self._replies.search_queries(), rewriter),
-            "orig": ([self._queries.blurred], "q"),
-            "gold": ([self._queries.fused], "q*"),
-        }[self._run.system]
+    def _search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+        """The agent's first request has its query and the date; later ones only name steps."""
         fields, date = fields_of(request), self._run.current_date
-        yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
-        if fields.get("question") not in allowed:
-            yield self._finding("provenance", step, f"the agent's question is not {source}")
-        if fields.get("current_date") != date:
-            yield self._finding("provenance", step, "current_date is not the run's")
-        if self._run.system != "gold":
-            yield from self._leaks(step, request, self._hidden_from_agent(), {"current_date": date})
-        further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
-        yield from self._no_free_text(step, _free_texts(further))
-
-    def _later_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        free = list(_free_texts(request))
-        yield from self._no_free_text(step, free)
-        if free and self._run.system != "gold":
-            yield from self._leaks(step, free, self._hidden_from_agent(), {})
-
-    def _hidden_from_agent(self) -> Secret:
-        """What the rewritten query adds is the Rewriter's doing, which `rewrites` judges."""
-        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries()]
-        return Secret.of(self._queries.fused, known, self._run.vocabulary)
-
-    def _no_free_text(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
-        for text in texts:
+        is_first, further = step == "search/turn/1", request
+        if is_first:
+            allowed, source = {
+                "clarify": (
+                    self._replies.search_queries(),
+                    "the last turn's" if self._scheme.converses else "the Rewriter's reply",
+                ),
+                "orig": ([self._queries.blurred], "q"),
+                "gold": ([self._queries.fused], "q*"),
+            }[self._run.system]
+            yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
+            if fields.get("question") not in allowed:
+                yield self._finding("provenance", step, f"the agent's question is not {source}")
+            if fields.get("current_date") != date:
+                yield self._finding("provenance", step, "current_date is not the run's")
+            further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
+        free = list(_free_texts(further))
+        for text in free:
             yield self._finding("provenance", step, "its request contains free text", text)
+        if self._run.system != "gold" and (is_first or free):
+            # What the rewritten query adds is the Rewriter's doing, which `rewrites` judges.
+            known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries()]
+            secret = Secret.of(self._queries.fused, known, self._run.vocabulary)
+            yield from self._leaks(step, request if is_first else free, secret, {"current_date": date})
 
     def _form(
         self,
@@ -299,13 +293,13 @@ class Rules:
         role: str,
         names: set[str],
         *,
-        on_record: bool = False,
+        of_user: bool = False,
         further_keys: bool = False,
     ) -> Iterator[Finding]:
         """Check that a request has the role's prompt, exactly the fields `names`, and nothing else.
 
-        `on_record`: the digest of a hidden field may stand beside them. `further_keys`: so may other keys; the
-        caller checks their values.
+        `of_user`: it has the digest of q*, too. `further_keys`: other keys may stand beside them; the caller checks
+        their values.
         """
         prompt = str(request.get("prompt"))
         if prompt.partition(".")[0] != role or prompt not in self._run.prompts:
@@ -319,10 +313,12 @@ class Rules:
             given = ", ".join(sorted(fields)) if isinstance(fields, dict) else "none"
             expected = ", ".join(sorted(names))
             yield self._finding("provenance", step, f"its fields are not exactly {expected}", given)
-        further = sorted(set(request) - {"prompt", "fields"} - ({"on_record"} if on_record else set()))
+        further = sorted(set(request) - {"prompt", "fields"} - ({"on_record"} if of_user else set()))
         if further and not further_keys:
             problem = "its request contains more than prompt and fields"
             yield self._finding("provenance", step, problem, ", ".join(further))
+        if of_user and request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
+            yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
 
     def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
         """Return the pairs that `text` renders, if they are the questions of one reply with recorded answers."""
@@ -335,14 +331,6 @@ class Rules:
                     if text == "\n".join(lines):
                         return pairs
         return None
-
-    def _user_form(
-        self, step: str, request: Mapping[str, Any], role: str, names: set[str]
-    ) -> Iterator[Finding]:
-        """Check a request to the user: the fields `names`, and q* by its digest."""
-        yield from self._form(step, request, role, names, on_record=True)
-        if request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
-            yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
 
     def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
         """Check the field `conversation`, and return what the turns before number `turn` can have been."""

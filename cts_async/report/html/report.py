@@ -25,6 +25,7 @@ from cts_async.report.html import Element, Node, Program, element, rendered, sai
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
+from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
 from cts_async.safe_files import atomic_writer
 
 # --- Single instances, folded: from the blurred query to every nugget
@@ -45,7 +46,8 @@ def run_section(run: OpenedRun, number: int) -> Element:
 
 
 def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
-    line, query = one.line, _text(one.line.get("blurred_query")) or _text(one.line.get("fused_query"))
+    line = one.line
+    query = as_text(line.get("blurred_query")) or as_text(line.get("fused_query")) or ""
     summary = element(
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
@@ -94,23 +96,19 @@ def _viewer_depth(directory: Path) -> int:
 
 
 def _quoted(value: object, tag: str = "p", **attributes: str) -> Node:
-    text = _text(value)
+    text = as_text(value)
     return said(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
 
 
 def _conversation(line: Mapping[str, Any]) -> Node:
-    """Turn by turn; without turns, each question with its answer."""
-    turns = [turn for turn in _list(line.get("turns")) if isinstance(turn, Mapping)]
-    if not turns:
-        questions, answers = _texts(line.get("questions")), _texts(line.get("answers"))
-        turns = [{"offered": [one], "answers": answers[n : n + 1]} for n, one in enumerate(questions)]
+    turns = turns_of(line)
     return element("ol", (element("li", _turn(turn)) for turn in turns)) if turns else None
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
     """Questions with their answers, or offered queries; and the query after it."""
-    offered, answers = _texts(turn.get("offered")), _texts(turn.get("answers"))
-    if (chosen := turn.get("chosen")) is not None:
+    offered, answers, chosen = turn["offered"], turn["answers"], turn["chosen"]
+    if chosen is not None:
         yield element("ul", (_offer(text, chosen=i == chosen) for i, text in enumerate(offered)))
     else:
         for question, answer in zip_longest(offered, answers[: len(offered)], fillvalue=""):
@@ -118,7 +116,7 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
             if answer:
                 kind = "unknown" if answer == "unknown" else "answered"
                 yield said(_cut(answer, _TEXT_CHARS), "p", class_=kind)
-    if query := _text(turn.get("query")):
+    if query := turn["query"]:
         yield element("p", "Query now: ", said(_cut(query, _TEXT_CHARS)), class_="now")
 
 
@@ -128,86 +126,42 @@ def _offer(text: str, *, chosen: bool) -> Element:
 
 
 def _rewritten(line: Mapping[str, Any]) -> Node:
-    text = _cut(_text(line.get("rewritten_query")), ANSWER_CHARS)
+    text = _cut(as_text(line.get("rewritten_query")) or "", ANSWER_CHARS)
     if not text:
         return None
-    marked = segments(_text(line.get("blurred_query")), text)
+    marked = segments(as_text(line.get("blurred_query")) or "", text)
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
     language = said(text).attributes.get("lang")
     return element("p", words, dir="auto", lang=language)
 
 
 def _nuggets(one: Opened) -> Node:
-    labels = {judge: _labels(verdict) for judge, verdict in one.verdicts.items()}
-    ids = list(dict.fromkeys(id for of in labels.values() for id in of))
-    if not ids:
+    rows = nuggets_of(one.verdicts)
+    if not rows:
         return None
     head = [element("th", name, scope="col") for name in ("nugget", "weight", "text")]
-    head += [element("th", said(judge), scope="col") for judge in labels]
-    rows = (element("tr", _nugget(one, id, list(labels.values()))) for id in ids)
-    scores = (f"{judge} {_score(verdict)}" for judge, verdict in one.verdicts.items())
+    head += [element("th", said(judge), scope="col") for judge in one.verdicts]
+    scores = [(judge, as_float(verdict.get("restore_score_100"))) for judge, verdict in one.verdicts.items()]
+    listed = ", ".join(f"{judge} -" if score is None else f"{judge} {score:.2f}" for judge, score in scores)
     table = element(
         "table",
-        element("caption", element("span", "Coverage by judge; scores: ", said(", ".join(scores)), ".")),
+        element("caption", element("span", "Coverage by judge; scores: ", said(listed), ".")),
         element("thead", element("tr", head)),
-        element("tbody", rows),
+        element("tbody", (element("tr", _nugget(one, row)) for row in rows)),
     )
-    return element(
-        "div",
-        table,
-        class_="box nuggets",
-        tabindex=0,
-        role="region",
-        aria_label=f"Nuggets of {one.extreme.id}",
-    )
+    label = f"Nuggets of {one.extreme.id}"
+    return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=label)
 
 
-def _nugget(one: Opened, id: str, labels: Sequence[Mapping[str, tuple[str, str]]]) -> Iterator[Element]:
-    weight = next(of[id][0] for of in labels if id in of)
-    nugget = one.nuggets.get(id)
-    yield element("th", said(id), scope="row")
-    yield element("td", weight, class_="number")
+def _nugget(one: Opened, row: Mapping[str, Any]) -> Iterator[Element]:
+    nugget = one.nuggets.get(row["id"])
+    yield element("th", said(row["id"]), scope="row")
+    yield element("td", f"{row['weight']:g}", class_="number")
     yield element("td", said(_cut(nugget.text, _TEXT_CHARS)) if nugget else "-")
-    for of in labels:
-        label = of[id][1] if id in of else "-"
+    for judge in one.verdicts:
+        label = row["coverage"].get(judge, "-")
         kind = f"label {label}" if label in _SIGNS else None
         yield element("td", f"{_SIGNS.get(label, '')} ", said(label), class_=kind)
-
-
-def _labels(verdict: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Weight and label by nugget, as text."""
-    rows = [row for row in verdict["nuggets"] if isinstance(row, Mapping)]
-    return {
-        _text(row.get("id")): (
-            f"{row['weight']:g}" if _is_number(row.get("weight")) else "-",
-            _text(row.get("coverage")),
-        )
-        for row in rows
-    }
-
-
-def _score(verdict: Mapping[str, Any]) -> str:
-    score = verdict.get("restore_score_100")
-    return f"{score:.2f}" if _is_number(score) else "-"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _texts(value: object) -> list[str]:
-    return [_text(one) for one in _list(value)]
-
-
-def _text(value: object) -> str:
-    """A value of unknown type as text."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
 
 def _cut(text: str, most: int) -> str:

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.report.comparison import RunsCompared
+from cts_async.report.plots import questions, scores
 from cts_async.report.plots.figure import (
     THEMES,
     Figure,
@@ -26,29 +27,6 @@ from cts_async.report.plots.figure import (
     versus,
 )
 from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
-from cts_async.report.plots.questions import (
-    answerability,
-    ask_or_not,
-    calibration,
-    known_answers,
-    question_types,
-    region_unknown_by_turn,
-    type_gain,
-    unknown_by_turn,
-)
-from cts_async.report.plots.scores import (
-    agreement,
-    apart,
-    better_or_worse,
-    cost,
-    distribution,
-    gain,
-    gain_by_instance,
-    judges,
-    leaderboard,
-    time,
-    turns,
-)
 
 __all__ = [
     "FORMATS",
@@ -107,27 +85,27 @@ def _of_scores(material: Material, compared: RunsCompared, series: Mapping[str, 
         judge, standings = compared.judged[0].judge, compared.judged[0].standings
         systems = scored_systems(board, judge, compared.seed)
         against = versus(systems, baseline)
-        yield leaderboard(systems, judge)
-        yield gain(standings, {one.label: one.name for one in systems}, baseline, judge)
-        yield distribution(systems)
-        yield better_or_worse(against, baseline)
-        yield gain_by_instance(against, board.ids, series, baseline)
-        yield cost(systems, material.summaries, series)
-        yield time(systems, material.summaries, series)
+        yield scores.leaderboard(systems, judge)
+        yield scores.gain(standings, {one.label: one.name for one in systems}, baseline, judge)
+        yield scores.distribution(systems)
+        yield scores.better_or_worse(against, baseline)
+        yield scores.gain_by_instance(against, board.ids, series, baseline)
+        yield scores.cost(systems, material.summaries, series)
+        yield scores.time(systems, material.summaries, series)
     names = {one.label: marked(one.label, embedded=one.embedded) for one in board.entrants}
-    yield judges(compared.robustness, names)
-    yield agreement(compared.robustness)
+    yield scores.judges(compared.robustness, names)
+    yield scores.agreement(compared.robustness)
 
 
 def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
-    yield unknown_by_turn(found.systems, series)
-    yield region_unknown_by_turn(found.systems, series)
-    yield question_types(found.systems)
-    yield answerability(found.budgets)
-    yield type_gain(found.budgets)
-    yield known_answers(found.systems, series)
-    yield ask_or_not(found.systems, series)
-    yield calibration(found.calibration)
+    yield questions.unknown_by_turn(found.systems, series)
+    yield questions.region_unknown_by_turn(found.systems, series)
+    yield questions.question_types(found.systems)
+    yield questions.answerability(found.budgets)
+    yield questions.type_gain(found.budgets)
+    yield questions.known_answers(found.systems, series)
+    yield questions.ask_or_not(found.systems, series)
+    yield questions.calibration(found.calibration)
 
 
 def _of_turns(material: Material) -> _Made:
@@ -136,8 +114,8 @@ def _of_turns(material: Material) -> _Made:
     for place, found in enumerate(clarifiers, start=1):
         for measure in found.measures:
             smoke = found.clarifier in material.embedded_talks
-            figure = turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
-            yield apart(figure, found.name, place) if len(clarifiers) > 1 else figure
+            figure = scores.turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
+            yield scores.for_clarifier(figure, found.name, place) if len(clarifiers) > 1 else figure
 
 
 # --- The mark of the embedded model

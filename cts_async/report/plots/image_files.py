@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
 from cts_async.errors import UsageError, write_error
-from cts_async.report.plots.figure import FONT_PX, Figure, template
+from cts_async.report.plots.figure import Figure, template
 from cts_async.safe_files import atomic_writer
 
 
@@ -52,7 +52,6 @@ BROWSER_VARIABLES: Final = (
     "FONTCONFIG_FILE",
     "FONTCONFIG_PATH",
 )
-_SMALLER: Final = FONT_PX["print"] / FONT_PX["light"]
 _NOBODY: Final = "127.0.0.1:9"
 _NEITHER: Final = "the HTML report needs neither"
 _POLICY: Final = (
@@ -166,9 +165,10 @@ def _page(folder: Path) -> Any:
 
 def in_print(figure: Figure) -> dict[str, Any]:
     """The spec of a figure in the colours and sizes of print."""
-    given = figure.spec["layout"]
-    sizes = {"width": WIDTH_PX, "height": round(given["height"] * _SMALLER)}
-    layout = {**given, **sizes, "template": template("print")}
+    given, style = figure.spec["layout"], template("print")
+    smaller = style["layout"]["font"]["size"] / template("light")["layout"]["font"]["size"]
+    sizes = {"width": WIDTH_PX, "height": round(given["height"] * smaller)}
+    layout = {**given, **sizes, "template": style}
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 

@@ -129,11 +129,11 @@ def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
 def test_figure_names_judgments_and_smoke_test(
     turned: TurnRetrieval,
 ) -> None:
-    material = Material(turns=[turned], judgments="bm25, stand-ins", embedded_talks=frozenset({"gpt"}))
+    material = Material(turns=[turned], judgments="bm25, pseudo-judgments", embedded_talks=frozenset({"gpt"}))
     figure = named(figures(material), "turns_MRR-10")
     assert figure.title == "MRR@10 by turn (smoke test)"
     assert figure.spec["layout"]["yaxis"]["title"]["text"] == "MRR@10 (smoke test)"
-    assert figure.caption.endswith(" Retrieval: bm25, stand-ins.")
+    assert figure.caption.endswith(" Retrieval: bm25, pseudo-judgments.")
 
 
 def test_two_clarifiers_have_figures_of_their_own(turned: TurnRetrieval) -> None:
