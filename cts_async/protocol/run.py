@@ -82,7 +82,7 @@ async def execute(
         )
         if resources.host:
             resources.host.on_lane = runner.add_lane
-        stopper.watch(runner)
+        stopper.stop = runner.stop
         await runner.run(*jobs.streams, in_flight=jobs.in_flight)
 
 
