@@ -1,4 +1,4 @@
-# make run                    the embedded model on the sample world: no key, no server
+# make run                    on the sample world, without key or server: the baseline, then the embedded model
 # make run MODEL=gpt k=3      = cts run --model gpt -k 3 (add anything else with ARGS="...")
 # make plan MODEL=gpt k=3     what that would take: calls, tokens, dollars, time
 # make test                   everything that has to hold
@@ -41,6 +41,9 @@ lock:
 	rm -rf $(VENV)-lock
 
 run plan: setup
+ifeq ($(strip $(MODEL)$(k)$(ARGS)),)
+	$(CTS) $@ --all baseline -k 1 -k 2 -k 3 --gold-query
+endif
 	$(CTS) $@ $(RUN_ARGS)
 
 judge view report: setup

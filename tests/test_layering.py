@@ -18,7 +18,7 @@ BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", 
 """The rooms from the ground up: each may import itself and those before it."""
 
 FREE = {
-    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables"),
+    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables", "custom"),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
@@ -31,7 +31,9 @@ ALLOWED: dict[str, set[str]] = {
     "safe_files": {"errors"},
     "scorer": set(),
     "tagged_text": set(),
-    "__init__": set(),
+    "__init__": {"custom"},
+    "custom": set(),
+    "baseline": {*BELOW[: BELOW.index("analysis") + 1], *FREE},
     "__main__": {"cli"},
 }
 for _room in ("protocol", "report", "cli"):

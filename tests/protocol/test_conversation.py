@@ -28,7 +28,7 @@ from cts_async.protocol.conversation import (
     prompts_of,
 )
 from cts_async.protocol.prompts import Prompt, load_prompts
-from cts_async.protocol.roles import Role
+from cts_async.protocol.roles import ModelRewriter, Role
 from cts_async.protocol.systems import System
 from cts_async.records import SCHEMES, Answer, ConversationTurn, Instance, Language, Mode, Scheme
 
@@ -68,7 +68,7 @@ def talk_with(
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(ModelAnswerer(role), role)
+    talk = Participants(ModelAnswerer(role), ModelRewriter(role), role)
 
     async def walk(ctx: Context) -> Any:
         return await converse(ctx, talk, role, instance, system, every_turn=every_turn)

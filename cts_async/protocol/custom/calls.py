@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 
 import anyio
@@ -24,7 +23,15 @@ import anyio.to_thread
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
-from cts_async.errors import ContentRefused, RoleFailed, RunStopped, StepError, TimedOut, UnusableOutput
+from cts_async.errors import (
+    ContentRefused,
+    RejectedError,
+    RoleFailed,
+    RunStopped,
+    StepError,
+    TimedOut,
+    UnusableOutput,
+)
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
@@ -68,6 +75,7 @@ class Call:
     """One call of a custom role in progress."""
 
     def __init__(self, host: Host, ctx: Context, step: str, attempt: int, timeout_s: float) -> None:
+        """`attempt` counts the unusable replies before: the questions of another attempt are new ones."""
         self.ctx, self.step = ctx, step
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
@@ -96,6 +104,11 @@ class Call:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
         async with self._busy():
             found = await self._host.model(model)
+            plain = all(isinstance(message["content"], str) for message in messages)
+            if found.spec.api != "openai" and ("tools" in params or not plain):
+                raise RejectedError(
+                    f"{model}: takes text only here (its API is {found.spec.api}'s), and no tools"
+                )
             digest = step_key(found.spec.name, messages, params)
             self._seen[digest] += 1
             self.model_calls += 1
@@ -232,10 +245,12 @@ class CustomPlayer:
         shared: bool = False,
     ) -> Step[T]:
         seen = view_json(view)
-        attempts = count()
+        unusable: list[UnusableOutput] = []
 
-        async def execute(_: UnusableOutput | None) -> Executed:
-            call = Call(self.host, ctx, step, next(attempts), self.player.timeout_s)
+        async def execute(latest: UnusableOutput | None) -> Executed:
+            if latest is not None and latest not in unusable:
+                unusable.append(latest)
+            call = Call(self.host, ctx, step, len(unusable), self.player.timeout_s)
             try:
                 value = await call.within_time(partial(self.perform, call, view), self.player.name)
             except (StepError, RunStopped):

@@ -103,8 +103,10 @@ class Gateway:
                 return _error(400, "model and messages are required")
             if body.get("n") not in (None, 1):
                 return _error(400, "n must be 1")
+            if not all(isinstance(one, dict) and "content" in one for one in messages):
+                return _error(400, "every message needs its content")
             params = {name: value for name, value in body.items() if name not in OWN_FIELDS}
-            response = await call.complete(model, messages, params)
+            response = await call.complete(model, [_plain(one) for one in messages], params)
             completion = _completion(model, response)
             if not body.get("stream"):
                 return _json(completion)
@@ -138,6 +140,14 @@ class Gateway:
             return _json({"url": page.url, "title": page.title, "text": page.text})
 
         return await self._answer(request, work)
+
+
+def _plain(message: Any) -> Any:
+    """A message whose content is text, also where it came in parts: not every provider takes those."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(content, list) or any(part.get("type") != "text" for part in content):
+        return message
+    return {**message, "content": "\n".join(str(part.get("text", "")) for part in content)}
 
 
 def _organic(hits: list[Hit], num: Any) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def is_custom(name: str, catalogue: Catalogue) -> bool:
     if name.startswith((COMMAND, *ENDPOINTS)):
         return True
     alias, colon, function = name.partition(":")
-    if alias in catalogue.models:
+    if alias in catalogue.models or name == LEXICAL:
         return False
     if alias.endswith(".py") or (colon and "." in alias and function.isidentifier()):
         return True
