@@ -89,6 +89,7 @@ class Call:
         self._waiting = 0
         self._timeout_s = timeout_s
         self._scope: anyio.CancelScope | None = None
+        self._ended = False
 
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
@@ -150,7 +151,9 @@ class Call:
 
     @asynccontextmanager
     async def _busy(self) -> AsyncIterator[None]:
-        """While the run works for the role, its time does not pass."""
+        """While the run works for the role, its time does not pass. RoleFailed where the call has ended by now."""
+        if self._ended:  # a thread cannot be stopped, and goes on
+            raise RoleFailed("this call has ended")
         self._waiting += 1
         self._set_deadline()
         try:
@@ -166,8 +169,11 @@ class Call:
 
     async def within_time(self, work: Callable[[], Awaitable[T]], who: str) -> T:
         """The result of `work`. Raises TimedOut when it neither ends nor asks the run for anything in time."""
-        with anyio.move_on_after(self._timeout_s) as self._scope:
-            return await work()
+        try:
+            with anyio.move_on_after(self._timeout_s) as self._scope:
+                return await work()
+        finally:
+            self._ended = True
         raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
 
 

@@ -45,9 +45,10 @@ async def open_players(
         gateway = Gateway(models)
         if any(player.kind != "function" for player in players):
             await stack.enter_async_context(gateway.serving())
+        if any(player.kind == "function" for player in players):
+            stack.enter_context(redirect_stdout(sys.stderr))
         for player in players:
             if player.kind == "function":
-                stack.enter_context(redirect_stdout(sys.stderr))
                 perform = function_call(load_function(player))
                 opened[player.label, player.role] = CustomPlayer(player, perform, host, policy=ONCE)
                 continue

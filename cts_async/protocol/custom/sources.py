@@ -4,6 +4,7 @@
     exec:./ask.sh --fast                     a command that answers lines of JSON
     http://127.0.0.1:9000/clarify            an endpoint that answers POSTs of JSON
     mylab                                    an installed plug-in: an entry point of the group `cts_async.roles`
+    python:ask                               a function given to `cts_async.run` (a notebook's, say)
 
 A name is executed only where the user typed it: neither cts.toml nor a run's manifest may name one.
 """
@@ -36,6 +37,7 @@ from cts_async.protocol.judge import LEXICAL
 GROUP: Final = "cts_async.roles"
 COMMAND: Final = "exec:"
 ENDPOINTS: Final = ("http://", "https://")
+MEMORY: Final = "python:"
 TOOLS: Final = ("llm", "search", "visit")
 """What a function may take by name, beside its view."""
 
@@ -65,14 +67,18 @@ class CustomRole:
 
 def is_custom(name: str, catalogue: Catalogue) -> bool:
     """True if `name` is not a model of the catalogue but names code of the user's."""
-    if name.startswith((COMMAND, *ENDPOINTS)):
+    if name.startswith((COMMAND, MEMORY, *ENDPOINTS)):
         return True
     alias, colon, function = name.partition(":")
     if alias in catalogue.models or name == LEXICAL:
         return False
-    if alias.endswith(".py") or (colon and "." in alias and function.isidentifier()):
+    if alias.endswith(".py") or (colon and _is_module(alias) and function.isidentifier()):
         return True
     return not colon and name in _plugins()
+
+
+def _is_module(name: str) -> bool:
+    return "." in name and all(part.isidentifier() for part in name.split("."))
 
 
 def custom_role(name: str, role: RoleName) -> CustomRole:
@@ -81,22 +87,18 @@ def custom_role(name: str, role: RoleName) -> CustomRole:
         return _command(name, role)
     if name.startswith(ENDPOINTS):
         return _endpoint(name, role)
-    module, function = _resolved(name, role)
-    target = getattr(module, function)
+    target, function, label = _resolved(name, role)
     info = getattr(target, ATTRIBUTE, None) or RoleInfo(role, "", DEFAULT_TIMEOUT_S)
     if info.role != role:
         raise UsageError(f"{name}: {function}() is a {info.role}, and cannot play the {role}")
     _check_signature(name, role, target)
-    source = inspect.getsourcefile(inspect.unwrap(target))
-    content = Path(source).read_bytes() if source else b""
-    stem = name.partition(":")[0] if name in _plugins() else Path(source or name).stem
     return CustomRole(
         name=name,
         role=role,
         kind="function",
-        label=_label(stem if name in _plugins() else f"{stem}.{function}"),
+        label=_label(label),
         version=info.version,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=hashlib.sha256(_source(name, target)).hexdigest(),
         timeout_s=info.timeout_s,
         function=function,
     )
@@ -106,16 +108,43 @@ def load_function(player: CustomRole) -> Callable[..., Any]:
     """The function of a player, imported here. Raises UsageError if it is not the one that was planned with."""
     if custom_role(player.name, player.role).sha256 != player.sha256:
         raise UsageError(f"{player.name}: the file has changed since the run began")
-    module, function = _resolved(player.name, player.role)
-    found: Callable[..., Any] = getattr(module, function)
-    return found
+    return _resolved(player.name, player.role)[0]
 
 
 # --- Functions
 
 
-def _resolved(name: str, role: RoleName) -> tuple[ModuleType, str]:
-    """The module that `name` means and the function in it: the one named, else the only one with this role."""
+_in_memory: Final[dict[str, Callable[..., Any]]] = {}
+"""Functions that `remember_function` was given, by name."""
+
+
+def remember_function(function: Callable[..., Any]) -> str:
+    """Make a function of this process known, and give the name that it can be chosen by."""
+    name = f"{MEMORY}{getattr(function, '__name__', 'function')}"
+    _in_memory[name] = function
+    return name
+
+
+def _source(name: str, function: Callable[..., Any]) -> bytes:
+    """The content of the function's file, or its own source where it has none."""
+    plain = inspect.unwrap(function)
+    try:
+        file = inspect.getsourcefile(plain)
+        if file is not None and Path(file).is_file() and not name.startswith(MEMORY):
+            return Path(file).read_bytes()
+        return inspect.getsource(plain).encode()
+    except (OSError, TypeError):
+        raise UsageError(
+            f"{name}: its source cannot be found: put it in a file, and name FILE.py:FUNCTION"
+        ) from None
+
+
+def _resolved(name: str, role: RoleName) -> tuple[Callable[..., Any], str, str]:
+    """The function that `name` means (the one named, else the only one with this role), its name, and the label."""
+    if name.startswith(MEMORY):
+        if name not in _in_memory:
+            raise UsageError(f"{name}: no such function was given in this process")
+        return _in_memory[name], name.removeprefix(MEMORY), name.removeprefix(MEMORY)
     place, _, function = name.partition(":")
     if plugin := _plugins().get(name):
         place, function = plugin.module, plugin.attr
@@ -124,13 +153,14 @@ def _resolved(name: str, role: RoleName) -> tuple[ModuleType, str]:
         if not callable(getattr(module, function, None)):
             known = ", ".join(_functions(module)) or "none"
             raise UsageError(f"{name}: {place} has no function {function!r} (functions: {known})")
-        return module, function
+        return getattr(module, function), function, f"{Path(place).stem}.{function}"
     playing = [one for one in _functions(module) if getattr(getattr(module, one), ATTRIBUTE, None)]
     fitting = [one for one in playing if getattr(module, one).__cts_role__.role == role]
     if len(fitting) != 1:
         found = f"has {len(fitting)} functions with @role({role!r})" if fitting else f"plays no {role}"
         raise UsageError(f"{name}: {found}; name the function: {place}:FUNCTION")
-    return module, fitting[0]
+    label = name if plugin else f"{Path(place).stem}.{fitting[0]}"
+    return getattr(module, fitting[0]), fitting[0], label
 
 
 def _functions(module: ModuleType) -> list[str]:
