@@ -226,9 +226,9 @@ def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
         records = facet_records(topic, facet, [1])
         values |= evaluate_conversations(ranker, judged[facet.id], records, ["NDCG20"])["NDCG20"]
     (oracle,) = question_gains(values).oracle
-    assert oracle.facets == len(facets)
-    assert oracle.none is not None
-    assert oracle.worst < oracle.none < oracle.mean < oracle.best
+    assert oracle["facets"] == len(facets)
+    assert oracle["none"] is not None
+    assert oracle["worst"] < oracle["none"] < oracle["mean"] < oracle["best"]
 
 
 TEXTS = ("jaguar car engine", "jaguar cat jungle", "cow grass milk")
