@@ -251,7 +251,7 @@ def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
         (row, "r, clicks"): pearson(labels, clicks),
     }
     if found := rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed):
-        figures |= {(row, "P@1 clicks"): found.p_at_1, (row, "MRR clicks"): found.mrr}
+        figures |= zip(((row, "P@1 clicks"), (row, "MRR clicks")), found, strict=True)
     return figures
 
 
@@ -272,12 +272,12 @@ def pane_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> 
 
     def measured(row: str, names: tuple[str, str], lists: TiedLists) -> dict[Key, Measured]:
         found = rerank(lists, "any", draws=draws, seed=seed)
-        return {} if found is None else {(row, names[0]): found.p_at_1, (row, names[1]): found.mrr}
+        return {} if found is None else {(row, name): one for name, one in zip(names, found, strict=True)}
 
     def over_all(row: str, lists: TiedLists) -> dict[Key, Measured]:
         single = rerank(lists, "one", draws=draws, seed=seed)
         found = measured(row, _ALL, lists)
-        return found if single is None else {**found, (row, _ALL_ONE): single.mrr}
+        return found if single is None else {**found, (row, _ALL_ONE): single[1]}
 
     figures: dict[Key, float | Measured] = {}
     for name, by_label in lists.items():
@@ -315,7 +315,7 @@ def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
         rankings[RANDOM] = unscored(rankings["Coverage"])
         for name, lists in rankings.items():
             if found := rerank(lists, "one", draws=draws, seed=seed):
-                figures |= {(name, f"P@1 {label}"): found.p_at_1, (name, f"MRR {label}"): found.mrr}
+                figures |= zip(((name, f"P@1 {label}"), (name, f"MRR {label}")), found, strict=True)
     return figures
 
 
@@ -407,9 +407,8 @@ def reranked_table(
             these = ranking.of(lists.alone) if queries == "untied" else ranking
             found = rerank(these, counts, draws=draws, seed=seed)
             row: dict[str, Any] = {"ideal": ideal, "ranking": name, "queries": queries, "counts": counts}
-            row |= {"n_queries": found.queries if found else 0, "n_panes": found.items if found else 0}
-            for measure in ("p_at_1", "mrr"):
-                measured = getattr(found, measure, None)
+            row |= {"n_queries": these.queries, "n_panes": these.items}
+            for measure, measured in zip(("p_at_1", "mrr"), found or (None, None), strict=True):
                 row |= {f"{measure}_{part}": getattr(measured, part, None) for part in Measured.__slots__}
             rows.append(row)
     columns = (
