@@ -27,7 +27,6 @@ from cts_async.neighbours.qulac.gains import (
     questions_table,
     read_evaluations,
     read_notes,
-    write_about,
     write_evaluations,
 )
 from cts_async.report.tables import DataTable, print_table
@@ -309,21 +308,13 @@ def test_archive_is_refused_too(write: Write) -> None:
 def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     table = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}
-    write_evaluations(path, table)
+    write_evaluations(path, table, {"mu": 1500.0, "notes": ["pseudo-judgments"]})
     assert list(read_evaluations(path)) == ["NDCG3", "NDCG20"]
     assert read_evaluations(path) == table
     with pytest.raises(UsageError, match="there are no records"):
-        write_evaluations(tmp_path / "none.json", {"P1": {}})
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_settings_and_notes_are_written_beside_dictionary(tmp_path: Path) -> None:
-    path = tmp_path / "eval.json"
-    write_about(path, {"mu": 1500.0}, ["pseudo-judgments"])
-    assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {
-        "mu": 1500.0,
-        "notes": ["pseudo-judgments"],
-    }
+        write_evaluations(tmp_path / "none.json", {"P1": {}}, {})
+    assert {one.name for one in tmp_path.iterdir()} == {"eval.json", "eval.about.json"}
+    assert orjson.loads(about_path(path).read_bytes()) == {"mu": 1500.0, "notes": ["pseudo-judgments"]}
     assert read_notes(path) == ["pseudo-judgments"]
     assert read_notes(tmp_path / "from_elsewhere.json") == []
 

@@ -13,7 +13,7 @@ import typer
 
 from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError
-from cts_async.neighbours.inputs import AsJson, check_out
+from cts_async.neighbours.inputs import AsJson, check_out, write_json
 
 if TYPE_CHECKING:
     from cts_async.neighbours.clariq.collection import Clariq
@@ -170,11 +170,6 @@ def _check_joined(path: Path, found: Sequence[str], topics: Collection[str], tsv
 
 def _write(out: Path | None, value: Any, inputs: Sequence[Path]) -> None:
     """Write JSON, but not over an input file."""
-    import orjson
-
-    from cts_async.safe_files import atomic_writer
-
     if out is not None:
         check_out(out, inputs, force=True)
-        with atomic_writer(out) as file:
-            file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+        write_json(out, value, option=0)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations, groupby
 from operator import attrgetter, itemgetter
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from cts_async.analysis.stats import correlation
 from cts_async.neighbours.inputs import published
 from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.neighbours.mimics_duo.ties import (
@@ -98,8 +99,7 @@ def printed_cells(table: str) -> dict[Key, tuple[str, bool]]:
 
 # --- Panes as columns of numbers -------------------------------------------------------------------------
 
-PaneLabel: TypeAlias = Literal["engagement", "quality", "rating"]
-PANE_LABELS: Final[Mapping[PaneLabel, str]] = {
+PANE_LABELS: Final[Mapping[str, str]] = {
     "engagement": "engagement_level",
     "quality": "pane_quality",
     "rating": "offline_rating",
@@ -216,9 +216,8 @@ def sorted_within(values: Array, sizes: Array) -> Array:
 
 def pearson(a: Array, b: Array) -> float:
     """Pearson's r in [-1, 1]; NaN where one of them does not vary."""
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+    r = correlation(a, b)
+    return math.nan if r is None else r
 
 
 # --- Section 5.2, tables 7 and 11: rankings --------------------------------------------------------------
@@ -395,7 +394,7 @@ _READINGS: Final[tuple[tuple[str, Ideal], ...]] = (("all", "any"), ("all", "one"
 
 
 def reranked_table(
-    panes: Sequence[Pane], scores: Sequence[float], ideal: PaneLabel, *, draws: int, seed: int
+    panes: Sequence[Pane], scores: Sequence[float], ideal: str, *, draws: int, seed: int
 ) -> DataTable:
     """`scores`, the random ranker and the worst case: over all queries in both readings, and over the untied."""
     labels, sizes = column(panes, PANE_LABELS[ideal]), query_sizes(panes)

@@ -18,17 +18,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, TypeAlias
 
-import orjson
 from pydantic import BaseModel, StringConstraints, TypeAdapter
 
 from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Share, read_evaluation, read_json
+from cts_async.neighbours.inputs import Share, read_evaluation, read_json, write_json
 from cts_async.neighbours.qulac.conversations import NO_QUESTION, decode_record_id
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
-from cts_async.safe_files import atomic_writer
 
 # --- Evaluation dictionaries -----------------------------------------------------------------------------
 
@@ -57,12 +55,15 @@ def read_evaluations(path: Path) -> Evaluations:
     return found
 
 
-def write_evaluations(path: Path, evaluations: Evaluations) -> None:
-    """Write metrics in order of name and cutoff, records as they come; the file appears whole or not at all."""
+def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, Any]) -> None:
+    """Write metrics in order of name and cutoff, records as they come; and `about` the dictionary to `about_path`.
+
+    UsageError if there are no records, or a file cannot be written.
+    """
     if not any(evaluations.values()):
         raise UsageError(f"{path}: not written: there are no records")
-    ordered = {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)}
-    _write_json(path, ordered)
+    write_json(path, {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)})
+    write_json(about_path(path), about)
 
 
 def metric_order(name: str) -> tuple[str, int]:
@@ -77,7 +78,7 @@ def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
     return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
 
 
-# EVAL.about.json says how a dictionary was made, for which its own format has no room.
+# EVAL.about.json says how a dictionary was made, with notes; its own format has no room for that.
 
 
 class _About(BaseModel):
@@ -89,20 +90,10 @@ def about_path(evaluations: Path) -> Path:
     return evaluations.with_name(f"{evaluations.stem}.about.json")
 
 
-def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
-    """Write settings and notes to the file beside the dictionary. UsageError if it cannot be written."""
-    _write_json(about_path(evaluations), {**settings, "notes": notes})
-
-
 def read_notes(evaluations: Path) -> list[str]:
     """Return the notes on a dictionary; none without such a file. InputError for a broken one."""
     path = about_path(evaluations)
     return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes if path.exists() else []
-
-
-def _write_json(path: Path, value: Any) -> None:
-    with atomic_writer(path) as file:
-        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 # --- Gains -----------------------------------------------------------------------------------------------
