@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.systems import ModelEntry
+from cts_async.report.tables import print_facts
 
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
 
@@ -38,26 +39,20 @@ def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
 
 def print_model(console: Console, entry: ModelEntry) -> None:
     """Print all facts about one model, one per line."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(ratio=1, overflow="fold")
-    for name, value in _facts(entry):
-        table.add_row(name, Text(value))
-    console.print(Text(entry.name, "bold cyan"))
-    console.print(table)
+    print_facts(console, entry.name, _facts(entry))
 
 
 def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     spec = entry.spec
+    elsewhere = "this machine" if spec.embedded else f"where {spec.base_url_env} says"
+    lacks = "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
     yield "model id", spec.model
-    yield "address", f"{spec.base_url or _nowhere(spec)} ({_APIS[spec.api]})"
+    yield "address", f"{spec.base_url or elsewhere} ({_APIS[spec.api]})"
     yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
-    yield "missing", "nothing" if entry.ready else _lacks(entry)
+    yield "missing", "nothing" if entry.ready else lacks
     yield "roles", ", ".join(entry.roles) or "none by default"
-    counted = f"{limit_text(spec)}; {spec.limit}" + (
-        " (yours: headers may only lower them)" * spec.limits_fixed
-    )
-    yield "limits", f"{counted}; account {spec.account}"
+    yours = " (yours: headers may only lower them)" * spec.limits_fixed
+    yield "limits", f"{limit_text(spec)}; {spec.limit}{yours}; account {spec.account}"
     yield "time", f"{spec.timeout_s:g} s for a whole answer"
     yield "prices", price_text(spec)
     yield "parameters", _parameters(spec.sent({})) or "none"
@@ -83,14 +78,6 @@ def _state(entry: ModelEntry) -> Text:
     return Text(text, "green" if entry.ready else "yellow")
 
 
-def _lacks(entry: ModelEntry) -> str:
-    return "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
-
-
-def _nowhere(spec: ModelSpec) -> str:
-    return "this machine" if spec.embedded else f"where {spec.base_url_env} says"
-
-
 def limit_text(spec: ModelSpec) -> str:
     """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
     known = [
@@ -107,15 +94,10 @@ def price_text(spec: ModelSpec) -> str:
     price_in, price_out = spec.input_usd_per_mtok, spec.output_usd_per_mtok
     if price_in is None or price_out is None:
         return "price unknown"
-    return (
-        "free"
-        if price_in == price_out == 0
-        else f"${_usd(price_in)} in, ${_usd(price_out)} out per million tokens"
-    )
-
-
-def _usd(amount: float) -> str:
-    return f"{amount:.2f}".removesuffix(".00")
+    if price_in == price_out == 0:
+        return "free"
+    each = (f"${price:.2f}".removesuffix(".00") for price in (price_in, price_out))
+    return "{} in, {} out per million tokens".format(*each)
 
 
 def short_count(value: float) -> str:

@@ -210,7 +210,7 @@ def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_f
                 await chat(spec_at(f"{url}/v1"))
             async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                 with pytest.raises(ProviderRefused) as of_search:
-                    await HttpEngine(EngineSpec(name="mine"), "", session).ask("GET", URL(url), {})
+                    await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
             errors += [of_chat.value, of_search.value]
         return errors
 

@@ -198,7 +198,7 @@ async def test_search_service_is_called_through_the_proxy(scheme: str, trusting:
             FakeProxy({"api.test": port}) as proxy,
             aiohttp.ClientSession(connector=ConnectionPool({"ALL_PROXY": proxy.url})) as session,
         ):
-            got = await HttpEngine(EngineSpec(name="mine"), "", session).ask("GET", target, {})
+            got = await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", target, {})
     assert "GET /s?q=ferry" in text_of(got)
     assert proxy.asked == [
         f"CONNECT api.test:{port} HTTP/1.1"
@@ -213,7 +213,7 @@ async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
         await chat(url, environ)
     async with aiohttp.ClientSession(connector=ConnectionPool(environ)) as session:
         with pytest.raises(CTSError) as of_search:
-            await HttpEngine(EngineSpec(name="mine"), "", session).ask("GET", URL(url), {})
+            await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
     return [of_chat.value, of_search.value]
 
 

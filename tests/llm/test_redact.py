@@ -194,7 +194,7 @@ def test_no_malformed_answer_brings_the_key_into_an_error(what: str) -> None:
             headers = {"X-API-KEY": KEY}
             try:
                 async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
-                    found = await HttpEngine(service, KEY, session).ask("GET", URL(url), headers)
+                    found = await HttpEngine(service, {"MY_KEY": KEY}, session).ask("GET", URL(url), headers)
             except CTSError as error:
                 return of_model.value, error
             assert KEY not in text_of(found)
@@ -215,7 +215,7 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
             raw(head.encode() + body) as url,
             aiohttp.ClientSession(connector=ConnectionPool()) as session,
         ):
-            engine = HttpEngine(EngineSpec(name="mine", key_env="MY_KEY"), KEY, session)
+            engine = HttpEngine(EngineSpec(name="mine", key_env="MY_KEY"), {"MY_KEY": KEY}, session)
             return text_of(await engine.ask("GET", URL(url), {}))
 
     assert asyncio.run(main()) == "Bearer (key)"

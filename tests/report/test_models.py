@@ -24,7 +24,7 @@ def listed(width: int) -> str:
 def in_full(found: ModelEntry) -> dict[str, str]:
     out = io.StringIO()
     print_model(Console(file=out, width=200, color_system=None), found)
-    rows = (line.split("  ", 1) for line in out.getvalue().splitlines()[1:])
+    rows = (line.strip().split("  ", 1) for line in out.getvalue().splitlines()[1:] if line.strip())
     return {name.strip(): value.strip() for name, value in rows}
 
 
