@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.search.rankers import Ranked
+from cts_async.search.backends import Ranked
 
 
 def made_talk(

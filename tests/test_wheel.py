@@ -67,7 +67,8 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
         here = {path.name for path in (REPOSITORY / folder).iterdir()}
         assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
-    assert {"cts_async/llm/models.toml", "cts_async/search/web.toml", "cts_async/py.typed"} <= set(names)
+    data = ("llm/models.toml", "search/web.toml", "report/plots/style.json", "py.typed")
+    assert {f"cts_async/{name}" for name in data} <= set(names)
     page = {
         f"cts_async/report/viewer/static/{name}"
         for name in ("index.html", "main.js", "theme.css", "icon.svg")

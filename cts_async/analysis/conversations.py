@@ -32,7 +32,8 @@ from cts_async.records import (
     Mode,
     Scheme,
 )
-from cts_async.search.rankers import Ranked, Ranker
+from cts_async.search.backends import Ranked
+from cts_async.search.rankers import Ranker
 
 # --- Runs of conversations
 

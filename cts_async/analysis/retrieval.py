@@ -61,7 +61,12 @@ def evaluate(
     """
     import ir_measures
 
-    judged = {query: _relevant(grades) for query, grades in qrels.items() if grades}
+    # Grades below 1 are dropped: not relevant is the same as not judged.
+    judged = {
+        query: {document: grade for document, grade in grades.items() if grade > 0}
+        for query, grades in qrels.items()
+        if grades
+    }
     found = {query: dict(run[query]) for query, grades in judged.items() if grades and run.get(query)}
     # trec_eval has no reciprocal rank with a cutoff: it is that of the whole ranking, or 0 below the cutoff.
     names: dict[Any, list[tuple[str, float]]] = {}
@@ -97,24 +102,19 @@ def hopeless_note(hopeless: int, of: str, level: int) -> str:
     return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
 
 
-def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
-    """Drop grades below 1: not relevant is the same as not judged."""
-    return {document: grade for document, grade in grades.items() if grade > 0}
-
-
-# Pseudo judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.
+# Pseudo-judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.
 # They say how close a query comes to the ranking of the full description under the same ranker and corpus. They can
 # compare ways to ask and to reformulate, and say nothing about the quality of the documents: whatever shows their
 # numbers has to say so.
 
-STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), not relevance judgments"
+PSEUDO_JUDGMENTS: Final = "pseudo-judgments (what the intent's own text ranks best), not relevance judgments"
 """Their name in tables and files."""
 
 
 def pseudo_depth(qrels: str, level: int = 1) -> int | None:
     """Return N of "intent:N", 10 of "intent"; None for the path of a file.
 
-    Raises UsageError for another N, and for a relevance `level` above 1, the only grade of pseudo judgments.
+    Raises UsageError for another N, and for a relevance `level` above 1, the only grade of pseudo-judgments.
     """
     name, colon, depth = qrels.partition(":")
     if name != "intent":
@@ -127,7 +127,7 @@ def pseudo_depth(qrels: str, level: int = 1) -> int | None:
     return int(depth) if colon else 10
 
 
-def standin_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:
+def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:
     """Give key -> document id -> 1 for the `depth` documents that `ranker` ranks best for each intent.
 
     Grades are binary: an order within the best would be one more thing that nobody judged. An intent that finds

@@ -19,10 +19,11 @@ from cts_async.protocol.run_files import (
     PER_ITEM,
     RESULTS,
     TALK,
+    is_gold_build,
     manifest_of,
     paths_named,
     results_of,
-    without_gold_builds,
+    without,
 )
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
@@ -169,7 +170,7 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
         for run in inside or [path]:
             before = by_path.get(run.resolve())
             by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
-    wanted = set(without_gold_builds(found.path for found in by_path.values()))
+    wanted = set(without((found.path for found in by_path.values()), is_gold_build))
     return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
 
 

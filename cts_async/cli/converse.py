@@ -6,27 +6,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cts_async.cli import options
 from cts_async.cli.options import DATA, EVALUATION, RESULTS, SEARCHING, TALKS, one_of, option
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.records import MODES, SCHEMES
-from cts_async.report.output import print_json, print_notes
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-HELP = """Hold clarifying conversations and evaluate them, turn by turn (AT-CoT, SIGIR 2025).
-
-A Clarifier talks with a simulated user by each scheme and mode: it asks a question a turn (respond), offers
-reformulated queries to pick from (select), or asks several questions of nobody (at-once, to compare them with
-people's). Nothing is searched by an agent and nothing judged. What stands after each turn is searched in --corpus.
-
-The same command again resumes; with another corpus, qrels or encoder it only repeats the evaluation.
-
-Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --model gpt
-"""
+from cts_async.report.output import print_json
 
 
 class ConverseOptions(options.DataOptions):
@@ -92,9 +78,19 @@ def converse(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
+    """Hold clarifying conversations and evaluate them, turn by turn (AT-CoT, SIGIR 2025).
+
+    A Clarifier talks with a simulated user by each scheme and mode: it asks a question a turn (respond), offers
+    reformulated queries to pick from (select), or asks several questions of nobody (at-once, to compare them with
+    people's). Nothing is searched by an agent and nothing judged. What stands after each turn is searched in --corpus.
+
+    The same command again resumes; with another corpus, qrels or encoder it only repeats the evaluation.
+
+    Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --model gpt
+    """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
+    from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
     from cts_async.neighbours.at_cot.generation import open_scorer
@@ -102,37 +98,28 @@ def converse(
     from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import print_failures
-    from cts_async.report.summary import summarise_runs, write_summary
     from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
     plan = plan_conversations(config, load_catalogue(config.config_file), os.environ)
-    options.check_keys(config.config_file, config.config_consent, plan.specs.values())
     instances = list(plan.instances())
     judgments = open_judgments(evaluation, plan.dataset, instances)
     scorer = open_scorer(encoder)
     if csv is not None:
         make_table_folder(csv)
-    err = Console(stderr=True)
-    if not quiet:
-        labels = ", ".join(system.label for system in plan.systems)
-        where = judgments.caption if judgments else "no --corpus, so no retrieval"
-        print_plainly(
-            err,
-            f"{labels} over {plan.n_instances} intents of {plan.n_queries} queries of {plan.dataset.name}; "
-            f"user {plan.support}; {where}",
-        )
-        print_notes(plan.dataset.notes)
-    directories = plan.systems.items()
-    groups = [RunGroup(at.name, plan.n_expected(system), (at,)) for system, at in directories]
-    stopped = drive(run_conversations, plan, groups, quiet=quiet)
-    summaries = summarise_runs(plan.systems.values())
-    for summary in summaries:
-        write_summary(summary)
+    labels = ", ".join(system.label for system in plan.systems)
+    introduction = (
+        f"{labels} over {plan.n_instances} intents of {plan.n_queries} queries of {plan.dataset.name}; "
+        f"user {plan.support}; {judgments.caption if judgments else 'no --corpus, so no retrieval'}"
+    )
+    groups = [RunGroup(at.name, plan.n_expected(system), (at,)) for system, at in plan.systems.items()]
+    used = [*plan.specs.values()]
+    stopped = drive(run_conversations, plan, groups, used, introduction, plan.dataset.notes, quiet=quiet)
+    summaries, _ = summarise(plan.directories())
     tables, notes = [conversations_table(summaries)], []
     if not stopped:
-        with _progress_bars(err, quiet=quiet) as progress:
+        with _progress_bars(quiet=quiet) as progress:
             report = evaluate_talks(
                 plan.dataset, instances, plan.directories(), judgments, scorer, measures, progress
             )
@@ -150,19 +137,18 @@ def converse(
         for note in notes:
             out.print(printable(note), markup=False, highlight=False)
         print_failures(out, summaries)
-        files = [f"  {directory}/" for _, directory in directories]
+        files = [f"  {directory}/" for directory in plan.directories()]
         print_closing(["Files (results.jsonl, steps.jsonl) in:", *files], embedded=plan.embedded)
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
-converse.__doc__ = HELP
-
-
 @contextmanager
-def _progress_bars(err: Console, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def _progress_bars(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each part of the evaluation, on a terminal."""
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
+    err = Console(stderr=True)
     tasks: dict[str, TaskID] = {}
     with Progress(console=err, transient=True, disable=quiet or not err.is_terminal) as progress:
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple
 
 import anyio
 import typer
@@ -20,50 +20,61 @@ from rich.control import Control
 from rich.live import Live as Redrawn
 from rich.segment import ControlType
 
+from cts_async.cli.options import check_keys
 from cts_async.engine.events import Events
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
 from cts_async.report.live_screen import LiveScreen, line_of
-from cts_async.report.output import plain
+from cts_async.report.output import plain, print_notes
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import RayCluster
+    from pathlib import Path
 
+    from cts_async.protocol.config_trust import Spec
+    from cts_async.protocol.run import Executable
+    from cts_async.report.summary import RunSummary
 
-Plan = TypeVar("Plan")
+Plan = TypeVar("Plan", bound="Executable")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
-RunOnCluster = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
 def drive(
     run: Run[Plan],
     plan: Plan,
     groups: Sequence[RunGroup],
+    used: Sequence[Spec],
+    introduction: str = "",
+    notes: Iterable[str] = (),
     *,
     quiet: bool,
-    on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
     ray: str | None = None,
     workers: int | None = None,
-    keys: Iterable[str] = (),
 ) -> RunStopped | None:
     """Run `run(plan, environment, events)` and show its progress; return why it stopped early, None if it did not.
 
-    With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead; the workers get
-    the environment variables `keys`. `live.json` in the directories of `groups` shows the progress to `cts status`,
-    also when `quiet`. Raises UsageError where there is no cluster.
+    Before, say which keys the models and tools `used` send where, and unless `quiet`, what is about to happen.
+    With an address in `ray`, or a number of `workers`, the plan is executed on a cluster instead, whose workers get the
+    keys. `live.json` in the directories of `groups` shows the progress to `cts status`, also when `quiet`. Raises
+    UsageError without consent to the configuration file, or where there is no cluster.
     """
     console = Console(stderr=True)
+    check_keys(plan.config.config_file, plan.config.config_consent, used)
+    if introduction and not quiet:
+        print_plainly(console, introduction)
+        print_notes(notes)
     with ExitStack() as stack:
-        if on_cluster is not None and (ray is not None or workers is not None):
+        if ray is not None or workers is not None:
+            from cts_async.cluster.head import run_on_cluster
             from cts_async.cluster.ray_cluster import connect
 
             def report(message: str) -> None:
                 if not quiet:
                     console.print(message, markup=False, highlight=False, soft_wrap=True)
 
-            cluster = stack.enter_context(connect(ray, workers, set(keys), report=report))
-            run = partial(on_cluster(), cluster)
+            keys = {spec.key_env for spec in used if spec.key_env}
+            cluster = stack.enter_context(connect(ray, workers, keys, report=report))
+            run = partial(run_on_cluster, cluster)
         progress = Progress(groups)
         stack.enter_context(writing_live(progress))
         stack.enter_context(shown(console, progress, quiet=quiet))
@@ -72,6 +83,15 @@ def drive(
         except RunStopped as reason:
             return reason
     return None
+
+
+def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
+    """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints."""
+    from cts_async.report.summary import summarise_runs, write_summary
+
+    summaries = summarise_runs(directories)
+    rows = [{"run": str(one.directory), "system": one.label, **write_summary(one)} for one in summaries]
+    return summaries, rows
 
 
 def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:

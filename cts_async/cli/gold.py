@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from cts_async.cli import options
 from cts_async.cli.options import EVIDENCE, MODELS, RESULTS, option
 from cts_async.config import GoldConfig
-from cts_async.report.output import print_json, print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.protocol.gold import GoldPlan
-
-HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
-
-Every nugget cites sources of its search and is checked against them; what the check suspects is listed. The same
-command again resumes; what is done so far stands in --out after every stop. Traces are archived in the run's folder.
-
-Without --agent and --extractor: the paper's webdancer and ernie. --all local tries it without any key.
-
-Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
-"""
 
 
 class GoldOptions(options.SearchOptions):
@@ -49,9 +39,18 @@ class GoldOptions(options.SearchOptions):
 
 
 def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
+    """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
+
+    Every nugget cites sources of its search and is checked against them; what the check suspects is listed. The same
+    command again resumes; what is done so far stands in --out after every stop. Traces are archived in the run's folder.
+
+    Without --agent and --extractor: the paper's webdancer and ernie. --all local tries it without any key.
+
+    Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
+    """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
+    from cts_async.cli.drive import conclude, drive, print_closing
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
     from cts_async.report.gold import print_gold, summarise_gold, write_gold_summary
@@ -59,16 +58,12 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
 
     plan = plan_gold(config, load_catalogue(config.config_file), os.environ)
     used = [*plan.specs.values(), *plan.search.opened]
-    options.check_keys(config.config_file, config.config_consent, used)
-    if not quiet:
-        print_plainly(
-            Console(stderr=True),
-            f"gold for {len(plan.intents)} intents of {plan.n_instances} instances of {plan.dataset.name}; "
-            f"agent {plan.roles.agent}, extractor {plan.extractor}",
-        )
-        print_notes(plan.dataset.notes)
+    introduction = (
+        f"gold for {len(plan.intents)} intents of {plan.n_instances} instances of {plan.dataset.name}; "
+        f"agent {plan.roles.agent}, extractor {plan.extractor}"
+    )
     groups = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
-    stopped = drive(build_gold, plan, groups, quiet=quiet)
+    stopped = drive(build_gold, plan, groups, used, introduction, plan.dataset.notes, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)
@@ -85,8 +80,6 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         print_closing(lines, embedded=plan.embedded)
     conclude(stopped, failed=bool(summary.run.failures))
 
-
-gold.__doc__ = HELP
 
 NEEDS_ALL = (
     "cts run needs gold for every instance: remove the failed ones from its data, or use --retry-failed."

@@ -15,22 +15,8 @@ from cts_async.config import Join, JudgeConfig
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.cli.drive import RunOnCluster
     from cts_async.protocol.rejudge import JudgePlan
     from cts_async.report.progress import RunGroup
-
-HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
-
-The answers stay as they are. A run gets judgments/JUDGE.jsonl. One file of candidates is judged into --out, several
-into a directory each in it; the first judge gives per_item.jsonl, the others judgments/JUDGE.jsonl. The same
-question to the same judge is asked once, however many answers it is about. The same command again resumes.
-
-Example: cts judge runs/sample-local-k1 --judge ernie
-
-Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.jsonl' --out judged --judge ernie
-
-On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
-"""
 
 
 class JudgeOptions(options.CommandOptions):
@@ -91,7 +77,19 @@ def judge(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.protocol.run_files import run_folders, without_conversations
+    """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
+
+    The answers stay as they are. A run gets judgments/JUDGE.jsonl. One file of candidates is judged into --out, several
+    into a directory each in it; the first judge gives per_item.jsonl, the others judgments/JUDGE.jsonl. The same
+    question to the same judge is asked once, however many answers it is about. The same command again resumes.
+
+    Example: cts judge runs/sample-local-k1 --judge ernie
+
+    Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.jsonl' --out judged --judge ernie
+
+    On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
+    """
+    from cts_async.protocol.run_files import is_conversation, run_folders, without
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
@@ -99,16 +97,13 @@ def judge(
     config = replace(
         config,
         judges=tuple(dict.fromkeys(config.judges)),
-        runs=tuple(without_conversations(run_folders(word for word in words if word not in spread))),
+        runs=tuple(without(run_folders(word for word in words if word not in spread), is_conversation)),
         candidates=(*config.candidates, *map(str, spread)),
     )
     if dry_run:
         _forecast(config, as_json=as_json)
     else:
         _judge(config, ray, workers, quiet=quiet, as_json=as_json)
-
-
-judge.__doc__ = HELP
 
 
 def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
@@ -129,30 +124,22 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing
+    from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.results import print_judged
-    from cts_async.report.summary import summarise_runs, write_summary
 
     plan = plan_judging(
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
     )
-    options.check_keys(config.config_file, config.config_consent, plan.specs.values())
-    keys = {spec.key_env for spec in plan.specs.values() if spec.key_env}
     groups = [_group(plan, judge) for judge in plan.judges]
-    stopped = drive(
-        run_judging, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
-    )
-    summaries = summarise_runs(plan.directories())
+    used = [*plan.specs.values()]
+    stopped = drive(run_judging, plan, groups, used, quiet=quiet, ray=ray, workers=workers)
+    summaries, rows = summarise(plan.directories())
     if stopped and not summaries:
         raise stopped
-    written = [
-        {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
-        for summary in summaries
-    ]
     if as_json:
-        print_json(written if len(plan.targets) > 1 else written[0])
+        print_json(rows if len(plan.targets) > 1 else rows[0])
     else:
         print_judged(Console(), summaries, plan.judges)
         repeats, embedded = plan.repeats, any(summary.manifest.get("embedded") for summary in summaries)
@@ -164,12 +151,6 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )
     conclude(stopped, failed=failed)
-
-
-def _on_cluster() -> RunOnCluster[JudgePlan]:
-    from cts_async.cluster.head import run_judging_on
-
-    return run_judging_on
 
 
 def _group(plan: JudgePlan, judge: str) -> RunGroup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Final, cast
 
 import typer
@@ -127,13 +127,17 @@ def main() -> None:
     except CTSError as error:
         _exit_expected(error)
     except KeyboardInterrupt:
-        print(f"cts: interrupted; {_after_interrupt()}", file=sys.stderr)
+        resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
+        effect = "resumes" if resumes else "starts again"
+        print(f"cts: interrupted; the same command {effect}", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
-        errors = list(_leaves(group))
-        if not all(isinstance(error, CTSError) or _is_file_error(error) for error in errors):
+        if group.split(lambda error: isinstance(error, CTSError) or _is_file_error(error))[1]:
             raise
-        _exit_expected(next(filter(_is_file_error, errors), errors[0]))
+        first: BaseException = group.subgroup(_is_file_error) or group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        _exit_expected(first)
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
@@ -166,32 +170,16 @@ def _is_file_error(error: BaseException) -> bool:
 def _exit_expected(error: BaseException) -> None:
     """Print an error of ours, or about a file of the user's, in one line, and exit with its code."""
     if isinstance(error, OSError):
-        if error.errno in DISK_FULL and error.filename is None:
-            discard_stdout()
-        error = _translated(error)
+        if error.errno in _TOO_MANY_FILES:
+            error = UsageError(f"too many open files; {MORE_FILES}")
+        elif error.errno not in DISK_FULL:
+            error = UsageError(f"{error.filename}: {error.strerror}")
+        else:
+            if error.filename is None:
+                discard_stdout()
+            error = write_error(error.filename or "standard output, or a file", error)
     print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
     sys.exit(error.exit_code if isinstance(error, CTSError) else EXIT_USAGE)
-
-
-def _translated(error: OSError) -> CTSError:
-    if error.errno in _TOO_MANY_FILES:
-        return UsageError(f"too many open files; {MORE_FILES}")
-    if error.errno in DISK_FULL:
-        return write_error(error.filename or "standard output, or a file", error)
-    return UsageError(f"{error.filename}: {error.strerror}")
-
-
-def _after_interrupt() -> str:
-    resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
-    return f"the same command {'resumes' if resumes else 'starts again'}"
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 if __name__ == "__main__":

@@ -118,43 +118,23 @@ def read_deadline(text: str, now: datetime) -> datetime:
 
     Raises UsageError for anything else, and for a time in the past.
     """
-    at = _duration(text.strip().lower(), now) or _clock_time(text.strip(), now) or _iso_time(text.strip())
-    if at is None:
+    words = text.strip().lower()
+    try:
+        if words and (duration := _DURATION.fullmatch(words)):
+            days, hours, minutes, seconds = (float(part or 0) for part in duration.groups())
+            at = now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        elif clock := _CLOCK.fullmatch(words):
+            at = datetime.combine(now.date(), time.fromisoformat(words.zfill(8 if clock[1] else 5)))
+            at = at if at > now else at + timedelta(days=1)
+        else:
+            at = datetime.fromisoformat(text.strip())
+        past = at.timestamp() <= now.timestamp()
+    except (ValueError, OverflowError):
         raise UsageError(
             f"--deadline {text}: write it as 90m, 2h30m or 45s from now, as 18:30, or as 2031-05-01T08:00"
-        )
-    if at.timestamp() <= now.timestamp():
+        ) from None
+    if past:
         raise UsageError(f"--deadline {text}: is in the past")
-    return at
-
-
-def _duration(text: str, now: datetime) -> datetime | None:
-    found = _DURATION.fullmatch(text)
-    if not text or found is None:
-        return None
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    try:
-        return now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    except OverflowError:
-        return None
-
-
-def _clock_time(text: str, now: datetime) -> datetime | None:
-    if not _CLOCK.fullmatch(text):
-        return None
-    try:
-        at = datetime.combine(now.date(), time.fromisoformat(text.zfill(8 if text.count(":") == 2 else 5)))
-    except ValueError:
-        return None
-    return at if at > now else at + timedelta(days=1)
-
-
-def _iso_time(text: str) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text)
-        at.timestamp()
-    except (ValueError, OverflowError):
-        return None
     return at
 
 

@@ -8,16 +8,15 @@ from cts_async.cli import options
 from cts_async.config import RunConfig
 from cts_async.report.output import print_json, print_notes
 
-HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
-
-Starts nothing, writes nothing, needs no key. If the run exists already, its finished work is subtracted and its
-measurements replace assumptions; for a finished run, the plan is compared with what it took.
-
-Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
-"""
-
 
 def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
+    """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
+
+    Starts nothing, writes nothing, needs no key. If the run exists already, its finished work is subtracted and its
+    measurements replace assumptions; for a finished run, the plan is compared with what it took.
+
+    Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
+    """
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
@@ -39,6 +38,3 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     else:
         print_forecast(Console(), made, predicted, runs)
         print_notes(made.dataset.notes)
-
-
-plan.__doc__ = HELP

@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json, print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.cli.drive import RunOnCluster
     from cts_async.protocol.plan import Plan, SearchPlan
-
-HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
-
-The same command again resumes: nothing that was answered is asked again.
-
-Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
-
-Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
-
-In 4 processes of this machine: cts run --model mine -k 3 --workers 4
-
-On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
-
-Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
-"""
 
 
 def run(
@@ -37,53 +21,47 @@ def run(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
+    """Run systems over a dataset: clarify, answer, rewrite, search, judge.
+
+    The same command again resumes: nothing that was answered is asked again.
+
+    Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
+
+    Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
+
+    In 4 processes of this machine: cts run --model mine -k 3 --workers 4
+
+    On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
+
+    Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
+    """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, print_plainly
+    from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import print_results
-    from cts_async.report.summary import summarise_runs, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
-    used = [*plan.specs.values(), *plan.search.opened]
-    options.check_keys(config.config_file, config.config_consent, used)
-    if not quiet:
-        print_plainly(Console(stderr=True), _introduction(plan))
-        print_notes(plan.dataset.notes)
     groups = [
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
-    keys = {spec.key_env for spec in used if spec.key_env}
-    stopped = drive(
-        run_plan, plan, groups, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
-    )
-    summaries = summarise_runs(plan.systems.values())
-    written = [
-        {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
-        for summary in summaries
-    ]
+    used = [*plan.specs.values(), *plan.search.opened]
+    told = _introduction(plan), plan.dataset.notes
+    stopped = drive(run_plan, plan, groups, used, *told, quiet=quiet, ray=ray, workers=workers)
+    summaries, rows = summarise(plan.systems.values())
     if as_json:
-        print_json(written)
+        print_json(rows)
     elif summaries:
         print_results(Console(), summaries)
         places = ", ".join(f"{directory}/" for directory in plan.systems.values())
         files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
         print_closing([files, *([] if stopped else _next_steps(plan))], embedded=plan.embedded)
     conclude(stopped, failed=any(summary.failures for summary in summaries))
-
-
-run.__doc__ = HELP
-
-
-def _on_cluster() -> RunOnCluster[Plan]:
-    from cts_async.cluster.head import run_campaign_on
-
-    return run_campaign_on
 
 
 def _introduction(plan: Plan) -> str:

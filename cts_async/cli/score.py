@@ -30,15 +30,19 @@ def score(
     """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
+    from cts_async.protocol.run_files import manifest_of
+
+    def remark(line: str) -> None:
+        typer.echo(f"cts: {line}", err=True)
 
     try:
         rows = scorer.score_files(
-            _judged(files), gold, _remark, skip_bad_gold=skip_bad_gold, empty_is_zero=empty_answers == "zero"
+            _judged(files), gold, remark, skip_bad_gold=skip_bad_gold, empty_is_zero=empty_answers == "zero"
         )
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
-    if any(_is_smoke_test(Path(file).parent) for file, _ in rows):
+    if any(manifest_of(Path(file).parent).get("embedded") for file, _ in rows):
         from cts_async.report.results import SMOKE_TEST
 
         typer.echo(SMOKE_TEST, err=True)
@@ -56,24 +60,7 @@ def _judged(words: Iterable[str]) -> list[str]:
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named
-    folders = {file: Path(file).parent for file in files}
-    judged = [file for file in files if not (is_gold_build(folders[file]) or is_conversation(folders[file]))]
-    if files and all(map(is_conversation, folders.values())):
+    answered = [file for file in files if not is_conversation(Path(file).parent)]
+    if files and not answered:
         raise UsageError(f"{files[0]}: conversations alone (cts converse): there is no answer in it to score")
-    return judged or files
-
-
-def _remark(line: str) -> None:
-    typer.echo(f"cts: {line}", err=True)
-
-
-def _is_smoke_test(directory: Path) -> bool:
-    """True if run.json beside a file says that the embedded model played; False if it is missing or unreadable."""
-    from cts_async.engine.run_dir import read_manifest
-    from cts_async.errors import CTSError
-
-    try:
-        manifest = read_manifest(directory)
-    except CTSError:
-        return False
-    return bool(manifest and manifest.get("embedded"))
+    return [file for file in answered if not is_gold_build(Path(file).parent)] or files

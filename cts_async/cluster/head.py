@@ -56,7 +56,7 @@ from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.rejudge import judging_budget as judging_budget_of
-from cts_async.protocol.run import budget_of, open_runs
+from cts_async.protocol.run import Executable, budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.systems import System
 
@@ -113,9 +113,19 @@ class Cluster(Protocol):
         """Start a worker. Raises WorkerLost."""
 
 
-async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, str], events: Events) -> None:
-    """`run_campaign` on a cluster: the same files, and the same errors."""
+async def run_on_cluster(
+    cluster: Cluster, plan: Executable, environ: Mapping[str, str], events: Events
+) -> None:
+    """Execute the plan of a run or of judging on a cluster: the same files and errors as in one process."""
+    if isinstance(plan, JudgePlan):
+        await _run_judging(cluster, plan, events)
+    elif isinstance(plan, Plan):
+        await _run_plan(cluster, plan, events)
+    else:
+        raise TypeError(f"no cluster executes {plan!r}")
 
+
+async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
         work, budget = CampaignWork.of(plan), budget_of(plan, files, events)
@@ -124,11 +134,7 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
     await _run(lambda also: open_runs(plan, events, also=also), head)
 
 
-async def run_judging_on(
-    cluster: Cluster, plan: JudgePlan, environ: Mapping[str, str], events: Events
-) -> None:
-    """`run_judging` on a cluster: the same files, and the same errors."""
-
+async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
     def head(files: list[RunFiles]) -> Head:
         work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
@@ -141,7 +147,7 @@ async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Cal
     async with stoppable() as stopper:
         with opened(lambda: census(heads[0].workers) if heads else {}) as files:
             heads.append(head_of(files))
-            stopper.watch(heads[0])
+            stopper.stop = heads[0].stop
             await heads[0].run()
 
 

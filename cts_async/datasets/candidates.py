@@ -309,7 +309,7 @@ _GRADE: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _SCORE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
-def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, dict[str, int]]:
+def read_facet_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Return "topic-facet" -> document -> grade, in file order; the keys are Qulac's facet ids.
 
     Lines with facet 0 have their topic as key, so that judgements with topics such as "12-3" are read too. InputError
@@ -317,7 +317,7 @@ def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
     repeated in a topic; also for a file without judgements.
     """
     found: dict[str, dict[str, int]] = {}
-    for line, (topic, facet, document, grade) in _rows(path, _QRELS, max_line_bytes):
+    for line, (topic, facet, document, grade) in _rows(path, _QRELS):
         key = topic if facet in ("0", "Q0") else f"{topic}-{facet}"
         grades = found.setdefault(key, {})
         if document in grades:
@@ -333,14 +333,14 @@ def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
     return found
 
 
-def read_ranking(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, list[tuple[str, float]]]:
+def read_ranking(path: Path) -> dict[str, list[tuple[str, float]]]:
     """Return topic -> (document, score), highest score first, ties in file order; ranks are ignored.
 
     InputError with the line for a wrong number of fields, a score that is not finite, and a document that is repeated
     in a topic; also for an empty file.
     """
     found: dict[str, dict[str, float]] = {}
-    for line, (topic, _, document, _, score, _) in _rows(path, _RUN, max_line_bytes):
+    for line, (topic, _, document, _, score, _) in _rows(path, _RUN):
         documents = found.setdefault(topic, {})
         if document in documents:
             raise _repeated(path, line, topic, document)
@@ -352,9 +352,9 @@ def read_ranking(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[st
     return {topic: sorted(found[topic].items(), key=lambda one: -one[1]) for topic in found}
 
 
-def _rows(path: Path, form: str, max_line_bytes: int) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
     expected = len(form.split())
-    for line in byte_lines(path, max_line_bytes=max_line_bytes):
+    for line in byte_lines(path, MAX_LINE_BYTES):
         fields = decode(path, line).split()
         if not fields:
             continue

@@ -10,7 +10,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -124,23 +124,15 @@ class GoldRecord:
     line: int
     id: str | None
     fused_query: str | None
-    nuggets: tuple[Nugget, ...]
+    nuggets: tuple[Nugget, ...] = ()
     id_field: str = "id"
     """The file's own name of its id field."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A gold line without usable nuggets, and the reason."""
-
-    line: int
-    id: str | None
-    fused_query: str | None
-    problem: str
+    problem: str = ""
+    """Why its nuggets cannot be used."""
 
     @property
     def name(self) -> str:
-        """The line's id, else its query, for a message."""
+        """Its id, else its query, for a message."""
         return self.id or short(self.fused_query or "")
 
 
@@ -156,7 +148,7 @@ class GoldIndex:
     notes: tuple[str, ...]
     by_id: Mapping[str, GoldRecord] = field(repr=False)
     by_query: Mapping[str, GoldRecord] = field(repr=False)
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[GoldRecord, ...] = ()
     """Skipped lines, whose nuggets cannot be used."""
 
     def leaves_out(self, id: str, fused_query: str) -> bool:
@@ -225,9 +217,9 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     reader = NuggetReader(path, finder)
     records: list[GoldRecord] = []
     unweighted: list[GoldRecord] = []
-    left_out: list[LeftOut] = []
+    left_out: list[GoldRecord] = []
     first: tuple[str, ...] = ()
-    problem: InputError | None = None
+    first_error: InputError | None = None
     for line, row in read_rows(path):
         first = first or tuple(row)
         id, query = _names(finder, line, row)
@@ -239,20 +231,19 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
                 raise finder.missing(row, "gold", line)
         except InputError as error:
             if not skip_bad:
-                raise _with_hint(error) from None
-            problem = problem or error
-            left_out.append(LeftOut(line, id, query, f"{error.field}: {error.problem}"))
+                problem = f"{error.problem} (cts run and cts judge leave such lines out with {SKIP_BAD_GOLD})"
+                raise InputError(path, problem, line=line, field=error.field) from None
+            first_error = first_error or error
+            left_out.append(GoldRecord(line, id, query, problem=f"{error.field}: {error.problem}"))
             continue
         record = GoldRecord(line, id, query, nuggets, finder.name(row, "id", line) or "id")
         (unweighted if reader.unweighted else records).append(record)
     if not first:
         raise InputError(path, "contains no gold records")
     if records:  # some lines have weights: those without are bad
-        left_out += [
-            LeftOut(one.line, one.id, one.fused_query, "no nugget has a weight") for one in unweighted
-        ]
-    elif problem and not unweighted:
-        raise problem
+        left_out += [replace(one, problem="no nugget has a weight") for one in unweighted]
+    elif first_error and not unweighted:
+        raise first_error
     notes = [] if records else ["no nugget has a weight: each counts 1"]
     left_out.sort(key=lambda one: one.line)
     if left_out:
@@ -266,11 +257,6 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
         if record.fused_query:
             _add(by_query, normalise(record.fused_query), record, path, "fused_query")
     return GoldIndex(path, first, tuple(notes), by_id, by_query, tuple(left_out))
-
-
-def _with_hint(error: InputError) -> InputError:
-    problem = f"{error.problem} (cts run and cts judge leave such lines out with {SKIP_BAD_GOLD})"
-    return InputError(error.path, problem, line=error.line, field=error.field)
 
 
 @lru_cache(maxsize=8192)  # many candidates answer the same query

@@ -11,6 +11,7 @@ import codecs
 import csv
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -22,7 +23,7 @@ from cts_async.errors import InputError, UsageError
 # --- Lines
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""The default limit of a line, and of a CSV record."""
+"""The limit of a line, and of a CSV record."""
 
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -46,19 +47,20 @@ class NumberedLine(NamedTuple):
     raw: bytes
 
 
-def byte_lines(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[NumberedLine]:
+def byte_lines(path: Path, max_line_bytes: int | None = None) -> Iterator[NumberedLine]:
     """Yield the lines of `path` without a UTF-8 byte order mark; memory holds one bounded line at a time.
 
     Raises InputError for a file that is missing, a directory, unreadable, marked as UTF-16 or UTF-32,
-    an archive or a pickle, or has a line longer than `max_line_bytes`.
+    an archive or a pickle, or has a line longer than `max_line_bytes` (default MAX_LINE_BYTES).
     """
+    most = MAX_LINE_BYTES if max_line_bytes is None else max_line_bytes
     try:
         with path.open("rb") as file:
             number, offset = 0, 0
-            while raw := file.readline(max_line_bytes + 1):
+            while raw := file.readline(most + 1):
                 number += 1
-                if len(raw) > max_line_bytes:
-                    raise InputError(path, f"is longer than {max_line_bytes} bytes", line=number)
+                if len(raw) > most:
+                    raise InputError(path, f"is longer than {most} bytes", line=number)
                 mark = _mark(path, raw) if number == 1 else 0
                 yield NumberedLine(number, offset + mark, raw[mark:] if mark else raw)
                 offset += len(raw)
@@ -117,14 +119,6 @@ def sha256_of(path: Path) -> str:
         raise unreadable(path, error) from None
 
 
-def earlier_line(seen: dict[str, int], key: str, line: int) -> int | None:
-    """Return the line on which `key` was seen before; else remember this one and return None."""
-    earlier = seen.get(key)
-    if earlier is None:
-        seen[key] = line
-    return earlier
-
-
 # --- Rows
 
 Row: TypeAlias = dict[str, Any]
@@ -134,15 +128,14 @@ TSV_SUFFIXES: Final = (".tsv",)
 JSONL_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
-def read_rows(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
+def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Read a `.csv` file as CSV and any other as JSON Lines."""
-    reader = read_csv if path.suffix.lower() in CSV_SUFFIXES else read_jsonl
-    return reader(path, max_line_bytes=max_line_bytes)
+    return read_table(path) if path.suffix.lower() in CSV_SUFFIXES else read_jsonl(path)
 
 
-def read_jsonl(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
+def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the object on each line; an empty file yields nothing."""
-    for line in byte_lines(path, max_line_bytes=max_line_bytes):
+    for line in byte_lines(path):
         if not line.raw or line.raw.isspace():
             continue
         try:
@@ -161,27 +154,16 @@ def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> 
     return InputError(path, f"is not valid JSON: {error.msg} at column {column}{hint}", line=line.number)
 
 
-def read_csv(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
+def read_table(
+    path: Path, format: Literal["CSV", "TSV"] = "CSV", *, quoting: bool = True
+) -> Iterator[tuple[int, Row]]:
     """Yield each record as strings by the header's names; columns without a name are left out.
 
     A record's line number is that of its first line; quoted cells may span lines. Columns without a name at the end of
-    the header may be present or absent in a row, but must be empty.
+    the header may be present or absent in a row, but must be empty. Without `quoting` a quote is an ordinary
+    character, and a record is one line.
     """
-    return _read_table(path, max_line_bytes, "CSV", ",", csv.QUOTE_MINIMAL)
-
-
-def read_tsv(path: Path, *, quoting: bool, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
-    """Like `read_csv` for cells separated by tabs; with `quoting`, in double quotes as pandas writes them.
-
-    Without `quoting` a quote is an ordinary character, and a record is one line.
-    """
-    return _read_table(path, max_line_bytes, "TSV", "\t", csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE)
-
-
-def _read_table(
-    path: Path, max_bytes: int, format: str, delimiter: str, quoting: Literal[0, 3]
-) -> Iterator[tuple[int, Row]]:
-    records = _records(path, max_bytes, format, delimiter, quoting)
+    records = _records(path, format, quoting)
     line, cells = next(records, (1, []))
     header = [name.strip() for name in cells]
     if not any(header):
@@ -199,24 +181,27 @@ def _read_table(
         yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name}
 
 
-def _records(
-    path: Path, max_bytes: int, format: str, delimiter: str, quoting: Literal[0, 3]
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield (number of its first line, cells) of each record; a record is no longer than `max_bytes`."""
+def _records(path: Path, format: Literal["CSV", "TSV"], quoting: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its first line, cells) of each record; a record is no longer than MAX_LINE_BYTES."""
     # The csv module's limit on a cell is global to the process; here it is only ever increased.
-    csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
     start, size = 1, 0
 
     def lines() -> Iterator[str]:
         nonlocal size
-        for line in byte_lines(path, max_line_bytes=max_bytes):
+        for line in byte_lines(path):
             size += len(line.raw)
-            if size > max_bytes:
-                problem = f"starts a record longer than {max_bytes} bytes; is a quote left open?"
+            if size > MAX_LINE_BYTES:
+                problem = f"starts a record longer than {MAX_LINE_BYTES} bytes; is a quote left open?"
                 raise InputError(path, problem, line=start)
             yield decode(path, line)
 
-    records = csv.reader(lines(), strict=True, delimiter=delimiter, quoting=quoting)
+    records = csv.reader(
+        lines(),
+        strict=True,
+        delimiter="," if format == "CSV" else "\t",
+        quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE,
+    )
     while True:
         start, size = records.line_num + 1, 0
         try:
@@ -269,7 +254,7 @@ def parse_json(path: Path, raw: bytes) -> Any:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        for line in byte_lines(path, max_line_bytes=len(raw) + len(codecs.BOM_UTF8)):
+        for line in byte_lines(path, len(raw) + len(codecs.BOM_UTF8)):
             decode(path, line)  # reports a wrong encoding or a NUL byte, which explains it better
         problem = f"is not valid JSON: {error.msg} at column {error.colno}"
         raise InputError(path, problem, line=error.lineno) from None
@@ -297,32 +282,8 @@ def _refuse_repeated_keys(path: Path, raw: bytes) -> None:
 # `gold.fused_query=OQ`.
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id", "query_id", "qid", "item_id", "instance_id", "example_id", "sample_id", "idx", "index"),
-    "fused_query": (
-        *("fused_query", "fused", "query_fused", "fusedquery", "intent_query", "query_intent"),
-        *("clear_query", "oq", "intent"),
-    ),
-    "blurred_query": (
-        *("blurred_query", "blurred", "query_blurred", "blurredquery", "blur_query"),
-        *("underspecified_query", "ambiguous_query", "bq"),
-    ),
-    "answer": (
-        *("answer", "candidate_answer", "candidate", "final_answer", "model_answer", "prediction"),
-        *("pred", "output", "response"),
-    ),
-    "questions": (
-        *("questions", "clarification_questions", "clarifying_questions", "cqs", "clarification_question"),
-        *("clarifying_question", "question", "cq"),
-    ),
-    "answers": (
-        *("answers", "ua_answers", "user_answers", "clarification_answers", "answer", "ua_answer"),
-        *("user_answer", "clarification_answer"),
-    ),
-    "gold": ("gold", "gold_json", "nuggets", "gold_nuggets", "golden_nuggets"),
-    "nugget_id": ("id", "nugget_id", "nid"),
-    "nugget_text": ("text", "nugget", "content", "nugget_text", "statement"),
-    "nugget_weight": ("weight", "w", "importance", "nugget_weight"),
-    "source_ids": ("source_ids", "sources", "source_id"),
+    field: tuple(names)
+    for field, names in tomllib.loads(Path(__file__).with_name("fields.toml").read_text("utf-8")).items()
 }
 """Canonical field -> the names that it may have, preferred ones first."""
 

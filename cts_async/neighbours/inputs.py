@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from cts_async.datasets.candidates import read_facet_qrels
 from cts_async.datasets.gold import GoldIndex
 from cts_async.datasets.io import (
     MAX_FILE_BYTES,
@@ -17,7 +21,7 @@ from cts_async.datasets.io import (
     listed,
     parse_json,
     read_bytes,
-    read_tsv,
+    read_table,
     short,
     unreadable,
 )
@@ -43,6 +47,13 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
         raise UsageError(f"--out {out}: is an input file of this command; choose another name")
     if out.expanduser().is_file() and not force:
         raise UsageError(f"--out {out}: exists already; --force replaces it")
+
+
+@cache
+def published(neighbour: str) -> Mapping[str, Any]:
+    """The printed values of a neighbour's paper, from its published.toml."""
+    path = files(f"cts_async.neighbours.{neighbour}").joinpath("published.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 # --- Checked values --------------------------------------------------------------------------------------
@@ -86,7 +97,7 @@ def read_columns(
     unless it is `optional`.
     """
     names: dict[str, str] | None = None
-    for line, row in read_tsv(path, quoting=quoting):
+    for line, row in read_table(path, "TSV", quoting=quoting):
         names = names or _find_columns(path, row, columns, optional)
         yield line, {ours: row[theirs].strip() for ours, theirs in names.items()}
 
@@ -142,6 +153,33 @@ def read_evaluation(path: Path, kind: TypeAdapter[T]) -> T:
         raise InputError(path, f"is an archive, not JSON; unpack it first. If it holds a pickle: {_CONVERT}")
     advice = "write one file for each metric"
     return read_json(path, kind, max_bytes=MAX_EVALUATION_BYTES, advice=advice)
+
+
+# --- Judgments -------------------------------------------------------------------------------------------
+
+
+def read_judgments(
+    path: Path, facets: Collection[str], is_document: Callable[[str], bool]
+) -> dict[str, dict[str, int]]:
+    """Read the grades of documents of each of these facets that has some; `is_document` knows the ids of the corpus.
+
+    InputError where no facet is judged, or no document of the corpus.
+    """
+    found = read_facet_qrels(path)
+    judged = {facet: found[facet] for facet in facets if facet in found}
+    if not judged:
+        ids = f"it judges {listed(list(found)[:3])}, their ids are like {next(iter(facets), None)!r}"
+        forms = "instance 0 document grade, or of the Web Track's diversity task: topic facet document grade"
+        raise InputError(
+            path, f"judges none of the {len(facets):,} intents: {ids}; expected are lines of: {forms}"
+        )
+    documents = [document for grades in judged.values() for document in grades]
+    if not any(map(is_document, documents)):
+        problem = (
+            f"judges no document of the corpus: it judges {documents[0]!r}; ids must be the same in both"
+        )
+        raise InputError(path, problem)
+    return judged
 
 
 # --- Instances: a request is ambiguous, its facet is the intent ------------------------------------------

@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy
 from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, ShortPhrase
-from cts_async.protocol.roles import Answerer, Role, rewrite
+from cts_async.protocol.roles import Role, rewrite
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import (
     AnswererView,
@@ -49,34 +49,43 @@ class Participants:
     """Who plays the user, and who turns what was said into a query."""
 
     answerer: Answerer
-    """Answers questions asked at once, each on its own."""
-    respondent: Answerer
-    """Answers a question within a conversation (mode "respond"); the answerer where people have answered."""
     rewriter: Role
     """The supporting model: rewrites the query, reformulates a conversation, and chooses among offered queries."""
 
 
+class Answerer(Protocol):
+    """Answers the Clarifier's questions in the place of the user."""
+
+    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+        """The answer to question number `turn` (from 1) of the instance of `ctx`.
+
+        In mode "respond" the view has the conversation so far, which recorded human answers do not depend on.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class ModelRespondent:
-    """The user of mode "respond" (AT-CoT, table 4): a model that sees the intent and the conversation so far."""
+class ModelAnswerer:
+    """The user, played by a model that sees the intent: the User Answerer of CTS (prompt B), who sees one question and
+    nothing else, or in mode "respond" AT-CoT's (table 4), who sees the conversation so far, too.
+    """
 
     role: Role
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """A short phrase from q*, or `unknown`. Raises ValueError without `view.conversation`."""
-        if view.conversation is None:
-            raise ValueError("a respondent answers within a conversation")
+        """A short phrase from q*, or `unknown`."""
         language = language_of(view.fused_query)
+        seen: dict[str, Any] = {"clear_query": view.fused_query}
+        if view.conversation is not None:
+            seen["conversation"] = conversation_text(view.conversation, "questions", language)
         return await self.role.ask(
             ctx,
             f"answer/{turn}",
-            "respond",
+            "answer" if view.conversation is None else "respond",
             language,
             ShortPhrase(),
             on_record=("clear_query",),
-            policy=PATIENT,
-            clear_query=view.fused_query,
-            conversation=conversation_text(view.conversation, "questions", language),
+            policy=None if view.conversation is None else PATIENT,
+            **seen,
             clarification_question=view.question,
         )
 
@@ -96,41 +105,28 @@ async def converse(
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
     if system.mode == "at-once":
-        return (await _at_once(ctx, people, clarifier, instance, system, answered=not every_turn),)
+        view = TurnView(instance.blurred_query, Conversation(instance.blurred_query), system.k)
+        offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
+        if every_turn:
+            return (ConversationTurn(offer.offered, offer.types, offer.reasoning),)
+        answers, q_hat = await answer_and_rewrite(ctx, people, instance, offer.offered)
+        return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
     if system.mode == "respond":
         return await _respond(ctx, people, clarifier, instance, system, every_turn)
     return await _select(ctx, people, clarifier, instance, system)
 
 
-async def answer_each(
-    ctx: Context, answerer: Answerer, instance: Instance, questions: tuple[str, ...]
-) -> tuple[Answer, ...]:
-    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
+async def answer_and_rewrite(
+    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
+) -> tuple[tuple[Answer, ...], str]:
+    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2), and q-hat."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
     asks: list[Callable[[], Awaitable[Answer]]] = [
-        partial(answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
+        partial(people.answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
     ]
-    return tuple(await ctx.gather(asks))
-
-
-async def _at_once(
-    ctx: Context,
-    people: Participants,
-    clarifier: Role,
-    instance: Instance,
-    system: System,
-    *,
-    answered: bool,
-) -> ConversationTurn:
-    q = instance.blurred_query
-    view = TurnView(q, Conversation(q), system.k)
-    offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
-    if not answered:
-        return ConversationTurn(offer.offered, offer.types, offer.reasoning)
-    answers = await answer_each(ctx, people.answerer, instance, offer.offered)
-    pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
-    q_hat = await rewrite(ctx, people.rewriter, RewriterView(q, pairs))
-    return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
+    answers = tuple(await ctx.gather(asks))
+    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    return answers, await rewrite(ctx, people.rewriter, RewriterView(instance.blurred_query, pairs))
 
 
 async def _respond(
@@ -141,9 +137,8 @@ async def _respond(
     for turn in range(1, system.k + 1):
         offer = await clarify_turn(ctx, clarifier, TurnView(q, history, 1), system.scheme, system.mode, turn)
         (question,) = offer.offered
-        reply = await people.respondent.answer(
-            ctx, AnswererView(instance.fused_query, question, history), turn
-        )
+        view = AnswererView(instance.fused_query, question, history)
+        reply = await people.answerer.answer(ctx, view, turn)
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
         query = ""
         if every_turn or turn == system.k:

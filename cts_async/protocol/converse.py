@@ -20,12 +20,11 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.conversation import ModelRespondent, Participants, converse, prompt_of, prompts_of
+from cts_async.protocol.conversation import ModelAnswerer, Participants, converse, prompt_of, prompts_of
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
-from cts_async.protocol.roles import ModelAnswerer
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import TALK, RunFiles
 from cts_async.protocol.systems import (
@@ -171,7 +170,7 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 # In mode "at-once" nobody plays the user: the Clarifier's role fills the place.
                 user = resources.role(plan.players(system).get("support", system.clarifier))
-                people = Participants(ModelAnswerer(user), ModelRespondent(user), user)
+                people = Participants(ModelAnswerer(user), user)
                 walk = partial(
                     converse,
                     people=people,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -152,11 +152,8 @@ class Seen:
     latency_s: float = 0.0
 
     def add(self, other: Seen) -> None:
-        self.steps += other.steps
-        self.calls += other.calls
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
-        self.latency_s += other.latency_s
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 Usages = dict[tuple[str, str], Seen]
@@ -201,25 +198,18 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     judging = {f"{JUDGING}{judge}" for judge in judges}
     for record in read_records(directory / STEPS):
         step = str(record.get("step"))
-        if "model" in record and (step in judging or not step.startswith(JUDGING)):
-            _observe_step(observed, step.split("/", 1)[0], record)
+        if "model" not in record or (step.startswith(JUDGING) and step not in judging):
+            continue
+        key = step.split("/", 1)[0], str(record["model"])
+        usage, ok = record.get("usage") or {}, bool(record.get("ok"))
+        seen = observed.seen.setdefault(key, Seen())
+        seen.steps += ok
+        seen.calls += int(record.get("attempts", 1))
+        seen.input_tokens += int(usage.get("input", 0))
+        seen.output_tokens += int(usage.get("output", 0))
+        seen.latency_s += float(record.get("latency_s", 0.0))
+        observed.begun[key] += ok and record.get("instance") not in observed.done
     return observed
-
-
-def _observe_step(observed: Observed, kind: str, record: Mapping[str, Any]) -> None:
-    key = kind, str(record["model"])
-    usage, ok = record.get("usage") or {}, bool(record.get("ok"))
-    observed.seen.setdefault(key, Seen()).add(
-        Seen(
-            steps=ok,
-            calls=int(record.get("attempts", 1)),
-            input_tokens=int(usage.get("input", 0)),
-            output_tokens=int(usage.get("output", 0)),
-            latency_s=float(record.get("latency_s", 0.0)),
-        )
-    )
-    if ok and record.get("instance") not in observed.done:
-        observed.begun[key] += 1
 
 
 def pooled(runs: Iterable[Observed]) -> Usages:
@@ -296,7 +286,8 @@ class _Estimates:
                 for instance in self.sample
                 for history in histories
             ]
-            yield self._work(system, kind, model, inputs, reply, steps, in_a_row)
+            each = step_of(self.plan.specs[model], inputs, reply)
+            yield StepsForecast(system.label, kind, model, steps, *each, in_a_row)
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
@@ -309,26 +300,27 @@ class _Estimates:
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
             per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
-        output = (turn * (turns - 1) + final) / turns
-        return self._work(system, "search", model, inputs, output, turns, turns)
+        each = step_of(plan.specs[model], inputs, (turn * (turns - 1) + final) / turns)
+        return StepsForecast(system.label, "search", model, turns, *each, turns)
 
     def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for every second tool call."""
-        page = min(PAGE, page_tokens(self.plan.specs[model]))
-        inputs = []
-        for instance in self.sample:
-            query = instance.blurred_query
-            inputs.append(
-                self._prompt_tokens(model, "visit", instance, {"goal": query, "page": _filler(page, query)})
-            )
-        visits = (self.turns - 1) / 2
-        return self._work(system, "visit", model, inputs, EVIDENCE, visits, visits)
+        spec, visits = self.plan.specs[model], (self.turns - 1) / 2
+        page = min(PAGE, page_tokens(spec))
+        goals = ((instance, instance.blurred_query) for instance in self.sample)
+        inputs = [
+            self._prompt_tokens(model, "visit", instance, {"goal": goal, "page": _filler(page, goal)})
+            for instance, goal in goals
+        ]
+        return StepsForecast(system.label, "visit", model, visits, *step_of(spec, inputs, EVIDENCE), visits)
 
     def _judging(self, system: System, judge: str) -> StepsForecast:
         final = _agent_tokens(self.plan)[1]
         answers = [(instance, _filler(final, instance.fused_query)) for instance in self.sample]
-        inputs, reply = judge_tokens(self.plan.prompts, self.plan.specs[judge], answers)
-        return self._work(system, "judge", judge, inputs, reply, len(inputs) / max(1, len(answers)), 1.0)
+        spec = self.plan.specs[judge]
+        inputs, reply = judge_tokens(self.plan.prompts, spec, answers)
+        calls = len(inputs) / max(1, len(answers))
+        return StepsForecast(system.label, "judge", judge, calls, *step_of(spec, inputs, reply), 1.0)
 
     def _prompt_tokens(
         self, model: str, prompt: str, instance: Instance, values: Mapping[str, object]
@@ -339,35 +331,17 @@ class _Estimates:
         rendered = self.plan.prompts.get(prompt, language, self.plan.specs[model].prompt_size)
         return input_tokens(rendered.render(**{name: values[name] for name in names}))
 
-    def _work(
-        self,
-        system: System,
-        kind: str,
-        model: str,
-        inputs: Sequence[float],
-        output: float,
-        steps: float,
-        in_a_row: float,
-    ) -> StepsForecast:
-        """Steps with `inputs`, the tokens of their prompts over a sample, and replies of `output` tokens."""
-        return StepsForecast(
-            system.label, kind, model, steps, *step_of(self.plan.specs[model], inputs, output), in_a_row
-        )
-
 
 def step_of(spec: ModelSpec, inputs: Sequence[float], output: float) -> tuple[Effort, float]:
-    """The effort and the latency of one step."""
+    """Effort and latency of a step: `inputs` are tokens of prompts over a sample, `output` those of a reply."""
     each = effort_of(spec, 1.0, fmean(inputs) if inputs else 0.0, output)
     return each, SENDING_S + output / TOKENS_PER_S
 
 
 def _fields(system: System, instance: Instance, offered: int, turns: int) -> dict[str, object]:
     """Everything that prompts before the search may contain, with a conversation of so many turns."""
-    query, intent, language = (
-        instance.blurred_query,
-        instance.fused_query,
-        language_of(instance.blurred_query),
-    )
+    query, intent = instance.blurred_query, instance.fused_query
+    language = language_of(query)
     question, answer, offer = _filler(QUESTION, query), _filler(ANSWER, query), _filler(OFFER, query)
     select = system.mode == "select"
     exchange = Exchange((offer,) * QUERIES_OFFERED, offer) if select else Exchange((question,), answer)
@@ -488,6 +462,9 @@ class Forecast:
     in_flight: int
     in_flight_s: float
     """The time of all instances, `in_flight` at a time, in seconds."""
+    binding: str
+    """The limit that determines the time: "ernie: requests/min", "one instance's walk", "24 instances in flight"."""
+    time_s: float
     unpriced: tuple[str, ...]
     """Models whose price is unknown."""
     assumptions: tuple[str, ...]
@@ -499,21 +476,6 @@ class Forecast:
     def of(self, system: str) -> Effort:
         """The effort of one system."""
         return total_of(work for work in self.work if work.system == system)
-
-    @property
-    def time_s(self) -> float:
-        return max(self._times().values())
-
-    @property
-    def binding(self) -> str:
-        """The limit that determines the time: "ernie: requests/min", "one instance's walk", "24 instances in flight"."""
-        times = self._times()
-        return max(times, key=lambda bound: times[bound])
-
-    def _times(self) -> dict[str, float]:
-        times = {f"{lane.name}: {lane.binding}": lane.time_s for lane in self.lanes}
-        times[f"{self.in_flight} instances in flight"] = self.in_flight_s
-        return {**times, "one instance's walk": self.chain_s}
 
 
 def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forecast:
@@ -536,13 +498,21 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         StepsForecast("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0)
         for spec in tools
     ]
+    lanes = (*lanes_of(players, work), *lanes_of(tools, tool_work))
+    chain_s = max(walks.values(), default=0.0)
+    in_flight_s = sum(walk_s * left[system] for system, walk_s in walks.items()) / width
+    times = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
+    times += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
+    time_s, binding = max(times, key=lambda bound: bound[0])
     return Forecast(
         work=tuple(work),
-        lanes=(*lanes_of(players, work), *lanes_of(tools, tool_work)),
+        lanes=lanes,
         left={system.label: n for system, n in left.items()},
-        chain_s=max(walks.values(), default=0.0),
+        chain_s=chain_s,
         in_flight=width,
-        in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
+        in_flight_s=in_flight_s,
+        binding=binding,
+        time_s=time_s,
         unpriced=tuple(spec.name for spec in players if model_prices(spec) is None),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
     )

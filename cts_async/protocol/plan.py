@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -61,21 +61,17 @@ class SystemsPlan(ABC):
     prompts: PromptSet
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
+    corpus: Path | None = None
+    """The documents that are searched; None: no documents."""
+    judges: tuple[str, ...] = ()
+    """The judges whose calls count towards the budget."""
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    """What the manifest records of the search tools; empty without a search."""
 
     @property
     def embedded(self) -> bool:
         """Whether the embedded model plays any role: then the scores are a smoke test."""
         return any(spec.embedded for spec in self.specs.values())
-
-    @property
-    def corpus(self) -> Path | None:
-        """The documents that are searched; None: no documents."""
-        return None
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges whose calls count towards the budget."""
-        return ()
 
     def directories(self) -> Sequence[Path]:
         """The systems' run directories."""
@@ -103,29 +99,24 @@ class SystemsPlan(ABC):
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
+        config = self.config
+        bad_gold = {"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}
         return {
-            "command": self.config.command,
-            "data": self._data_notes(),
-            **self._tool_notes(),
+            "command": config.command,
+            "data": {
+                "spec": config.data,
+                "path": str(self.dataset.path),
+                "gold": str(config.gold) if config.gold else None,
+                "fields": dict(config.fields),
+                "corpus": str(self.corpus) if self.corpus else None,
+                **bad_gold,
+            },
+            **({"tools": self.tools} if self.tools else {}),
             "players": self.players(system),
             "prices": manifest_prices(self.specs.values()),
             "embedded": self.embedded,
             "n_expected": self.n_expected(system),
         }
-
-    def _data_notes(self) -> dict[str, Any]:
-        config = self.config
-        return {
-            "spec": config.data,
-            "path": str(self.dataset.path),
-            "gold": str(config.gold) if config.gold else None,
-            "fields": dict(config.fields),
-            "corpus": str(self.corpus) if self.corpus else None,
-            **({"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}),
-        }
-
-    def _tool_notes(self) -> dict[str, Any]:
-        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,16 +133,6 @@ class Plan(SystemsPlan):
     """The largest number of nuggets of any instance."""
     people: Mapping[str, HumanPairs] | None = None
     """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
-
-    @property
-    def corpus(self) -> Path | None:
-        """The documents that are searched; None: no documents."""
-        return self.search.corpus
-
-    @property
-    def judges(self) -> tuple[str, ...]:
-        """The judges whose calls count towards the budget."""
-        return self.roles.judges
 
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
@@ -210,9 +191,6 @@ class Plan(SystemsPlan):
             if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
         )
 
-    def _tool_notes(self) -> dict[str, Any]:
-        return {"tools": self.search.notes}
-
 
 def make_plan(
     config: RunConfig,
@@ -240,7 +218,7 @@ def make_plan(
         wanted,
         catalogue,
         environ,
-        also_missing=() if keyless or keys_elsewhere else _missing(search, engines, environ),
+        also_missing=() if keyless or keys_elsewhere else _missing(search, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
     )
     specs = with_embedded_file(specs, environ)
@@ -266,6 +244,9 @@ def make_plan(
         n_instances=n_instances,
         limit=limit,
         search=search,
+        corpus=search.corpus,
+        tools=search.notes,
+        judges=roles.judges,
         prompts=load_prompts(),
         settings=_settings(config, specs[roles.agent]),
         current_date=config.date or _current_date(directories),
@@ -283,48 +264,42 @@ def make_plan(
 def _marks(
     systems: Sequence[System], roles: RoleNames, search: SearchPlan, config: RunConfig, catalogue: Catalogue
 ) -> dict[System, str]:
-    """Suffixes of run names for roles and search that differ from the defaults."""
-    judged = not config.no_judge
-    people = f"+answers-{config.answers}" if config.answers else ""
-    return {
-        system: mark(system, roles, _usual(system, catalogue), judged=judged)
-        + people * (system.kind == "clarify")
-        + search.mark(config)
-        for system in systems
-    }
-
-
-def _usual(system: System, catalogue: Catalogue) -> RoleNames:
-    """The default models of a system's fixed roles, whatever it is compared with.
+    """Suffixes of run names for roles and search that differ from the defaults, whatever a system is compared with.
 
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     """
-    clarifiers = (system.clarifier,) if system.kind == "clarify" else ()
-    return choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    marks = {}
+    for system in systems:
+        clarifying = system.kind == "clarify"
+        usual = choose_roles(RunConfig(models=(system.clarifier,) * clarifying), catalogue.roles)
+        people = f"+answers-{config.answers}" if config.answers and clarifying else ""
+        marks[system] = mark(system, roles, usual, judged=not config.no_judge) + people + search.mark(config)
+    return marks
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
+    """The roles of each model, by its name."""
+    names: dict[str, tuple[str | None, ...]] = {
+        "model": config.models,
+        "support": (roles.support,) * bool(config.models),
+        "judge": () if config.no_judge else roles.judges,
+        "agent": (roles.agent,),
+        "visit": (roles.visit,),
+        "extractor": (config.extractor,),
+    }
     wanted: dict[str, list[str]] = {}
-    for name in config.models:
-        wanted.setdefault(name, []).append("model")
-    if config.models:
-        wanted.setdefault(roles.support, []).append("support")
-    if not config.no_judge:
-        for name in roles.judges:
-            wanted.setdefault(name, []).append("judge")
-    wanted.setdefault(roles.agent, []).append("agent")
-    if roles.visit:
-        wanted.setdefault(roles.visit, []).append("visit")
-    if config.extractor:
-        wanted.setdefault(config.extractor, []).append("extractor")
+    for role, players in names.items():
+        for name in players:
+            if name is not None:
+                wanted.setdefault(name, []).append(role)
     return wanted
 
 
-def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str, str]) -> list[str]:
+def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
     """The environment variables that search tools lack, each with the tools that need it."""
     lacks: dict[str, list[str]] = {}
     for spec in search.opened:
-        for variable in engines.missing_variables([spec], environ):
+        if variable := spec.missing_key(environ):
             lacks.setdefault(variable, []).append(spec.name)
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 

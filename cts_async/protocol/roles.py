@@ -1,10 +1,10 @@
-"""Roles: a model with its prompts, and the steps of Clarifier, User Answerer, Rewriter, deep search and page reader."""
+"""Roles: a model with its prompts, and the steps of Clarifier, Rewriter, deep search and page reader."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy, step_key
@@ -12,10 +12,10 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
 from cts_async.llm.model import FIRST_PER_BYTE, Model, output_limit
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase, object_schema
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, object_schema
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView, VisitView
-from cts_async.records import AgentPrompt, Answer, Language, Trace, language_of
+from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, VisitView
+from cts_async.records import AgentPrompt, Language, Trace, language_of
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Page
 from cts_async.search.tools import Evidence
@@ -94,36 +94,6 @@ async def clarify(ctx: Context, clarifier: Role, view: ClarifierView) -> tuple[s
         blurred_query=view.blurred_query,
         k=view.k,
     )
-
-
-class Answerer(Protocol):
-    """Answers the Clarifier's questions in the place of the user."""
-
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """The answer to question number `turn` (from 1) of the instance of `ctx`.
-
-        In mode "respond" the view has the conversation so far, which recorded human answers do not depend on.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ModelAnswerer:
-    """The User Answerer of CTS (prompt B): a model that sees the intent and one question, nothing else."""
-
-    role: Role
-
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """A short phrase from q*, or `unknown`."""
-        return await self.role.ask(
-            ctx,
-            f"answer/{turn}",
-            "answer",
-            language_of(view.fused_query),
-            ShortPhrase(),
-            on_record=("clear_query",),
-            clear_query=view.fused_query,
-            clarification_question=view.question,
-        )
 
 
 _LABELS: dict[Language, tuple[str, str]] = {"en": ("Question", "Answer"), "zh": ("问题", "回答")}

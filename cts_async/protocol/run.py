@@ -26,7 +26,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.conversation import ModelRespondent, Participants
+from cts_async.protocol.conversation import ModelAnswerer, Participants
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
@@ -41,7 +41,6 @@ from cts_async.protocol.resources import (
     open_search,
 )
 from cts_async.protocol.results import Line, conversation_json, failure_line, judgment_line, outcome_line
-from cts_async.protocol.roles import ModelAnswerer
 from cts_async.protocol.run_files import Also, RunFiles, RunRecord, open_run_files
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
@@ -98,7 +97,7 @@ async def execute(
             in_flight=config.in_flight or instances_in_flight(resources),
             budget=jobs.budget,
         )
-        stopper.watch(runner)
+        stopper.stop = runner.stop
         await runner.run(*jobs.streams, in_flight=jobs.in_flight)
 
 
@@ -161,7 +160,7 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     async with open_search(plan, resources) as searcher:
         people = None if plan.people is None else HumanAnswerer(plan.people)
         support = resources.role(plan.roles.support)
-        user = Participants(people or ModelAnswerer(support), people or ModelRespondent(support), support)
+        user = Participants(people or ModelAnswerer(support), support)
         yield Cast(user, searcher, _judges(plan, resources))
 
 

@@ -89,7 +89,6 @@ class RunFiles:
         self._sync = sync
         self._own_journal = journal is None
         try:
-            check_no_shards(directory)
             self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
@@ -195,9 +194,8 @@ def open_run_files(
 @contextmanager
 def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> Iterator[None]:
     """`open_run_files` without the files: the lock, the prompts, and the manifest, which records this execution."""
-    with locked(directory, place=record.option) as lock:
-        check_regular_files(directory)
-        check_no_shards(directory)
+    with locked(directory, place=record.option) as is_still_ours:
+        check_files(directory)
         identity = same_run(directory, record.identity, record.option)
         manifest = read_manifest(directory)
         if manifest is None:
@@ -223,7 +221,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
             raise
         finally:
             session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
-            if lock.holds():
+            if is_still_ours():
                 write_json(directory / MANIFEST, manifest)
 
 
@@ -242,10 +240,11 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
     return identity
 
 
-def check_regular_files(directory: Path) -> None:
+def check_files(directory: Path) -> None:
     """Refuse a run in which one of our files is a symbolic link or not a regular file, before anything is written there.
 
-    Opening such a file for writing is refused anyway, but possibly after calls were paid. Raises UsageError.
+    Opening such a file for writing is refused anyway, but possibly after calls were paid. Also refuse a run that a
+    cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
     """
     own = [directory / name for name in _FILES]
     try:
@@ -257,10 +256,6 @@ def check_regular_files(directory: Path) -> None:
             check_writable(torn_path(path))
     except OSError as error:
         raise write_error(error.filename or directory, error) from None
-
-
-def check_no_shards(directory: Path) -> None:
-    """Refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError."""
     if any((directory / "shards").glob("*.jsonl*")):
         raise UsageError(
             f"{directory / 'shards'}: steps of an interrupted cluster run that only cts-async==0.7.0 can merge; "
@@ -314,8 +309,7 @@ def open_finished_run(
     Of `notes`, `prices` and `embedded` are used. Raises as `with_judges` and `RunFiles`.
     """
     with locked(directory):
-        check_regular_files(directory)
-        check_no_shards(directory)
+        check_files(directory)
         manifest = read_manifest(directory) or {}
         manifest[FURTHER] = with_judges(directory, manifest, judges)
         manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}
@@ -367,8 +361,8 @@ def run_folders(words: Iterable[Path]) -> list[Path]:
 
     A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
     """
-    meant = without_reports(path for word in words for path in matching(word) or [word])
-    return without_gold_builds(path for named in meant for path in _runs_at(named))
+    meant = without((path for word in words for path in matching(word) or [word]), is_report)
+    return without((path for named in meant for path in _runs_at(named)), is_gold_build)
 
 
 def matching(word: Path | str) -> list[Path]:
@@ -390,25 +384,18 @@ def paths_named(words: Iterable[Path | str], missing: str) -> list[Path]:
         if not paths:
             raise InputError(Path(word), missing)
         found += paths
-    return without_reports(found)
+    return without(found, is_report)
 
 
-def without_reports(paths: Iterable[Path]) -> list[Path]:
-    """`paths` without reports, which `runs/*` matches too; unchanged if there is nothing else."""
+def without(paths: Iterable[Path], test: Callable[[Path], bool]) -> list[Path]:
+    """`paths` but those that pass the test; unchanged if there is nothing else."""
     every = list(paths)
-    return [path for path in every if path.name != REPORT] or every
+    return [path for path in every if not test(path)] or every
 
 
-def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
-    """`paths` without gold builds, which share a folder with the runs; unchanged if there is nothing else."""
-    every = list(paths)
-    return [path for path in every if not is_gold_build(path)] or every
-
-
-def without_conversations(paths: Iterable[Path]) -> list[Path]:
-    """`paths` without runs of `cts converse`, which have no answers; unchanged if there is nothing else."""
-    every = list(paths)
-    return [path for path in every if not is_conversation(path)] or every
+def is_report(path: Path) -> bool:
+    """Whether a path, such as `runs/*` matches, is that of a report."""
+    return path.name == REPORT
 
 
 def is_gold_build(directory: Path) -> bool:

@@ -16,6 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 _HAN: Final = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -24,19 +25,8 @@ _IS_HAN: Final = re.compile(f"[{_HAN}]")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]")
 _VOWEL: Final = re.compile("[aeiouy]")
 
-_ENGLISH_STOPS: Final = """
-    a about after all also am an and any are as at be because been before being between both but by can
-    could did do does doing done for from had has have having he her hers him his how i if in into is it
-    its itself just me more most my no nor not of off on once only or other our out over own s same she
-    should so some such t than that the their theirs them then there these they this those through to too
-    under until up us very was we were what when where which while who whom whose why will with would you
-    your yours
-"""
-_CHINESE_STOPS: Final = """
-    的 了 和 是 在 我 有 他 她 它 们 这 那 就 都 而 及 与 或 着 一个 也 把 被 你 您 我们 他们 吗 呢 吧 啊 么
-    什么 谁 哪 哪个 哪些 哪里 怎么 怎样 如何 为什么 多少 几 请问 以及 对 从 到 于 之 其 因为 所以 但是 但
-"""
-STOP_WORDS: Final = frozenset(_ENGLISH_STOPS.split() + _CHINESE_STOPS.split())
+STOP_WORDS: Final = frozenset(Path(__file__).with_name("stop_words.txt").read_text(encoding="utf-8").split())
+"""English and Chinese words that say nothing about a subject."""
 
 # --- Terms
 

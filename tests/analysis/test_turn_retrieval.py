@@ -20,7 +20,7 @@ from cts_async.analysis.conversations import (
     read_talk,
     retrieve_turns,
 )
-from cts_async.search.rankers import Ranked
+from cts_async.search.backends import Ranked
 
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar"}
 QRELS = {"1-1": {"cat": 1}, "1-2": {"car": 1}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cts_async.datasets import io
 from cts_async.datasets.io import (
     byte_lines,
     decode,
     parse_json,
     read_bytes,
-    read_csv,
     read_jsonl,
     read_rows,
-    read_tsv,
+    read_table,
 )
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
 
 
-def refusal(path: Path, **options: Any) -> InputError:
+def refusal(path: Path, read: Callable[[Path], Iterable[Any]] = read_rows) -> InputError:
     with pytest.raises(InputError) as caught:
-        list(read_rows(path, **options))
+        list(read(path))
     assert str(caught.value).startswith(str(path))
     return caught.value
 
@@ -44,7 +45,7 @@ def test_rows_have_line_numbers_of_an_editor(write: Write) -> None:
 
 def test_byte_order_mark_is_skipped(write: Write) -> None:
     assert list(read_jsonl(write("a.jsonl", b'\xef\xbb\xbf{"a": 1}\n'))) == [(1, {"a": 1})]
-    assert list(read_csv(write("a.csv", b"\xef\xbb\xbfa,b\n1,2\n"))) == [(2, {"a": "1", "b": "2"})]
+    assert list(read_table(write("a.csv", b"\xef\xbb\xbfa,b\n1,2\n"))) == [(2, {"a": "1", "b": "2"})]
 
 
 @pytest.mark.parametrize(
@@ -73,25 +74,22 @@ def test_broken_line_is_located(write: Write, content: bytes, line: int, says: s
     assert says in str(error)
 
 
-def test_endless_line_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+def test_endless_line_is_refused_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "a.jsonl"
     with path.open("wb") as file:
         file.write(b'{"a": 1}\n{"a": "')
         file.truncate(1 << 30)  # sparse: a gigabyte on one line
     tracemalloc.start()
-    error = refusal(path, max_line_bytes=1 << 20)
+    error = refusal(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (error.line, peak < 8 << 20) == (2, True)
     assert "longer than 1048576 bytes" in str(error)
 
 
-def test_missing_file_is_reported_with_advice(tmp_path: Path) -> None:
-    error = refusal(tmp_path / "none.jsonl")
-    assert "no such file; check the path" in str(error)
-
-
-def test_directory_is_refused(tmp_path: Path) -> None:
+def test_missing_file_and_directory_are_refused_with_advice(tmp_path: Path) -> None:
+    assert "no such file; check the path" in str(refusal(tmp_path / "none.jsonl"))
     assert "is a directory; name the file in it" in str(refusal(tmp_path))
 
 
@@ -101,12 +99,12 @@ def test_directory_is_refused(tmp_path: Path) -> None:
 def test_csv_cells_may_contain_commas_quotes_and_lines(write: Write) -> None:
     """The column without a name is the index that pandas writes."""
     path = write("a.csv", ',id, query\r\n0,1,"a, ""b"""\r\n\r\n1,2,"one\r\n\r\ntwo"\r\n2,3,三\r\n')
-    assert list(read_csv(path)) == [
+    assert list(read_table(path)) == [
         (2, {"id": "1", "query": 'a, "b"'}),
         (4, {"id": "2", "query": "one\r\n\r\ntwo"}),
         (7, {"id": "3", "query": "三"}),
     ]
-    assert list(read_csv(write("b.csv", 'q\n\n""\n'))) == [(3, {"q": ""})]
+    assert list(read_table(write("b.csv", 'q\n\n""\n'))) == [(3, {"q": ""})]
 
 
 @pytest.mark.parametrize(
@@ -115,31 +113,47 @@ def test_csv_cells_may_contain_commas_quotes_and_lines(write: Write) -> None:
         ("", 1, "no header"),
         ("\n\n", 1, "no header"),
         (",,\n1,2,3\n", 1, "no header"),
+        ("a,b,a\n", 1, "field 'a': occurs twice in the header"),
         ("a,b\n1,2\n3\n", 3, "has 1 cells where the header names 2"),
-        ('a,b\n"x\ny",2\n1,2,3\n', 4, "has 3 cells where the header names 2"),
-        ('a,b\n1,2\n3,"open\n4,5\n', 3, "never closed"),
-        ('a,b\n1,2\n"x"y,2\n', 3, "not valid CSV"),
+        ("a,b\n1,2,3\n", 2, "has 3 cells where the header names 2"),
         ("a,b\r1,2\r", 1, "carriage return"),
         ("a,b\n1,\x00\n", 2, "NUL byte at byte 6"),
         (b"a,b\n1,\xb5\xe7\n", 2, "not UTF-8: byte 0xb5 at byte 6"),
     ],
 )
-def test_broken_csv_record_is_located_by_its_first_line(
-    write: Write, content: str | bytes, line: int, says: str
+@pytest.mark.parametrize("quoting", [True, False, None])
+def test_broken_record_is_located(
+    write: Write, content: str | bytes, line: int, says: str, quoting: bool | None
+) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    if quoting is None:
+        error = refusal(write("a.csv", data))
+    else:
+        path = write("a.tsv", data.replace(b",", b"\t"))
+        error = refusal(path, partial(read_table, format="TSV", quoting=quoting))
+    assert error.line == line
+    assert says in str(error)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "says"),
+    [
+        ('a,b\n"x\ny",2\n1,2,3\n', 4, "has 3 cells where the header names 2"),
+        ('a,b\n1,2\n3,"open\n4,5\n', 3, "never closed"),
+        ('a,b\n1,2\n"x"y,2\n', 3, "not valid CSV"),
+    ],
+)
+def test_broken_quoted_record_is_located_by_its_first_line(
+    write: Write, content: str, line: int, says: str
 ) -> None:
     error = refusal(write("a.csv", content))
     assert error.line == line
     assert says in str(error)
 
 
-def test_repeated_column_is_refused(write: Write) -> None:
-    error = refusal(write("a.csv", "id,q,id\n"))
-    assert (error.line, error.field) == (1, "id")
-
-
-def test_open_quote_is_reported_within_the_limit(write: Write) -> None:
-    path = write("a.csv", 'a,b\n1,"open\n' + "2,x\n" * 1000)
-    error = refusal(path, max_line_bytes=100)
+def test_open_quote_is_reported_within_the_limit(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "MAX_LINE_BYTES", 100)
+    error = refusal(write("a.csv", 'a,b\n1,"open\n' + "2,x\n" * 1000))
     assert error.line == 2
     assert "longer than 100 bytes; is a quote left open?" in str(error)
 
@@ -147,16 +161,9 @@ def test_open_quote_is_reported_within_the_limit(write: Write) -> None:
 # -- TSV ----------------------------------------------------------------------------------------------
 
 
-def tsv_refusal(path: Path, **options: Any) -> InputError:
-    with pytest.raises(InputError) as caught:
-        list(read_tsv(path, **{"quoting": True, **options}))
-    assert str(caught.value).startswith(str(path))
-    return caught.value
-
-
 def test_quoted_tsv_cells_may_contain_tabs_quotes_and_lines(write: Write) -> None:
     path = write("a.tsv", 'id\t query\r\n1\t"a\t""b"""\r\n\r\n2\t"one\ntwo, three"\r\n3\tfive 5" disks\r\n')
-    assert list(read_tsv(path, quoting=True)) == [
+    assert list(read_table(path, "TSV", quoting=True)) == [
         (2, {"id": "1", "query": 'a\t"b"'}),
         (4, {"id": "2", "query": "one\ntwo, three"}),
         (6, {"id": "3", "query": 'five 5" disks'}),
@@ -165,7 +172,7 @@ def test_quoted_tsv_cells_may_contain_tabs_quotes_and_lines(write: Write) -> Non
 
 def test_without_quoting_a_quote_is_a_character(write: Write) -> None:
     path = write("a.tsv", 'id\tquery\n1\twhat is ""aco""\n2\t"open')
-    assert list(read_tsv(path, quoting=False)) == [
+    assert list(read_table(path, "TSV", quoting=False)) == [
         (2, {"id": "1", "query": 'what is ""aco""'}),
         (3, {"id": "2", "query": '"open'}),
     ]
@@ -173,31 +180,12 @@ def test_without_quoting_a_quote_is_a_character(write: Write) -> None:
 
 def test_unnamed_columns_at_the_end_may_be_absent(write: Write) -> None:
     path = write("a.tsv", "a\t\tb\t\t\t\n1\tx\t2\t\t\t\n3\ty\t4\n")
-    assert list(read_tsv(path, quoting=False)) == [(2, {"a": "1", "b": "2"}), (3, {"a": "3", "b": "4"})]
-    error = tsv_refusal(write("b.tsv", "a\t\t\n1\t\t\n2\t\tx\n"))
+    assert list(read_table(path, "TSV", quoting=False)) == [
+        (2, {"a": "1", "b": "2"}),
+        (3, {"a": "3", "b": "4"}),
+    ]
+    error = refusal(write("b.tsv", "a\t\t\n1\t\t\n2\t\tx\n"), partial(read_table, format="TSV"))
     assert (error.line, error.problem) == (3, "has 3 cells where the header names 1")
-
-
-@pytest.mark.parametrize("quoting", [True, False])
-@pytest.mark.parametrize(
-    ("content", "line", "says"),
-    [
-        ("", 1, "no header"),
-        ("\t\t\n1\t2\t3\n", 1, "no header"),
-        ("a\tb\ta\n", 1, "occurs twice"),
-        ("a\tb\n1\t2\n3\n", 3, "has 1 cells where the header names 2"),
-        ("a\tb\n1\t2\t3\n", 2, "has 3 cells where the header names 2"),
-        ("a\tb\r1\t2\r", 1, "carriage return"),
-        ("a\tb\n1\t\x00\n", 2, "NUL byte at byte 6"),
-        (b"a\tb\n1\t\xb5\xe7\n", 2, "not UTF-8: byte 0xb5 at byte 6"),
-    ],
-)
-def test_broken_tsv_record_is_located(
-    write: Write, content: str | bytes, line: int, says: str, quoting: bool
-) -> None:
-    error = tsv_refusal(write("a.tsv", content), quoting=quoting)
-    assert error.line == line
-    assert says in str(error)
 
 
 # -- lines --------------------------------------------------------------------------------------------
@@ -216,11 +204,8 @@ def test_lines_and_offsets_add_up_to_the_file(
     assert [line.number for line in lines] == list(range(1, len(lines) + 1))
 
 
-def json_file_refusal(path: Path, **bounds: int) -> InputError:
-    with pytest.raises(InputError) as caught:
-        parse_json(path, read_bytes(path, **bounds))
-    assert str(caught.value).startswith(str(path))
-    return caught.value
+def json_file_refusal(path: Path) -> InputError:
+    return refusal(path, lambda path: parse_json(path, read_bytes(path)))
 
 
 def test_too_large_file_is_refused_unread(tmp_path: Path) -> None:
@@ -254,9 +239,6 @@ def test_repeated_key_is_located(write: Write) -> None:
         write("a.json", '{"x": {"a": 1},\n "y": {"b": "\\"b\\":", "c": {"b": 1},\n "b": 2}}')
     )
     assert (error.line, error.field) == (None, "b")
-
-
-def test_repeated_key_is_found_in_another_escape(write: Write) -> None:
     assert json_file_refusal(write("a.json", '{"a":1,\n"\\u0061":2}')).field == "a"
 
 

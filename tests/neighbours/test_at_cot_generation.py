@@ -27,14 +27,14 @@ from cts_async.neighbours.at_cot.generation import (
     alignment_table,
     asked_first,
     generation_tables,
-    level_table,
     pearson,
-    published,
     scheme_rows,
+    scheme_table,
     score_queries,
     source_of,
     type_table,
 )
+from cts_async.neighbours.inputs import published
 from cts_async.report.tables import DataTable, print_table
 
 
@@ -124,7 +124,7 @@ def test_table_5_by_hand() -> None:
 
 def test_table_6_takes_the_queries_of_each_level() -> None:
     generated, scores = two_schemes()
-    rows = level_table(scores, generated, {"a": 4, "b": 1, "c": 4, "elsewhere": 2}, TokenF1()).rows
+    rows = scheme_table(scores, generated, TokenF1(), levels={"a": 4, "b": 1, "c": 4, "elsewhere": 2}).rows
     assert [(row["level"], row["n"], row["left_out"]) for row in rows] == [(1, 1, 0)] * 2 + [(4, 2, 0)] * 2
     assert [row["mean"] for row in rows[2:]] == [pytest.approx(52.0), pytest.approx(62.0)]
 
@@ -333,7 +333,7 @@ def test_section_7_caption_gives_r_of_the_published_tables() -> None:
     assert (over["scheme"], over["n"]) == ("over schemes", 3)
     assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
     assert "r = 0.92, p = 0.08" in table.caption
-    means, turns = published()["table_5"]["qulac"], published()["table_8"]
+    means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
     found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
     assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in table.caption
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 from made_panes import SHARED, pane, panes_of
-from rich.console import Console
 
 from cts_async.neighbours.mimics_duo.panes import Pane, read_panes
 from cts_async.neighbours.mimics_duo.statistics import (
@@ -20,11 +16,10 @@ from cts_async.neighbours.mimics_duo.statistics import (
     SD,
     TABLES,
     Figures,
-    MimicsTables,
-    PublishedCell,
-    as_table,
     aspect_reranking,
+    cell_columns,
     column,
+    compared,
     label_correlations,
     mimics_table,
     option_counts,
@@ -32,14 +27,14 @@ from cts_async.neighbours.mimics_duo.statistics import (
     pane_reranking,
     pane_statistics,
     pearson,
-    published,
+    printed_cells,
     quality_distributions,
     query_sizes,
     reranked_table,
     sorted_within,
 )
 from cts_async.neighbours.mimics_duo.ties import Measured
-from cts_async.report.tables import DataTable, print_table
+from cts_async.report.tables import Row
 
 needs_mimics = pytest.mark.skipif(not SHARED.exists(), reason=f"MIMICS-Duo is not here: {SHARED}")
 
@@ -50,31 +45,34 @@ def panes() -> Sequence[Pane]:
 
 
 @pytest.fixture(scope="module")
-def tables(panes: Sequence[Pane]) -> dict[str, dict[tuple[str, str], PublishedCell]]:
-    return {name: {(cell.row, cell.column): cell for cell in mimics_table(name, panes)} for name in TABLES}
+def tables(panes: Sequence[Pane]) -> Tables:
+    return {
+        name: {(cell["row"], cell["column"]): cell for cell in mimics_table(name, panes).rows}
+        for name in TABLES
+    }
 
 
-Tables = dict[str, dict[tuple[str, str], PublishedCell]]
+Tables = dict[str, dict[tuple[str, str], Row]]
 
 
-def verdicts(cells: dict[tuple[str, str], PublishedCell], verdict: str) -> list[tuple[str, str]]:
-    return [key for key, cell in cells.items() if cell.verdict == verdict]
+def verdicts(cells: dict[tuple[str, str], Row], verdict: str) -> list[tuple[str, str]]:
+    return [key for key, cell in cells.items() if cell["verdict"] == verdict]
 
 
 @needs_mimics
 def test_released_tables_reproduce_except_known_cells(tables: Tables) -> None:
     for name in TABLES:
-        printed = {key for key, cell in tables[name].items() if cell.printed is not None}
-        assert printed == set(published()[name].printed)
+        printed = {key for key, cell in tables[name].items() if cell["published"] is not None}
+        assert printed == set(printed_cells(name))
     for name, n in (("6", 10), ("8", 42), ("9", 28)):  # without chance
         assert len(verdicts(tables[name], "same")) == len(tables[name]) == n
     wrong = verdicts(tables["10"], "differs")
     assert len(wrong) == 7
     assert all(ENGAGEMENT in key for key in wrong)
-    assert tables["10"]["Coverage", ENGAGEMENT].value == pytest.approx(0.0016, abs=5e-5)
+    assert tables["10"]["Coverage", ENGAGEMENT]["value"] == pytest.approx(0.0016, abs=5e-5)
     # Those seven reproduce with engagement sorted within each query.
     shifted = [cell for (row, _), cell in tables["10"].items() if row == MISALIGNED]
-    assert [cell.verdict for cell in shifted] == ["same"] * 7
+    assert [cell["verdict"] for cell in shifted] == ["same"] * 7
     assert len(verdicts(tables["7"], "same")) == 9
     assert verdicts(tables["7"], "differs") == [
         ("Random Ranker", "MRR all"),
@@ -82,41 +80,26 @@ def test_released_tables_reproduce_except_known_cells(tables: Tables) -> None:
         ("Worst Possible Case", "MRR all"),
     ]
     assert len(verdicts(tables["11"], "ties")) == len(tables["11"]) == 30
-    assert max(abs(cell.z or 0) for cell in tables["11"].values()) < 2.3
+    assert max(abs(cell["z"]) for cell in tables["11"].values()) < 2.3
     assert verdicts(tables["5.2"], "differs") == [("Options by quality", "r, clicks")]
-    assert tables["5.2"]["Options by quality", "P@1 clicks"].z == 0
+    assert tables["5.2"]["Options by quality", "P@1 clicks"]["z"] == 0
 
 
 @needs_mimics
-def test_random_rankers_p_at_1_is_the_mean_of_k_of_n(tables: Tables) -> None:
-    chance = tables["7"]["Random Ranker", "P@1 all"].chance
-    assert chance is not None
-    assert (chance.exact, chance.exact_sd) == (
+def test_draws_lie_around_the_exact_expectations(panes: Sequence[Pane], tables: Tables) -> None:
+    """Means of 1,000 draws and their standard deviations within five standard errors, in all cells with chance."""
+    random = tables["7"]["Random Ranker", "P@1 all"]  # the mean of k / n
+    assert (random["exact"], random["exact_sd"]) == (
         pytest.approx(0.33168, abs=5e-6),
         pytest.approx(0.0264, abs=5e-5),
     )
-
-
-@needs_mimics
-def test_draws_lie_around_the_exact_expectations(tables: Tables) -> None:
-    """Means of 1,000 draws and their standard deviations within five standard errors, in all cells with chance."""
-    drawn = [cell for name in ("7", "11", "5.2") for cell in tables[name].values() if cell.chance]
+    drawn = [cell for name in ("7", "11", "5.2") for cell in tables[name].values() if cell["exact_sd"]]
     assert len(drawn) == 54
     for cell in drawn:
-        assert cell.chance is not None
-        error = cell.chance.exact_sd / (1 if cell.column.startswith(SD) else np.sqrt(1000))
-        assert abs(cell.chance.mean - cell.chance.exact) < 5 * error
-
-
-@needs_mimics
-def test_same_seed_gives_the_same_digits(panes: Sequence[Pane], tables: Tables) -> None:
-    again = [cell.as_row() for cell in mimics_table("11", panes)]
-    assert again == [cell.as_row() for cell in tables["11"].values()]
-    assert again != [cell.as_row() for cell in mimics_table("11", panes, seed=1)]
-
-
-def drawn(exact: float, sd: float) -> Measured:
-    return Measured(mean=exact + 0.001, sd=sd, exact=exact, exact_sd=sd)
+        error = cell["exact_sd"] / (1 if cell["column"].startswith(SD) else np.sqrt(1000))
+        assert abs(cell["value"] - cell["exact"]) < 5 * error
+    assert mimics_table("11", panes).rows == list(tables["11"].values())
+    assert mimics_table("11", panes, seed=1).rows != list(tables["11"].values())
 
 
 @pytest.mark.parametrize(
@@ -133,8 +116,8 @@ def drawn(exact: float, sd: float) -> Measured:
     ],
 )
 def test_without_chance_the_printed_digits_decide(value: float, printed: str | None, verdict: str) -> None:
-    cell = PublishedCell("row", "column", value, printed)
-    assert (cell.verdict, cell.z, cell.chance) == (verdict, None, None)
+    cell = compared(("row", "column"), value, printed)
+    assert (cell["verdict"], cell["z"], cell["sd"]) == (verdict, None, None)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +130,9 @@ def test_without_chance_the_printed_digits_decide(value: float, printed: str | N
     ],
 )
 def test_z_counts_from_the_edge_of_rounding(exact: float, repeats: int, z: float, verdict: str) -> None:
-    cell = PublishedCell("row", "column", drawn(exact, 0.005), "0.382", repeats)
-    assert (cell.z, cell.verdict) == (pytest.approx(z), verdict)
+    figure = Measured(mean=exact + 0.001, sd=0.005, exact=exact, exact_sd=0.005)
+    cell = compared(("row", "column"), figure, "0.382", repeats=repeats)
+    assert (cell["z"], cell["verdict"]) == (pytest.approx(z), verdict)
 
 
 PANES = [*panes_of("q1", [0, 3, 1]), pane("q2", ("a", "b", "c", "d", "e"))]
@@ -308,7 +292,7 @@ def test_constant_aspect_equals_random_ranker() -> None:
         assert exact(table, "Diversity", name) == exact(table, "Random Ranker", name)
 
 
-# --- Tables in print, as JSON and as CSV -----------------------------------------------------------------
+# --- Tables in print -------------------------------------------------------------------------------------
 
 FEW = [
     *panes_of("q1", [5, 0, 0], offline_rating=[1, 2, 2], coverage=[1, 2, 5]),
@@ -316,94 +300,30 @@ FEW = [
 ]
 
 
-def mimics_tables(panes: Sequence[Pane], names: Sequence[str], seed: int = 0) -> MimicsTables:
-    return MimicsTables({name: mimics_table(name, panes, 20, seed) for name in names}, len(panes), 20, seed)
-
-
-def printed(panes: Sequence[Pane], names: Sequence[str]) -> str:
-    output = io.StringIO()
-    mimics_tables(panes, names).print(Console(file=output, width=80))
-    return output.getvalue()
-
-
-def lines_of(table: DataTable) -> list[str]:
-    output = io.StringIO()
-    print_table(Console(file=output, width=80), table)
-    return [" ".join(line.split()) for line in output.getvalue().splitlines() if line.strip()]
-
-
 def test_cell_shows_published_found_spread_expectation_and_z() -> None:
-    cells = [
-        PublishedCell("Coverage", "P@1 rating", Measured(0.374, 0.021, 0.3737, 0.0213), "0.369"),
-        PublishedCell("Coverage", "MRR rating", Measured(0.5, 0.1, 0.5, 0.1), "0.9"),
-        PublishedCell("Diversity", "mean", 1.2, "1.18"),
+    """With as many digits as are printed, and no fewer than two."""
+    printed = {("Coverage", "P@1"): "0.369", ("Coverage", "MRR"): "0.9", ("Diversity", "mean"): "1.18"}
+    figures = [Measured(0.374, 0.021, 0.3737, 0.0213), Measured(0.5, 0.1, 0.5, 0.1), 1.2]
+    rows = [
+        compared(key, figure, value) for (key, value), figure in zip(printed.items(), figures, strict=True)
     ]
-    assert [line for line in lines_of(as_table("11", cells)) if "─" not in line][-3:] == [
-        "Coverage P@1 rating 0.369 0.374 0.021 0.374 -0.2 ~",
-        "MRR rating 0.9 0.50 0.10 0.50 +3.5 ≠",
-        "Diversity mean 1.18 1.20 - - - ≠",
+    assert [[column.show(row) for column in cell_columns(rows, printed)] for row in rows] == [
+        ["Coverage", "P@1", "0.369", "0.374", "0.021", "0.374", "-0.2", "~"],
+        ["", "MRR", "0.9", "0.50", "0.10", "0.50", "+3.5", "≠"],
+        ["Diversity", "mean", "1.18", "1.20", "-", "-", "-", "≠"],
     ]
-
-
-@pytest.mark.parametrize("panes", [FEW, FEW[:1]], ids=["six", "one"])
-def test_few_panes_make_all_tables_with_a_warning(panes: Sequence[Pane]) -> None:
-    """Labels without variance, queries without an untied top: nothing breaks."""
-    text = printed(panes, TABLES)
-    assert all(published()[name].title in text for name in TABLES)
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert f"Panes here: {len(panes)}. What is printed is of 1,034 others" in text
-    assert "Note:" not in text
-
-
-def test_json_and_csv_have_every_cell(tmp_path: Path) -> None:
-    import orjson
-
-    tables = mimics_tables(FEW, TABLES, seed=3)
-    found = orjson.loads(orjson.dumps(tables.as_json()))
-    assert (found["panes"], found["draws"], found["seed"]) == (6, 20, 3)
-    assert list(found["tables"]) == list(TABLES)
-    cell = next(one for one in found["tables"]["11"]["cells"] if one["row"] == "Coverage")
-    assert (cell["column"], cell["published"], cell["exact"]) == ("P@1 engagement", 0.333, 0.25)
-    tables.write(tmp_path / "new")
-    with (tmp_path / "new" / "table_11.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert (rows[0]["row"], rows[0]["exact"], len(rows)) == ("Coverage", "0.25", 30)
 
 
 @needs_mimics
-def test_released_tables_fit_80_columns_and_explain_differences(panes: Sequence[Pane]) -> None:
-    text = printed(panes, TABLES)
-    assert max(len(line) for line in text.splitlines()) <= 80
-    flat = " ".join(text.split())
-    for note in (
-        "look like an error of alignment",
-        "n - k + 1: 0.316 on average, 0.305 if one alone",
-        "p < 0.001 each), Can. Ans. Order does not (p = 0.80)",
-        "Published cells, each counted once: 170.",
-        "= 111 reproduced",
-        "~ 49 within the spread",
-        "≠ 10 does not reproduce",
-    ):
-        assert note in flat
-
-
-@needs_mimics
-def test_published_cell_under_two_readings_is_counted_once(panes: Sequence[Pane]) -> None:
-    tables = mimics_tables(panes, ("7", "10"))
-    twice = [
-        (name, cell.row, cell.column) for name, found in tables.cells.items() for cell in found if cell.again
-    ]
-    assert [(name, row) for name, row, _ in twice] == [
-        ("7", "Offline Rating"),
-        ("7", "Quality Labelling"),
-        ("7", "Random Ranker"),
-        ("7", "Random Ranker"),
-        *[("10", "Eng. Level, sorted")] * 7,
-    ]
-    by_place = {(name, cell.row, cell.column): cell.printed for name, f in tables.cells.items() for cell in f}
-    for name, row, measure in twice[:4]:
-        assert by_place[name, row, measure] == by_place[name, row, measure.removesuffix(", one")]
-    assert tables.verdicts == {"same": 9 + 21, "ties": 17, "differs": 2 + 7}
+def test_published_cell_under_two_readings_is_marked(tables: Tables) -> None:
+    again = {name: [key for key, cell in tables[name].items() if cell["again"]] for name in TABLES}
+    assert {name: [row for row, _ in keys] for name, keys in again.items() if keys} == {
+        "7": ["Offline Rating", "Quality Labelling", "Random Ranker", "Random Ranker"],
+        "10": ["Eng. Level, sorted"] * 7,
+    }
+    for row, measure in again["7"]:
+        earlier = tables["7"][row, measure.removesuffix(", one")]
+        assert tables["7"][row, measure]["published"] == earlier["published"]
 
 
 def test_reranking_includes_random_and_worst() -> None:
@@ -427,4 +347,9 @@ def test_reranking_includes_random_and_worst() -> None:
 def test_without_an_untied_query_its_line_is_empty() -> None:
     table = reranked_table(FEW, [1] * 6, "quality", draws=20, seed=0)
     assert (table.rows[2]["n_queries"], table.rows[2]["mrr_exact"]) == (0, None)
-    assert "scores untied 0 any - - - - - -" in lines_of(table)
+    assert [column.show(table.rows[2]) for column in table.columns] == [
+        "scores",
+        "untied 0",
+        "any",
+        *"------",
+    ]

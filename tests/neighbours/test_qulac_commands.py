@@ -197,8 +197,8 @@ def test_relevance_level_is_used_and_recorded(world: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("qrels", "problem"),
     [
-        ("3 1 cat 1\n", "qrels: judges no facet of these topics; it has '3-1', their ids are like '1-1'"),
-        ("1 1 dog 1\n", "qrels: none of its 1 documents is in the corpus"),
+        ("3 1 cat 1\n", "qrels: judges none of the 2 intents: it judges '3-1', their ids are like '1-1'"),
+        ("1 1 dog 1\n", "qrels: judges no document of the corpus: it judges 'dog'"),
         ("1 1 cat\n", "qrels:1: has 3 fields instead of 4"),
     ],
 )

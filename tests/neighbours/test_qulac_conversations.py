@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
-from cts_async.analysis.retrieval import standin_qrels
+from cts_async.analysis.retrieval import pseudo_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
 from cts_async.neighbours.qulac.conversations import (
     RecordId,
@@ -23,9 +23,9 @@ from cts_async.neighbours.qulac.conversations import (
     walk_facets,
 )
 from cts_async.neighbours.qulac.gains import question_gains
-from cts_async.search.backends import Page
+from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker, Ranked, TermIndex
+from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
 
 NUMBERS = st.integers(1, 10**9 - 1)
 ASKED = st.builds(
@@ -216,12 +216,12 @@ def test_facets_with_judgments_are_yielded_by_number() -> None:
 
 
 def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
-    """With stand-in judgments: asking at random is better than not asking, the best question much better."""
+    """With pseudo-judgments: asking at random is better than not asking, the best question much better."""
     topics = read_qulac(shared_data / "qulac.json").topics[:12]
     documents = islice(Corpus.open(shared_data / "wiki_en.jsonl").documents(), 4000)
-    ranker = QueryLikelihoodRanker(TermIndex.build(documents))
+    ranker = QueryLikelihoodRanker(documents)
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
-    judged, values = standin_qrels(ranker, facets, 10), {}
+    judged, values = pseudo_qrels(ranker, facets, 10), {}
     for topic, facet in walk_facets(topics, judged):
         records = facet_records(topic, facet, [1])
         values |= evaluate_conversations(ranker, judged[facet.id], records, ["NDCG20"])["NDCG20"]
@@ -238,7 +238,7 @@ class Counting(QueryLikelihoodRanker):
     """Remembers what it ranked, and how deep."""
 
     def __init__(self) -> None:
-        super().__init__(TermIndex.build(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS)))
+        super().__init__(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS))
         self.asked: list[tuple[ConversationText, int]] = []
 
     def rank_conversation(self, said: ConversationText, limit: int) -> list[Ranked]:

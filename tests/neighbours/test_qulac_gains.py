@@ -310,9 +310,12 @@ def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
 
 def test_settings_and_notes_are_written_beside_dictionary(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
-    write_about(path, {"mu": 1500.0}, ["stand-ins"])
-    assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {"mu": 1500.0, "notes": ["stand-ins"]}
-    assert read_notes(path) == ["stand-ins"]
+    write_about(path, {"mu": 1500.0}, ["pseudo-judgments"])
+    assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {
+        "mu": 1500.0,
+        "notes": ["pseudo-judgments"],
+    }
+    assert read_notes(path) == ["pseudo-judgments"]
     assert read_notes(tmp_path / "from_elsewhere.json") == []
 
 

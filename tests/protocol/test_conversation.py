@@ -20,7 +20,7 @@ from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Model
 from cts_async.protocol.conversation import (
-    ModelRespondent,
+    ModelAnswerer,
     Participants,
     converse,
     form_of,
@@ -28,7 +28,7 @@ from cts_async.protocol.conversation import (
     prompts_of,
 )
 from cts_async.protocol.prompts import Prompt, load_prompts
-from cts_async.protocol.roles import ModelAnswerer, Role
+from cts_async.protocol.roles import Role
 from cts_async.protocol.systems import System
 from cts_async.records import SCHEMES, Answer, ConversationTurn, Instance, Language, Mode, Scheme
 
@@ -68,7 +68,7 @@ def talk_with(
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(ModelAnswerer(role), ModelRespondent(role), role)
+    talk = Participants(ModelAnswerer(role), role)
 
     async def walk(ctx: Context) -> Any:
         return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
@@ -182,9 +182,6 @@ def test_and_then_given_up(tmp_path: Path) -> None:
     error = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 11))
     assert isinstance(error, StepError)
     assert error.step == "clarify/1"
-
-
-# --- A conversation as its prompts show it.
 
 
 # --- The prompts of AT-CoT: few-shot, and alike except for what their schemes differ in.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +16,44 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.http import ConnectionPool
+from cts_async.llm.http import ConnectionPool, HttpResponse
 from cts_async.search.backends import Hit, Page, services
 from cts_async.search.backends.addresses import AllowList, check_target
 from cts_async.search.backends.services import (
-    READER_REFUSALS,
-    SEARCH_REFUSALS,
+    HttpEngine,
     HttpReader,
-    JinaPage,
     JinaReader,
-    Service,
-    ServiceAnswer,
-    ask,
-    failure_of,
     filled,
     filled_url,
-    jina_text,
-    json_of,
-    open_engine,
     open_reader,
+    text_of,
     value_at,
 )
-from cts_async.search.catalog import ReaderSpec, load_search
+from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
 
 KEY = "secret-key-0123456789"
-SEARCH = Service("mine", "MY_KEY", KEY, 5.0, SEARCH_REFUSALS)
-READER = Service("mine", "MY_KEY", KEY, 5.0, READER_REFUSALS)
 ENVIRON = dict.fromkeys(
     ("BRAVE_API_KEY", "TAVILY_API_KEY", "FIRECRAWL_API_KEY", "SERPER_API_KEY", "JINA_API_KEY", "MY_KEY"), KEY
 )
+SPEC = {"name": "mine", "key_env": "MY_KEY", "timeout_s": 5.0}
+SEARCH = HttpEngine(EngineSpec(**SPEC), ENVIRON, session=None)
+READER = HttpReader(ReaderSpec(**SPEC), ENVIRON, session=None)
+"""They read answers; there is no session to send anything."""
 
 # --- The meaning of an answer
 
 
+def answer(data: bytes, content_type: str = "") -> HttpResponse:
+    return HttpResponse(200, {"Content-Type": content_type}, data)
+
+
 def failure(
-    status: int, data: bytes = b"", headers: Mapping[str, str] | None = None, service: Service = SEARCH
-) -> CTSError | None:
-    return failure_of(service, "h.example", status, headers or {}, data, now=0.0)
+    status: int,
+    data: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    service: HttpEngine | HttpReader = SEARCH,
+) -> CTSError:
+    return service.failure(HttpResponse(status, headers or {}, data), status, "h.example")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def failure(
     ],
 )
 def test_status_maps_to_one_kind_of_error(
-    service: Service, status: int, data: bytes, kind: type[CTSError]
+    service: HttpEngine | HttpReader, status: int, data: bytes, kind: type[CTSError]
 ) -> None:
     error = failure(status, data, service=service)
     assert type(error) is kind
@@ -123,11 +123,11 @@ def test_error_message_is_one_line_without_the_key(data: bytes, message: str) ->
 def test_error_object_under_status_200_is_an_error() -> None:
     for data in (b'{"error": "no such engine"}', b'{"error": {"message": "no such engine"}}'):
         with pytest.raises(ToolError, match="no such engine") as caught:
-            json_of(ServiceAnswer({}, data), SEARCH, "h.example")
+            SEARCH.json_of(answer(data), "h.example")
         assert caught.value.reason == "failed"
     with pytest.raises(ProviderRefused, match=r"out of credits \(key: MY_KEY\)"):
-        json_of(ServiceAnswer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
-    assert json_of(ServiceAnswer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
+        SEARCH.json_of(answer(b'{"error": "out of credits"}'), "h.example")
+    assert SEARCH.json_of(answer(b'{"error": null, "results": []}'), "h.example")["results"] == []
 
 
 @pytest.mark.parametrize("word", ["credits", "billing", "payment", "balance"])
@@ -138,81 +138,46 @@ def test_address_of_a_page_is_no_unpaid_bill(word: str) -> None:
     ):
         assert type(failure(400, data, service=READER)) is ToolError
     with pytest.raises(ToolError):
-        json_of(ServiceAnswer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
+        READER.json_of(answer(f'{{"error": "the page asks for {word}"}}'.encode()), "h.example")
     assert type(failure(403, f'{{"message": "no {word}."}}'.encode(), service=READER)) is ProviderRefused
 
 
 def test_json_is_read_in_its_charset_and_with_half_an_emoji() -> None:
-    assert json_of(ServiceAnswer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
-    answer = ServiceAnswer(
-        {"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk")
-    )
-    assert json_of(answer, SEARCH, "") == {"text": "渡轮"}
+    assert SEARCH.json_of(answer(b'{"text": "cut \\ud83d"}'), "") == {"text": "cut ?"}
+    gbk = answer('{"text": "渡轮"}'.encode("gbk"), "application/json; charset=gbk")
+    assert SEARCH.json_of(gbk, "") == {"text": "渡轮"}
     for broken in (b"[" * 100_000, b'{"organic": ['):
         with pytest.raises(TransientError, match="not JSON"):
-            json_of(ServiceAnswer({}, broken), SEARCH, "")
+            SEARCH.json_of(answer(broken), "")
 
 
 def test_text_is_read_in_its_charset() -> None:
-    def text(content_type: str, data: bytes) -> str:
-        return ServiceAnswer({"Content-Type": content_type}, data).text
-
-    assert text("text/plain; charset=gb18030", "渡轮".encode("gb18030")) == "渡轮"
-    assert text("text/plain", "渡轮".encode()) == "渡轮"
-    assert text("text/plain; charset=nonsense", b"a\xff") == "a\ufffd"
-    for codec in (
-        "idna",
-        "undefined",
-        "punycode",
-        "unicode_escape",
-        "zlib",
-        "utf-7",
-    ):  # Python's, no charsets
-        assert text(f"text/plain; charset={codec}", b"a\xc3\xa9 \\ud800 +2AA- b").encode().startswith(b"a")
+    assert text_of(answer("渡轮".encode("gb18030"), "text/plain; charset=gb18030")) == "渡轮"
+    assert text_of(answer("渡轮".encode(), "text/plain")) == "渡轮"
+    assert text_of(answer(b"a\xff", "text/plain; charset=nonsense")) == "a\ufffd"
+    for codec in ("idna", "undefined", "punycode", "unicode_escape", "zlib", "utf-7"):  # no charsets
+        text = text_of(answer(b"a\xc3\xa9 \\ud800 +2AA- b", f"text/plain; charset={codec}"))
+        assert text.encode().startswith(b"a")
 
 
 # --- Exchanges
 
 
-async def send(url: str, service: Service = SEARCH, body: Any = None) -> ServiceAnswer:
+async def send(url: str, body: Any = None, timeout_s: float = 5.0, max_bytes: int = 50_000) -> HttpResponse:
     async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
-        return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
-
-
-async def failing(handler: Handler, **changes: Any) -> CTSError:
-    service = Service(**{one.name: getattr(SEARCH, one.name) for one in fields(SEARCH)} | changes)
-    async with served(handler) as url:
-        with pytest.raises(CTSError) as caught:
-            await send(url, service)
-    assert KEY not in str(caught.value)
-    return caught.value
-
-
-async def test_request_carries_headers_and_json() -> None:
-    sent: list[Mapping[str, str]] = []
-
-    async def echo(request: web.Request) -> web.Response:
-        sent.append(request.headers)
-        return web.json_response({"body": await request.json()})
-
-    async with served(echo) as url:
-        data = json_of(await send(url, body={"q": "渡轮"}), SEARCH, "")
-    assert data == {"body": {"q": "渡轮"}}
-    assert (sent[0]["X-API-KEY"], sent[0]["Content-Type"]) == (KEY, "application/json")
-    assert sent[0]["User-Agent"].startswith("cts-async/")
+        spec = ReaderSpec(**SPEC | {"timeout_s": timeout_s}, max_bytes=max_bytes)
+        return await HttpReader(spec, ENVIRON, session).ask("POST", URL(f"{url}/s"), {}, body)
 
 
 async def test_key_sent_back_is_removed_from_results_and_errors() -> None:
-    service = Service("mine", "MY_KEY", "base64/key+0123==", 5.0, SEARCH_REFUSALS)
-
     async def echo(request: web.Request) -> web.Response:
         status = 400 if await request.json() else 200
-        return web.json_response({"message": f"{service.key} is wrong"}, status=status)
+        return web.json_response({"message": f"{KEY} is wrong"}, status=status)
 
     async with served(echo) as url:
-        assert json_of(await send(url, service, body=[]), service, "") == {"message": "(key) is wrong"}
+        assert b'"(key) is wrong"' in (await send(url, [])).data
         with pytest.raises(ToolError, match=r"HTTP 400: \(key\) is wrong$"):
-            await send(url, service, body=[1])
+            await send(url, [1])
 
 
 def streaming(block: bytes, pause_s: float) -> Handler:
@@ -227,66 +192,41 @@ def streaming(block: bytes, pause_s: float) -> Handler:
     return stream
 
 
-async def test_slow_response_times_out() -> None:
-    async def hang(_: web.Request) -> web.Response:
-        await asyncio.sleep(60)
-        return web.Response()
+async def packed(request: web.Request) -> web.Response:
+    assert request.headers["Accept-Encoding"] == "gzip, deflate"
+    return web.Response(body=b"no such thing", headers={"Content-Encoding": "br"})
 
-    error = await failing(hang, timeout_s=0.2)
-    assert isinstance(error, TimedOut)
-    assert "no response within 0.2 s" in str(error)
-    assert not error.unsent
-    assert isinstance(await failing(streaming(b" ", 0.05), timeout_s=0.3), TimedOut)
+
+async def move(request: web.Request) -> web.Response:
+    assert request.path == "/s"
+    return web.Response(status=302, headers={"Location": "/elsewhere"})
 
 
 @pytest.mark.parametrize(
-    ("response", "message", "status"),
+    ("handler", "kind", "message"),
     [
-        (b"", "connection was lost", None),
-        # There is a server: no outage.
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "broke off", 200),
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP response", None),
+        (streaming(b" ", 0.05), TimedOut, "no response within 0.3 s"),
+        (streaming(bytes(10_000), 0), ToolError, "mine sent more than 50,000 bytes"),
+        (packed, ToolError, "compressed as 'br'"),
+        (move, ProviderRefused, "mine: HTTP 302: its address has moved; correct url in cts.toml"),
     ],
 )
-async def test_broken_response_is_transient(response: bytes, message: str, status: int | None) -> None:
-    async with raw(response) as url:
-        with pytest.raises(TransientError, match=message) as caught:
+async def test_slow_endless_compressed_and_redirected_answers_fail(
+    handler: Handler, kind: type[CTSError], message: str
+) -> None:
+    async with served(handler) as url:
+        with pytest.raises(kind, match=message):
+            await send(url, timeout_s=0.3)
+
+
+async def test_broken_answer_is_transient() -> None:
+    async with raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}") as url:
+        with pytest.raises(TransientError, match="broke off") as caught:
             await send(url)
-    assert not caught.value.unsent
-    assert status is None or caught.value.status == status
-
-
-async def test_refused_connection_is_transient_and_unsent() -> None:
+    assert (caught.value.unsent, caught.value.status) == (False, 200)  # there is a server: no outage
     with pytest.raises(TransientError, match="no connection") as caught:
         await send("http://127.0.0.1:9")
     assert caught.value.unsent
-
-
-async def test_compression_that_was_not_offered_fails_the_call() -> None:
-    async def packed(request: web.Request) -> web.Response:
-        assert request.headers["Accept-Encoding"] == "gzip, deflate"
-        return web.Response(body=b"no such thing", headers={"Content-Encoding": "br"})
-
-    error = await failing(packed)
-    assert isinstance(error, ToolError)
-    assert "compressed as 'br'" in str(error)
-
-
-async def test_redirect_is_not_followed() -> None:
-    seen: list[str] = []
-
-    async def move(request: web.Request) -> web.Response:
-        seen.append(request.path)
-        return web.Response(status=302, headers={"Location": "/elsewhere"})
-
-    assert isinstance(await failing(move), ProviderRefused)
-    assert seen == ["/s"]
-
-
-async def test_endless_response_is_refused() -> None:
-    error = await failing(streaming(bytes(10_000), 0), max_bytes=50_000)
-    assert isinstance(error, ToolError)
-    assert error.reason == "too large"
 
 
 # --- Engines and readers of a table
@@ -329,7 +269,7 @@ async def searched(
 ) -> list[Hit]:
     async with served(server.reply) as url, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         spec = load_search(written(toml, url, folder)).engine(name)
-        return await open_engine(spec, ENVIRON, session).search(query, limit)
+        return await HttpEngine(spec, ENVIRON, session).search(query, limit)
 
 
 async def visited(toml: str, name: str, server: Recorded, folder: Path, page: str) -> Page:
@@ -370,7 +310,11 @@ async def test_tavily_table_as_documented(tmp_path: Path) -> None:
     (hit,) = await searched(DOCUMENTED, "tavily", server, tmp_path, "{limit} ferries", limit=3)
     assert server.method == "POST"
     assert server.body == {"query": "{limit} ferries", "max_results": 3}
-    assert server.headers["Authorization"] == f"Bearer {KEY}"
+    assert (server.headers["Authorization"], server.headers["Content-Type"]) == (
+        f"Bearer {KEY}",
+        "application/json",
+    )
+    assert server.headers["User-Agent"].startswith("cts-async/")
     assert hit.snippet == "S"
 
 
@@ -483,7 +427,7 @@ async def requested(page: str, kind: str = "http", allow: tuple[str, ...] = ()) 
         place = f"{url}/?u={{url}}" if kind == "http" else url
         spec = ReaderSpec(name="m", kind=kind, url=place, account="m", allow=allow)
         try:
-            await (HttpReader if kind == "http" else JinaReader)(spec, "", session, look_up).fetch(page)
+            await (HttpReader if kind == "http" else JinaReader)(spec, {}, session, look_up).fetch(page)
         except ToolError as error:
             found.append(error.reason)
     return found
@@ -596,57 +540,22 @@ async def test_serper_returns_organic_results_in_order(tmp_path: Path) -> None:
         assert await searched(SERPER, "serper", Recorded(nothing), tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "sent"), [("ferry", {"gl": "us"}), ("渡轮几点", {"gl": "cn", "hl": "zh-cn"})]
-)
-async def test_serper_params_follow_the_language_of_the_query(
-    tmp_path: Path, query: str, sent: dict[str, str]
-) -> None:
+async def test_serper_params_follow_the_language_of_the_query(tmp_path: Path) -> None:
     toml = SERPER + 'params = { gl = "us" }\nzh_params = { gl = "cn", hl = "zh-cn" }\n'
     server = Recorded({"organic": ORGANIC})
-    await searched(toml, "serper", server, tmp_path, query)
-    assert server.body == {"q": query, "num": 10, **sent}
-
-
-@pytest.mark.parametrize(
-    ("server", "kind", "message"),
-    [
-        (
-            Recorded({"message": f"Unauthorized. {KEY}"}, status=403),
-            ProviderRefused,
-            r"serper: HTTP 403: Unauthorized. \(key\) \(key: SERPER_API_KEY\)",
-        ),
-        (Recorded({"message": "Not enough credits"}, status=400), ProviderRefused, "Not enough credits"),
-        (Recorded({"message": "Query too long"}, status=400), ToolError, "Query too long"),
-        (Recorded({"message": "Slow down"}, status=429, headers={"Retry-After": "2"}), RateLimited, "429"),
-    ],
-)
-async def test_serper_failures(tmp_path: Path, server: Recorded, kind: type[CTSError], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        await searched(SERPER, "serper", server, tmp_path)
+    for query, sent in (("ferry", {"gl": "us"}), ("渡轮几点", {"gl": "cn", "hl": "zh-cn"})):
+        await searched(toml, "serper", server, tmp_path, query)
+        assert server.body == {"q": query, "num": 10, **sent}
 
 
 # --- The Jina reader
 
-TEXT = """Title: Ferries: a guide
-
-URL Source: https://a.org/f
-
-Published Time: 2024-01-02
-
-Markdown Content:
-They leave at nine.
-
-Markdown Content: is a header.
-"""
 JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JINA_API_KEY", timeout_s=5.0)
 
 
-async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
+async def read(server: Recorded, url: str = "https://a.org/f", **changes: Any) -> Page:
     async with served(server.reply) as base, aiohttp.ClientSession(connector=ConnectionPool()) as session:
-        return await JinaReader(
-            JINA.model_copy(update={"url": base, "max_chars": max_chars}), key, session
-        ).fetch(url)
+        return await JinaReader(JINA.model_copy(update={"url": base, **changes}), ENVIRON, session).fetch(url)
 
 
 def page(**data: Any) -> Recorded:
@@ -661,8 +570,9 @@ async def test_jina_request_and_page() -> None:
         f"Bearer {KEY}",
         "application/json",
     )
-    await read(server, key="")
+    await read(server, key_env="")
     assert "Authorization" not in server.headers
+    assert (await read(Recorded(text="just text"))).text == "just text"
 
 
 @pytest.mark.parametrize(
@@ -679,24 +589,10 @@ async def test_jina_is_sent_the_whole_address_without_its_fragment(url: str, pat
     assert server.path == path
 
 
-async def test_jina_text_format_is_understood() -> None:
-    found = await read(Recorded(text=TEXT))
-    assert (found.title, found.text) == (
-        "Ferries: a guide",
-        "They leave at nine.\n\nMarkdown Content: is a header.",
-    )
-    assert jina_text("just text") == JinaPage("", "just text")
-    assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")
-
-
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
         (page(content="Not Found", warning="Target URL returned error 404: Not Found"), "http 404"),
-        (
-            Recorded(text="Title: x\nWarning: Target URL returned error 403\nMarkdown Content:\nno"),
-            "http 403",
-        ),
         (page(content=" "), "no text"),
         *(
             (Recorded(json), "no text")

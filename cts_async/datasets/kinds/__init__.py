@@ -20,7 +20,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from cts_async.datasets.gold import GoldIndex, NuggetReader, read_gold
 from cts_async.datasets.io import (
@@ -29,14 +29,13 @@ from cts_async.datasets.io import (
     Fields,
     check_mapping,
     check_read_again,
-    earlier_line,
     read_rows,
     sha256_of,
     short,
     unreadable,
 )
 from cts_async.errors import InputError, UsageError
-from cts_async.records import Instance, Nugget
+from cts_async.records import Instance
 
 if TYPE_CHECKING:
     from cts_async.datasets.inspect import Contents, Inspected
@@ -141,38 +140,32 @@ def read_queries(
     """
     if gold is not None:
         names = next((tuple(row) for _, row in read_rows(path)), ())
-        gold.require_join(path, names, ((pair.id, pair.fused_query) for pair in _pairs(path, fields)))
-    for row, pair in enumerate(_pairs(path, fields), start=1):
-        nuggets = gold.lookup(pair.id, pair.fused_query) if gold is not None else None
-        instance_id = pair.id if pair.id is not None else f"q{row:04d}"
-        yield Instance(instance_id, pair.fused_query, pair.blurred_query, nuggets or pair.nuggets)
+        gold.require_join(path, names, ((row.id, row.fused_query) for row in _rows(path, fields)))
+    for number, row in enumerate(_rows(path, fields), start=1):
+        nuggets = gold.lookup(row.id, row.fused_query) if gold is not None else None
+        id = row.id or f"q{number:04d}"
+        yield Instance(id, row.fused_query, row.blurred_query, nuggets or row.nuggets)
 
 
-class _Pair(NamedTuple):
-    id: str | None
-    fused_query: str
-    blurred_query: str
-    nuggets: tuple[Nugget, ...]
-
-
-def _pairs(path: Path, mapping: Mapping[str, str] | None) -> Iterator[_Pair]:
+def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
+    """Read the instances of the file itself; one without an id has ""."""
     fields = Fields.of_data(path, mapping)
     reader = NuggetReader(path, fields)
     seen: dict[str, int] = {}
     first: tuple[int, bool] | None = None
     for line, row in read_rows(path):
-        pair_id = fields.identifier(row, line)
-        first = first or (line, pair_id is not None)
+        id = fields.identifier(row, line) or ""
+        first = first or (line, bool(id))
         problem = ""
-        if first[1] != (pair_id is not None):
+        if first[1] != bool(id):
             problem = f"unlike line {first[0]}: ids belong on all rows or none"
-        elif pair_id is not None and (earlier := earlier_line(seen, pair_id, line)) is not None:
-            problem = f"{short(pair_id)} is already used on line {earlier}"
+        elif id and (earlier := seen.setdefault(id, line)) != line:
+            problem = f"{short(id)} is already used on line {earlier}"
         if problem:
             raise InputError(path, problem, line=line, field=fields.name(row, "id", line) or "id")
         fused_query = fields.text(row, "fused_query", line)
         blurred_query = fields.text(row, "blurred_query", line)
-        yield _Pair(pair_id, fused_query, blurred_query, reader.read(row, line) or ())
+        yield Instance(id, fused_query, blurred_query, reader.read(row, line) or ())
     if first is None:
         raise InputError(path, "contains no queries", field="fused_query")
 
@@ -181,7 +174,6 @@ def _pairs(path: Path, mapping: Mapping[str, str] | None) -> Iterator[_Pair]:
 
 _FOLDERS: Final = ("cts_async.datasets.kinds", "cts_async.neighbours")
 _NAME: Final = re.compile(r"[A-Za-z][\w-]*")
-_SPEC: Final = re.compile(rf"({_NAME.pattern})(?::(.*))?", re.DOTALL)
 RUN_COMMANDS: Final = "cts run, converse, plan"
 
 Opener = Callable[[str, Path | None, Mapping[str, str], bool], Dataset]
@@ -287,13 +279,15 @@ def open_dataset(
     for path in (Path(spec), Path(spec.partition(":")[2]), gold):
         if path is not None:
             check_read_again(path)
-    if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not _names_a_kind(spec):
+    name, colon, target = spec.partition(":")
+    # A kind, known or not, may stand before a colon; an existing file is never read that way.
+    names_a_kind = colon and _NAME.fullmatch(name) and not Path(spec).exists()
+    if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not names_a_kind:
         return _open_file(Path(spec), gold, mapping, skip_bad_gold)
-    match = _SPEC.fullmatch(spec)
-    kind = find_kind(match[1]) if match else None
-    if match is None or kind is None or kind.open is None:
+    kind = find_kind(name)
+    if kind is None or kind.open is None:
         raise UsageError(_unknown(spec, kind))
-    return kind.open(match[2] or "", gold, mapping, skip_bad_gold)
+    return kind.open(target, gold, mapping, skip_bad_gold)
 
 
 def _unknown(spec: str, kind: Kind | None) -> str:
@@ -311,12 +305,6 @@ def _unknown(spec: str, kind: Kind | None) -> str:
     question = f"; did you mean {meant!r}?" if meant else ":"
     names = ", ".join(taken)
     return f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of {names}"
-
-
-def _names_a_kind(spec: str) -> bool:
-    """True if a kind, known or not, stands before a colon; an existing file is never read that way."""
-    match = _SPEC.fullmatch(spec)
-    return match is not None and match[2] is not None and not Path(spec).exists()
 
 
 def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:

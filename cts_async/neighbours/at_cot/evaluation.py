@@ -23,20 +23,18 @@ from cts_async.analysis.conversations import (
     talk_groups,
 )
 from cts_async.analysis.retrieval import (
-    STANDIN,
+    PSEUDO_JUDGMENTS,
     Qrels,
     count_hopeless,
     hopeless_note,
     measure,
     pseudo_depth,
+    pseudo_qrels,
     relevant_from,
-    standin_qrels,
 )
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.candidates import read_facet_qrels
-from cts_async.datasets.io import listed
 from cts_async.datasets.kinds import Dataset
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import UsageError
 from cts_async.neighbours.at_cot.generation import (
     ALIGNMENT,
     MARKS,
@@ -44,10 +42,10 @@ from cts_async.neighbours.at_cot.generation import (
     asked_first,
     generation_tables,
     open_scorer,
-    published,
     retrieved_first,
     source_of,
 )
+from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
@@ -75,7 +73,7 @@ class Judgments:
         """Grades of documents by instance id; `intents` are q* by id."""
         if self.given is not None:
             return self.given
-        return standin_qrels(self.ranker, intents, self.pseudo_depth)
+        return pseudo_qrels(self.ranker, intents, self.pseudo_depth)
 
 
 def open_judgments(
@@ -87,7 +85,7 @@ def open_judgments(
     a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no document of the corpus.
     """
     from cts_async.search.backends.corpus import Corpus
-    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
+    from cts_async.search.rankers import CrossEncoderRanker
 
     for name in config.measures:
         measure(name)
@@ -95,28 +93,13 @@ def open_judgments(
     path = config.corpus or dataset.corpus
     if path is None:
         return None
-    given, judges = None, STANDIN
-    if depth is None:
-        given = read_facet_qrels(Path(config.qrels))
-        ids = [instance.id for instance in instances]
-        n_judged = sum(1 for id in ids if given.get(id))
-        if not n_judged:
-            raise InputError(
-                config.qrels,
-                f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(given)[:3])}, the "
-                f"instances are {listed(ids[:3])}; expected are lines of: instance 0 document grade, or of the "
-                "Web Track's diversity task: topic facet document grade",
-            )
-        judges = f"{n_judged} of {len(ids)} intents judged in {Path(config.qrels).name}"
+    given, judges = None, PSEUDO_JUDGMENTS
     corpus = Corpus.open(path)
-    documents = [id for grades in (given or {}).values() for id in grades]
-    if documents and all(corpus.document(id) is None for id in documents):
-        raise InputError(
-            config.qrels,
-            f"judges no document of {corpus.path}: it judges {documents[0]!r}, the corpus has {corpus.id_of(0)!r}; "
-            "document ids must be the same in both",
-        )
-    ranker: Ranker = Bm25Ranker(corpus)
+    if depth is None:
+        ids = [instance.id for instance in instances]
+        given = read_judgments(Path(config.qrels), ids, lambda id: corpus.document(id) is not None)
+        judges = f"{len(given)} of {len(ids)} intents judged in {Path(config.qrels).name}"
+    ranker: Ranker = corpus
     if config.reranker:
         ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
     caption = f"{ranker.name} over {path.name}; {judges}{relevant_from(level)}"
@@ -186,7 +169,17 @@ def evaluate_talks(
             retrieved.append(found)
             by_turn += turn_tables(found, searched, beside_paper=beside_paper)
             notes |= dict.fromkeys(_notes(found, blurred, judgments, beside_paper=beside_paper))
-        generation = _generation(dataset, blurred, group, scorer, found, searched, on_progress)
+        generation: list[DataTable] = []
+        if dataset.annotations is not None and source_of(group) is not None:
+            generation = generation_tables(
+                asked_first(group, blurred),
+                dataset.annotations(),
+                scorer,
+                retrieved_first(found, found.measures[0], blurred) if found else None,
+                dataset=dataset.name,
+                judged_by=searched,
+                on_progress=partial(on_progress, "comparing questions"),
+            )
         notes |= dict.fromkeys(_sources(generation, group, found))
         of_group = [*generation, *by_turn]
         tables += _named(of_group, name) if len(groups) > 1 else of_group
@@ -208,37 +201,6 @@ def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
     word = re.sub(r"[/:]|, ", "_", group).replace(" ", "-")
     for table in tables:
         yield replace(table, name=f"{table.name}_{word}", title=f"{table.title}: {group}")
-
-
-def _generation(
-    dataset: Dataset,
-    blurred: Mapping[str, str],
-    talks: Sequence[Talk],
-    scorer: Scorer,
-    found: TurnRetrieval | None,
-    judged_by: str,
-    on_progress: Progress,
-) -> list[DataTable]:
-    """Tables 5 to 7 and the correlation; none without annotated queries or without questions asked.
-
-    The correlation names who judged its retrieval, in its rows as well, which are read without the caption.
-    """
-    if dataset.annotations is None or source_of(talks) is None:
-        return []
-    tables = generation_tables(
-        asked_first(talks, blurred),
-        dataset.annotations(),
-        scorer,
-        retrieved_first(found, found.measures[0], blurred) if found else None,
-        dataset=dataset.name,
-        on_progress=partial(on_progress, "comparing questions"),
-    )
-    for place, table in enumerate(tables):
-        if table.name == ALIGNMENT:
-            rows = [{**row, "judgments": judged_by} for row in table.rows]
-            caption = f"{table.caption} Retrieval: {judged_by}."
-            tables[place] = replace(table, caption=caption, rows=rows)
-    return tables
 
 
 # --- Notes for readers of the numbers --------------------------------------------------------------------
@@ -284,13 +246,13 @@ def _notes(
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.given is None:
         yield (
-            "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+            "Pseudo-judgments show how close queries come to their intent's own words in the same ranker, so a user "
             "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
         )
         rr = [name for name in found.measures if measure(name).startswith("RR")]
         if rr and judgments.pseudo_depth > 1:
             yield (
-                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} stand-ins comes first; "
+                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} documents comes first; "
                 "--qrels intent:1 asks for the best of them."
             )
     if beside_paper:
@@ -367,7 +329,7 @@ def _turn_cell(found: TurnRetrieval, measure: str, mode: Mode, turn: int, scheme
 
 def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
     """What table 8 prints for a scheme after a turn (0: the query itself), by mode."""
-    turns = published()["table_8"].get(scheme, [])
+    turns = published("at_cot")["table_8"].get(scheme, [])
     place = max(0, turn - 1)
     values = turns[place] if place < len(turns) else (None, None)
     printed = dict(zip(_PUBLISHED_MODES, values, strict=True))

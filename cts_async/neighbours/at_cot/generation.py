@@ -7,12 +7,9 @@ scheme is good if one of its questions is much like one that a person asked. All
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -20,6 +17,7 @@ from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
+from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.search.terms import terms
@@ -28,13 +26,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-
-@cache
-def published() -> Mapping[str, Any]:
-    """The paper's printed values, from published.toml."""
-    content = files("cts_async.neighbours.at_cot").joinpath("published.toml").read_text(encoding="utf-8")
-    return tomllib.loads(content)
 
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
@@ -77,16 +68,8 @@ class TokenF1:
         rows, columns = (
             [Counter(terms(text, keep_stops=True)) for text in side] for side in (generated, annotated)
         )
-        matrix = np.zeros((len(rows), len(columns)))
-        for i, row in enumerate(rows):
-            for j, column in enumerate(columns):
-                matrix[i, j] = _f1(row, column)
-        return matrix
-
-
-def _f1(a: Counter[str], b: Counter[str]) -> float:
-    total = a.total() + b.total()
-    return 2 * (a & b).total() / total if total else 0.0
+        f1 = [2 * (a & b).total() / ((a + b).total() or 1) for a in rows for b in columns]
+        return np.array(f1, float).reshape(len(rows), len(columns))
 
 
 PAPERS_ENCODER: Final = "microsoft/deberta-large-mnli"
@@ -185,8 +168,6 @@ GeneratedQuestions: TypeAlias = Mapping[str, Mapping[str, Generated]]
 """Scheme -> text of the underspecified query -> generated questions."""
 Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
-AnnotatedQuestions: TypeAlias = Mapping[str, Sequence[str]]
-"""Text of the underspecified query -> the questions that people wrote."""
 
 
 def source_of(talks: Sequence[Talk]) -> Mode | None:
@@ -207,14 +188,12 @@ def asked_first(talks: Sequence[Talk], blurred: Mapping[str, str]) -> dict[str, 
     """
     source = source_of(talks)
     chosen = sorted((talk for talk in talks if talk.mode == source), key=lambda t: SCHEMES.index(t.scheme))
-    return {talk.scheme: _of_queries(talk, blurred) for talk in chosen}
-
-
-def _of_queries(talk: Talk, blurred: Mapping[str, str]) -> dict[str, Generated]:
-    found: dict[str, Generated] = {}
-    for id, query in blurred.items():
-        if (turns := talk.conversations.get(id)) and query not in found:
-            found[query] = Generated(turns[0].offered, turns[0].types)
+    found: dict[str, dict[str, Generated]] = {}
+    for talk in chosen:
+        queries = found[talk.scheme] = {}
+        for id, query in blurred.items():
+            if turns := talk.conversations.get(id):
+                queries.setdefault(query, Generated(turns[0].offered, turns[0].types))
     return found
 
 
@@ -247,11 +226,11 @@ QueryScores: TypeAlias = Mapping[str, Mapping[str, Best]]
 
 def score_queries(
     generated: GeneratedQuestions,
-    annotated: AnnotatedQuestions,
+    annotated: Mapping[str, Sequence[str]],
     scorer: Scorer,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> QueryScores:
-    """score_q of every scheme and query; `on_progress(done, of)` is called after each query.
+    """score_q of every scheme and query that has `annotated` questions; `on_progress(done, of)` after each query.
 
     A query's schemes are compared together, so that a question that several of them ask, and each annotated one, is
     encoded once. Blank questions count as none.
@@ -261,41 +240,27 @@ def score_queries(
         query for query in dict.fromkeys(q for of in generated.values() for q in of) if annotated.get(query)
     ]
     for done, query in enumerate(queries, start=1):
-        asked = {scheme: _asked(of.get(query)) for scheme, of in generated.items()}
-        best = _best_of(
-            list(dict.fromkeys(q for one in asked.values() for q in one)), annotated[query], scorer
-        )
-        for scheme, questions in asked.items():
-            if questions:
-                found[scheme][query] = max(
-                    (best[question] for question in questions), key=lambda one: one.points
-                )
+        asked = {
+            scheme: [question for question in of[query].questions if question.strip()]
+            for scheme, of in generated.items()
+            if query in of
+        }
+        questions = list(dict.fromkeys(question for own in asked.values() for question in own))
+        best = {}
+        for question, row in zip(questions, scorer.scores(questions, annotated[query]), strict=True):
+            place = row.argmax()  # of equally similar ones the first
+            best[question] = Best(100 * float(row[place]), question, annotated[query][place])
+        for scheme, own in asked.items():
+            if own:
+                found[scheme][query] = max((best[question] for question in own), key=lambda one: one.points)
         if on_progress is not None:
             on_progress(done, len(queries))
     return found
 
 
-def _asked(generated: Generated | None) -> list[str]:
-    return [] if generated is None else [question for question in generated.questions if question.strip()]
-
-
-def _best_of(questions: Sequence[str], annotated: Sequence[str], scorer: Scorer) -> dict[str, Best]:
-    """Each question with the annotated one it is most like, the first of several."""
-    if not questions:
-        return {}
-    matrix = scorer.scores(questions, annotated)
-    places = matrix.argmax(axis=1)
-    return {
-        question: Best(100 * float(row[place]), question, annotated[place])
-        for question, row, place in zip(questions, matrix, places, strict=True)
-    }
-
-
-def _test(
-    own: Mapping[str, Best], baseline: Mapping[str, Best], among: Sequence[str] | None = None
-) -> PairedT:
-    """The paired t-test over the queries (`among` these) that both have a score for."""
-    both = [query for query in (own if among is None else among) if query in own and query in baseline]
+def _test(own: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
+    """The paired t-test over the queries that both have a score for."""
+    both = [query for query in own if query in baseline]
     return paired_t_test([own[query].points for query in both], [baseline[query].points for query in both])
 
 
@@ -312,98 +277,79 @@ def generation_tables(
     retrieval: Retrieval | None = None,
     *,
     dataset: str = "",
+    judged_by: str = "",
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> list[DataTable]:
     """All tables that have rows; the last, with a row for each query, is for JSON and CSV only.
 
-    Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore.
-    `on_progress(done, of)` is called as queries are scored, which takes minutes with a large encoder.
+    Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore. `judged_by` says what
+    `retrieval` searched and who judged. `on_progress(done, of)` is called as queries are scored, which takes minutes
+    with a large encoder.
     """
     questions = {query: one.questions for query, one in annotations.queries.items()}
     levels = {query: one.ambiguity for query, one in annotations.queries.items() if one.ambiguity is not None}
     paper_of = dataset if scorer.is_bertscore else ""
     scores = score_queries(generated, questions, scorer, on_progress)
-    found = [overall_table(scores, generated, scorer, paper_of)]
+    found = [scheme_table(scores, generated, scorer, paper_of)]
     if levels:
-        found.append(level_table(scores, generated, levels, scorer, paper_of))
+        found.append(scheme_table(scores, generated, scorer, paper_of, levels))
     found.append(type_table(scores, generated, scorer, paper_of))
     if retrieval is not None:
-        found.append(alignment_table(scores, retrieval, scorer, paper_of))
+        found.append(alignment_table(scores, retrieval, scorer, paper_of, judged_by))
     found.append(query_table(scores, scorer))
     return [table for table in found if table.rows]
 
 
-def overall_table(
-    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
+def scheme_table(
+    scores: QueryScores,
+    generated: GeneratedQuestions,
+    scorer: Scorer,
+    paper_of: str = "",
+    levels: Mapping[str, int] | None = None,
 ) -> DataTable:
-    """Table 5."""
-    paper = published()["table_5"].get(paper_of)
-    rows = [
-        row | ({"published": paper.get(row["scheme"])} if paper else {})
-        for row in scheme_rows(scores, generated)
-    ]
+    """Table 5, a row for each scheme: mean score with marks, what is published, and the tests' p-values.
+
+    With ambiguity `levels` by query it is table 6: a row for each level, from the lowest, and scheme.
+    """
+    name, title = "generation", "Generated clarifying questions (table 5)"
     caption = (
         f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
         "without either are left out."
     )
-    title, left_out = "Generated clarifying questions (table 5)", Column("left out", text("left_out"))
-    return _scheme_table("generation", title, caption, rows, scores, paper, [left_out])
-
-
-def level_table(
-    scores: QueryScores,
-    generated: GeneratedQuestions,
-    levels: Mapping[str, int],
-    scorer: Scorer,
-    paper_of: str = "",
-) -> DataTable:
-    """Table 6: a row for each scheme and level, from the lowest; a query without a level is in none."""
-    paper = published()["table_6"] if paper_of == "clariq" else None
+    more = Column("left out", text("left_out"))
+    if levels is not None:
+        name, title = "generation_by_level", "Generated clarifying questions by ambiguity level (table 6)"
+        caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
+        more = Column("level", text("level"))
+    paper = published("at_cot")["table_5" if levels is None else "table_6"].get(paper_of)
     queries = {query for of in generated.values() for query in of}
     rows: list[Row] = []
-    for level in sorted({level for query, level in levels.items() if query in queries}):
-        for row in scheme_rows(_only(scores, levels, level), _only(generated, levels, level)):
-            known = paper and row["scheme"] in paper and level in (1, 2, 3, 4)
-            printed = {"published": paper[row["scheme"]][level - 1] if known else None} if paper else {}
-            rows.append({"level": level, **row, **printed})
-    caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
-    title = "Generated clarifying questions by ambiguity level (table 6)"
-    columns = [Column("level", text("level"))]
-    return _scheme_table("generation_by_level", title, caption, rows, scores, paper, columns, "level")
-
-
-def _scheme_table(
-    name: str,
-    title: str,
-    caption: str,
-    rows: Sequence[Row],
-    scores: QueryScores,
-    paper: object,
-    more: Sequence[Column],
-    group: str = "",
-) -> DataTable:
-    """A table of scores by scheme with their marks, what is published, and the tests' p-values."""
+    for level in (
+        [None] if levels is None else sorted({levels[query] for query in queries if query in levels})
+    ):
+        chosen = queries if levels is None else {query for query in queries if levels.get(query) == level}
+        for row in scheme_rows(_only(scores, chosen), _only(generated, chosen)):
+            known = paper.get(row["scheme"]) if paper else None
+            printed = {"published": known[level - 1] if known and level else known} if paper else {}
+            rows.append({**({"level": level} if level else {}), **row, **printed})
     marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
     caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
     caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else ""
     columns = (
         Column("scheme", text("scheme"), numeric=False),
-        *more,
+        more,
         Column("queries", text("n")),
         Column("score", number("mean", ".1f")),
         Column("", text("marks"), numeric=False),
         *((Column("published", number("published", ".1f")),) if paper else ()),
         *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
     )
-    return DataTable(name, title, caption, columns, rows, group=group)
+    return DataTable(name, title, caption, columns, rows, group="level" if levels is not None else "")
 
 
-def _only(
-    of: Mapping[str, Mapping[str, Any]], levels: Mapping[str, int], level: int
-) -> dict[str, dict[str, Any]]:
+def _only(of: Mapping[str, Mapping[str, Any]], queries: set[str]) -> dict[str, dict[str, Any]]:
     return {
-        scheme: {query: one for query, one in queries.items() if levels.get(query) == level}
-        for scheme, queries in of.items()
+        scheme: {query: one for query, one in own.items() if query in queries} for scheme, own in of.items()
     }
 
 
@@ -444,7 +390,7 @@ def type_table(
     100; the gain is the mean difference of score_q over the queries for which the type was predicted. No rows where
     at-cot predicted nothing.
     """
-    paper = published()["table_7"].get(paper_of)
+    paper = published("at_cot")["table_7"].get(paper_of)
     predicted = generated.get("at-cot", {})
     queries = {
         kind: [query for query, one in predicted.items() if kind in one.types] for kind in AMBIGUITY_TYPES
@@ -452,7 +398,8 @@ def type_table(
     total = sum(map(len, queries.values()))
     rows = []
     for kind, of in queries.items() if total else ():
-        gain = _test(scores.get("at-cot", {}), scores.get("cot", {}), of)
+        own = {query: best for query, best in scores.get("at-cot", {}).items() if query in of}
+        gain = _test(own, scores.get("cot", {}))
         row = {
             "type": kind,
             "predicted": len(of),
@@ -470,7 +417,11 @@ def type_table(
         Column("share %", number("share", ".1f")),
         Column("over cot", number("gain", "+.1f")),
         Column("n", text("gain_queries")),
-        *((Column("published", _published_type),) if paper else ()),
+        *(
+            (Column("published", lambda row: "{published_share:.1f} ({published_gain:+.1f})".format(**row)),)
+            if paper
+            else ()
+        ),
     )
     caption = (
         "Share among all predictions of at-cot (a query may have several); over cot: mean difference of the scores "
@@ -480,14 +431,14 @@ def type_table(
 
 
 def alignment_table(
-    scores: QueryScores, retrieval: Retrieval, scorer: Scorer, paper_of: str = ""
+    scores: QueryScores, retrieval: Retrieval, scorer: Scorer, paper_of: str = "", judged_by: str = ""
 ) -> DataTable:
     """Section 7: both means of each scheme that has both, and in the last row the correlation over schemes.
 
     A scheme's retrieval is the mean over all intents. The paper correlates the means of its four schemes over Qulac and
     prints r = 0.92, p = 0.08. Its own tables do not give that: the Qulac column of table 5 against turn 1, respond, of
     table 8 has r = 0.994, p = 0.006. Four points show little either way, so the correlation over queries, scheme by
-    scheme, is given as an addition.
+    scheme, is given as an addition. `judged_by` is in the rows as well, which are read without the caption.
     """
     rows: list[dict[str, Any]] = []
     for scheme, own in scores.items():
@@ -501,10 +452,12 @@ def alignment_table(
                 "generation": _mean([best.points for best in own.values()]),
                 "retrieval": _mean([value for values in found.values() for value in values]),
             }
-            rows.append({"scheme": scheme, **means, **over_queries})
+            rows.append({"scheme": scheme, **means, **over_queries, "judgments": judged_by})
     if rows:
         over = pearson([row["generation"] for row in rows], [row["retrieval"] for row in rows])
-        rows.append({"scheme": "over schemes", "generation": None, "retrieval": None, **over})
+        rows.append(
+            {"scheme": "over schemes", "generation": None, "retrieval": None, **over, "judgments": judged_by}
+        )
     columns = (
         Column("scheme", text("scheme"), numeric=False),
         Column("generation", number("generation", ".2f")),
@@ -518,9 +471,10 @@ def alignment_table(
         f"and in the last row over the means of n schemes. {_measure(scorer)}"
     )
     if paper_of == "qulac":
-        r, p = published()["section_7"]["r"], published()["section_7"]["p"]
+        r, p = published("at_cot")["section_7"]["r"], published("at_cot")["section_7"]["p"]
         caption += f" The paper, by TREC's judgments: r = {r}, p = {p}; "
         caption += "its own tables 5 and 8 give r = 0.994, p = 0.006."
+    caption += f" Retrieval: {judged_by}."
     return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
 
 
@@ -532,12 +486,13 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
     from scipy.special import stdtr
 
     r, n = correlation(x, y), len(x)
-    if r is None or n == 2:
-        return {"n": n, "r": r, "p": None if r is None else 1.0}
-    if abs(r) == 1.0:
-        return {"n": n, "r": r, "p": 0.0}
-    t = abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))
-    return {"n": n, "r": r, "p": float(2.0 * stdtr(n - 2, -t))}
+    if r is None:
+        p = None
+    elif n == 2 or abs(r) == 1.0:
+        p = 1.0 if n == 2 else 0.0
+    else:
+        p = float(2.0 * stdtr(n - 2, -abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))))
+    return {"n": n, "r": r, "p": p}
 
 
 def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
@@ -555,10 +510,6 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
     ]
     title = "Generated clarifying questions, query by query"
     return DataTable("generation_by_query", title, _measure(scorer), (), rows, shown=0)
-
-
-def _published_type(row: Row) -> str:
-    return f"{row['published_share']:.1f} ({row['published_gain']:+.1f})"
 
 
 def _measure(scorer: Scorer) -> str:

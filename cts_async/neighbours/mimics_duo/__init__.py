@@ -65,24 +65,37 @@ def show_tables_beside_paper(
 
     Example: cts data mimics-duo tables MIMICS-Duo --table 10 --json
     """
-    from rich.console import Console
-
+    from cts_async.neighbours.mimics_duo import statistics
     from cts_async.neighbours.mimics_duo.panes import read_panes
-    from cts_async.neighbours.mimics_duo.statistics import TABLES, MimicsTables, mimics_table
-    from cts_async.report.output import print_json
+    from cts_async.report.output import print_json, show_tables
+    from cts_async.report.tables import write_csv
 
-    names = [name for name in TABLES if not table or name in table]
-    if wrong := [name for name in table or () if name not in TABLES]:
-        raise UsageError(f"--table {wrong[0]}: must be one of {', '.join(TABLES)}")
+    names = [name for name in statistics.TABLES if not table or name in table]
+    if wrong := [name for name in table or () if name not in statistics.TABLES]:
+        raise UsageError(f"--table {wrong[0]}: must be one of {', '.join(statistics.TABLES)}")
     panes = list(read_panes(folder))
-    cells = {name: mimics_table(name, panes, draws, seed) for name in names}
-    found = MimicsTables(cells, len(panes), draws, seed)
+    tables = {name: statistics.mimics_table(name, panes, draws, seed) for name in names}
+    verdicts = statistics.count_verdicts(tables.values())
+    n, released, warning = len(panes), statistics.RELEASED_PANES, None
+    if n != released:
+        warning = f"Panes here: {n:,}. What is printed is of {released:,} others, and no measure of these."
     if csv is not None:
-        found.write(csv)
+        for one in tables.values():
+            write_csv(csv, one)
     if as_json:
-        print_json(found.as_json())
-    else:
-        found.print(Console())
+        cells = {
+            name: {"title": one.title, "cells": one.rows, "notes": one.remarks}
+            for name, one in tables.items()
+        }
+        settings = {"panes": n, "draws": draws, "seed": seed}
+        print_json({**settings, "tables": cells, "verdicts": verdicts, "warning": warning})
+        return
+    for one in tables.values():
+        show_tables([one], notes=[line for note in one.remarks for line in (f"Note: {note}", "")])
+    total = f"Published cells, each counted once: {sum(verdicts.values())}."
+    counts = [f"{statistics.MARKS[name]} {k:3} {statistics.VERDICTS[name]}" for name, k in verdicts.items()]
+    drawn = f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
+    show_tables([], notes=[total, *counts, drawn, *([warning] if warning else [])])
 
 
 @app.command("panes", short_help="The four files joined, as JSON Lines.")

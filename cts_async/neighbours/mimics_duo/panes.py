@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from cts_async.datasets.inspect import Contents, Inspected, Item, spread
-from cts_async.datasets.io import TSV_SUFFIXES, read_rows, read_tsv, short
+from cts_async.datasets.io import TSV_SUFFIXES, read_rows, read_table, short
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, checked, read_columns
 
@@ -207,7 +207,7 @@ def read_pane_scores(path: Path, panes: Sequence[Pane]) -> list[float]:
     """
     scores: dict[tuple[str, int], float | None] = {(p.query, number): None for number, p in numbered(panes)}
     is_tsv = path.suffix.lower() in TSV_SUFFIXES
-    for line, row in read_tsv(path, quoting=False) if is_tsv else read_rows(path):
+    for line, row in read_table(path, "TSV", quoting=False) if is_tsv else read_rows(path):
         found = checked(_SCORE, row, path, line=line)
         key = (found.query, found.pane)
         if scores.get(key, 0.0) is not None:

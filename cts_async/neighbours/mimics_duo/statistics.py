@@ -9,22 +9,16 @@ forgiven.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from functools import cache, partial
-from importlib.resources import files
 from itertools import combinations, groupby
-from operator import attrgetter
-from pathlib import Path
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.text import Text
 
+from cts_async.neighbours.inputs import published
 from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.neighbours.mimics_duo.ties import (
     DRAWS,
@@ -36,19 +30,16 @@ from cts_async.neighbours.mimics_duo.ties import (
     tied_lists,
     unscored,
 )
-from cts_async.report.tables import Column, DataTable, Row, number, print_table, text, write_csv
+from cts_async.report.tables import Column, DataTable, Row, Show, number, text
 
 Key: TypeAlias = tuple[str, str]
 """A cell's row and column."""
 Figures: TypeAlias = Mapping[Key, float | Measured]
-Printed: TypeAlias = Mapping[Key, str]
-"""Printed values as text: the number of digits says how exact they are."""
 
 
 # --- A value and the printed one -------------------------------------------------------------------------
 
-Verdict: TypeAlias = Literal["same", "ties", "differs"]
-VERDICTS: Final[Mapping[Verdict, str]] = {
+VERDICTS: Final[Mapping[str, str]] = {
     "same": "reproduced: the same number in the digits that are printed",
     "ties": "within the spread of ties broken at random (|z| of at most 3)",
     "differs": "does not reproduce",
@@ -57,112 +48,51 @@ FAR: Final = 3.0
 """Beyond so many standard deviations chance is no explanation."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedCell:
-    """One figure and what is printed for it, None where the paper has no such cell.
+def compared(
+    key: Key, figure: float | Measured, printed: str | None, *, repeats: int = 1, again: bool = False
+) -> Row:
+    """A cell, unrounded: a figure, what is printed for it (None: nothing), and one of `VERDICTS` (None without print).
 
-    `repeats`: the printed value is the mean of so many draws. `again`: the printed value is compared with an earlier
-    cell, too, and is counted there.
+    `value` is the figure; where ties were drawn, its mean over the draws. `z` counts standard deviations from the exact
+    expectation to the printed value; None without chance or print. `repeats`: the printed value is the mean of so many
+    draws. `again`: it is compared with an earlier cell, too, and is counted there.
     """
-
-    row: str
-    column: str
-    figure: float | Measured
-    printed: str | None
-    repeats: int = 1
-    again: bool = False
-
-    @property
-    def value(self) -> float:
-        """The figure; where ties were drawn, its mean over the draws."""
-        return self.figure.mean if isinstance(self.figure, Measured) else self.figure
-
-    @property
-    def chance(self) -> Measured | None:
-        """The figure where it depends on how ties fall."""
-        return self.figure if isinstance(self.figure, Measured) and self.figure.exact_sd > 0 else None
-
-    @property
-    def z(self) -> float | None:
-        """Standard deviations from the expectation to the printed value; None without chance or print."""
-        if self.printed is None or self.chance is None:
-            return None
-        distance = float(self.printed) - self.chance.exact
-        beyond = max(0.0, abs(distance) - _half_a_digit(self.printed))
-        return (1 if distance > 0 else -1) * beyond / (self.chance.exact_sd / math.sqrt(self.repeats)) + 0.0
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """None where nothing is printed."""
-        if self.printed is None:
-            return None
-        if self.z is not None:
-            return "ties" if abs(self.z) <= FAR else "differs"
-        near = abs(self.value - float(self.printed)) <= _half_a_digit(self.printed) + 1e-9
-        return "same" if near else "differs"
-
-    def as_row(self) -> dict[str, Any]:
-        """The cell, unrounded, for JSON and CSV."""
-        chance = self.chance
-        return {
-            "row": self.row,
-            "column": self.column,
-            "published": None if self.printed is None else float(self.printed),
-            "value": self.value,
-            "sd": chance.sd if chance else None,
-            "exact": chance.exact if chance else None,
-            "exact_sd": chance.exact_sd if chance else None,
-            "z": self.z,
-            "verdict": self.verdict,
-            "again": self.again,
-        }
-
-
-def _half_a_digit(printed: str) -> float:
-    return 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A table of the paper: its printed values, and the text that it is shown with.
-
-    `other_readings` are the keys whose printed value belongs to an earlier cell; `notes` say what differs and why.
-    """
-
-    title: str
-    caption: str
-    notes: tuple[str, ...]
-    printed: Printed
-    other_readings: frozenset[Key]
-
-
-@cache
-def published() -> Mapping[str, Published]:
-    """The tables of published.toml, by number."""
-    content = tomllib.loads(
-        files("cts_async.neighbours.mimics_duo").joinpath("published.toml").read_text(encoding="utf-8")
-    )
-    printed: dict[str, dict[Key, str]] = {name: {} for name in content["shown"]}
-    again: dict[str, set[Key]] = {name: set() for name in content["shown"]}
-    for grid in content["grid"]:
-        cells = {
-            (row, column): value
-            for row, values in grid["rows"].items()
-            for column, value in zip(grid["columns"], values.split(), strict=True)
-            if value != "-"
-        }
-        printed[grid["table"]] |= cells
-        if grid.get("other_reading", False):
-            again[grid["table"]] |= cells.keys()
+    value = figure.mean if isinstance(figure, Measured) else figure
+    chance = figure if isinstance(figure, Measured) and figure.exact_sd > 0 else None
+    z, verdict = None, None
+    if printed is not None:
+        half_a_digit = 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
+        distance = float(printed) - (chance.exact if chance else value)
+        if chance:
+            beyond = math.copysign(max(0.0, abs(distance) - half_a_digit), distance)
+            z = beyond / (chance.exact_sd / math.sqrt(repeats)) + 0.0
+            verdict = "ties" if abs(z) <= FAR else "differs"
+        else:
+            verdict = "same" if abs(distance) <= half_a_digit + 1e-9 else "differs"
     return {
-        name: Published(
-            about["title"],
-            about["caption"],
-            tuple(about.get("notes", ())),
-            printed[name],
-            frozenset(again[name]),
-        )
-        for name, about in content["shown"].items()
+        "row": key[0],
+        "column": key[1],
+        "published": None if printed is None else float(printed),
+        "value": value,
+        **{part: getattr(chance, part, None) for part in ("sd", "exact", "exact_sd")},
+        "z": z,
+        "verdict": verdict,
+        "again": again,
+    }
+
+
+def printed_cells(table: str) -> dict[Key, tuple[str, bool]]:
+    """The printed values of a table as text, and whether a value belongs to an earlier cell, too.
+
+    The number of digits says how exact a value is.
+    """
+    return {
+        (row, column): (value, grid.get("other_reading", False))
+        for grid in published("mimics_duo")["grid"]
+        if grid["table"] == table
+        for row, values in grid["rows"].items()
+        for column, value in zip(grid["columns"], values.split(), strict=True)
+        if value != "-"
     }
 
 
@@ -403,113 +333,60 @@ _COMPUTE: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
 TABLES: Final = tuple(_COMPUTE)
 """The tables by their numbers, and the section whose figures stand in its text."""
 RELEASED_PANES: Final = 1034
-_MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}
+MARKS: Final = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 
 
-def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> list[PublishedCell]:
-    """The cells of one of `TABLES`, each with what is printed in its place."""
-    figures, paper = _COMPUTE[name](panes, draws, seed), published()[name]
+def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> DataTable:
+    """One of `TABLES` with a line for each cell: what is printed, what is found here, and how far chance explains it.
+
+    Remarks say what differs from print and why; there are none for panes that are not the released ones.
+    """
+    printed = printed_cells(name)
     # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single draws.
     means = (RANDOM, *_RANDOM_BY) if name == "7" else ()
-    return [
-        PublishedCell(
-            *key,
-            figure,
-            paper.printed.get(key),
-            _RANDOM_REPEATS if key[0] in means and not key[1].startswith(SD) else 1,
-            key in paper.other_readings,
-        )
-        for key, figure in figures.items()
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class MimicsTables:
-    """The tables that are wanted, by number, with the draws and the seed that broke their ties."""
-
-    cells: Mapping[str, Sequence[PublishedCell]]
-    panes: int
-    draws: int
-    seed: int
-
-    def notes(self, name: str) -> Sequence[str]:
-        """What differs from print in a table and why; nothing for panes that are not the released ones."""
-        return published()[name].notes if self.panes == RELEASED_PANES else ()
-
-    @property
-    def warning(self) -> str | None:
-        """A warning where these are not the panes of the paper."""
-        if self.panes == RELEASED_PANES:
-            return None
-        return f"Panes here: {self.panes:,}. What is printed is of {RELEASED_PANES:,} others, and no measure of these."
-
-    @property
-    def verdicts(self) -> dict[Verdict, int]:
-        """Published cells by verdict, each counted once (`PublishedCell.again`)."""
-        counts = Counter(cell.verdict for found in self.cells.values() for cell in found if not cell.again)
-        return {verdict: counts[verdict] for verdict in VERDICTS}
-
-    def as_json(self) -> dict[str, Any]:
-        """All numbers unrounded: a list of cells and the notes for each table."""
-        tables = {
-            name: {
-                "title": published()[name].title,
-                "cells": [cell.as_row() for cell in found],
-                "notes": list(self.notes(name)),
-            }
-            for name, found in self.cells.items()
-        }
-        settings = {"panes": self.panes, "draws": self.draws, "seed": self.seed}
-        return {**settings, "tables": tables, "verdicts": self.verdicts, "warning": self.warning}
-
-    def write(self, folder: Path) -> None:
-        """Write every table's cells as table_N.csv, unrounded; the folder is created if it is missing."""
-        for name, found in self.cells.items():
-            rows = [cell.as_row() for cell in found]
-            write_csv(folder, DataTable(f"table_{name}", "", "", (), rows))
-
-    def print(self, console: Console) -> None:
-        """Print every table with its notes, then how many cells reproduce."""
-        for name, found in self.cells.items():
-            print_table(console, as_table(name, found))
-            for note in self.notes(name):
-                console.print(Text(f"Note: {note}\n", style="yellow"))
-        console.print(Text(f"Published cells, each counted once: {sum(self.verdicts.values())}."))
-        for verdict, count in self.verdicts.items():
-            console.print(Text(f"{_MARKS[verdict]} {count:3} {VERDICTS[verdict]}"))
-        drawn = f"Ties: {self.draws:,} draws, seed {self.seed}; exact: over all orders of tied items, nothing drawn."
-        console.print(Text(drawn, style="dim"))
-        if self.warning:
-            console.print(Text(self.warning, style="yellow"))
-
-
-def as_table(name: str, found: Sequence[PublishedCell]) -> DataTable:
-    """A line for each cell: what is printed, what is found here, and how far chance explains the difference."""
-    rows = [
-        {**cell.as_row(), "cell": cell, "first": cell.row if before is None or cell.row != before.row else ""}
-        for before, cell in zip([None, *found], found, strict=False)
-    ]
-    columns = (
-        Column("", text("first"), numeric=False),
-        Column("measure", text("column"), numeric=False),
-        Column("paper", lambda row: row["cell"].printed or "-"),
-        *(
-            Column(head, partial(_digits, key))
-            for head, key in (("here", "value"), ("sd", "sd"), ("exact", "exact"))
-        ),
-        Column("z", number("z", "+.1f")),
-        Column("", lambda row: _MARKS[row["verdict"]]),
+    rows = []
+    for key, figure in _COMPUTE[name](panes, draws, seed).items():
+        repeats = _RANDOM_REPEATS if key[0] in means and not key[1].startswith(SD) else 1
+        value, again = printed.get(key, (None, False))
+        rows.append(compared(key, figure, value, repeats=repeats, again=again))
+    paper = published("mimics_duo")["shown"][name]
+    return DataTable(
+        name=f"table_{name}",
+        title=paper["title"],
+        caption=paper["caption"],
+        columns=cell_columns(rows, {key: value for key, (value, _) in printed.items()}),
+        rows=rows,
+        group="row",
+        remarks=tuple(paper.get("notes", ())) if len(panes) == RELEASED_PANES else (),
     )
-    paper = published()[name]
-    return DataTable(f"table_{name}", paper.title, paper.caption, columns, rows, group="row")
 
 
-def _digits(key: str, row: Row) -> str:
-    """A number with as many digits as the paper has for its cell, "-" where there is none."""
-    printed, value = row["cell"].printed, row[key]
-    digits = 3 if printed is None else len(printed.partition(".")[2])
-    # A spread of 0.0 would say nothing of a cell that is printed with one digit.
-    return "-" if value is None else f"{value:.{digits if digits != 1 else 2}f}"
+def cell_columns(rows: Sequence[Row], printed: Mapping[Key, str]) -> tuple[Column, ...]:
+    """The columns of rows that `compared` made: numbers with as many digits as the paper has for their cell."""
+    first = [next(group) for _, group in groupby(rows, key=itemgetter("row"))]
+
+    def digits(name: str) -> Show:
+        def show(row: Row) -> str:
+            places = len(printed.get((row["row"], row["column"]), "0.000").partition(".")[2])
+            # A spread of 0.0 would say nothing of a cell that is printed with one digit.
+            return number(name, f".{places if places != 1 else 2}f")(row)
+
+        return show
+
+    return (
+        Column("", lambda row: row["row"] if row in first else "", numeric=False),
+        Column("measure", text("column"), numeric=False),
+        Column("paper", lambda row: printed.get((row["row"], row["column"]), "-")),
+        *(Column(head, digits(name)) for head, name in (("here", "value"), ("sd", "sd"), ("exact", "exact"))),
+        Column("z", number("z", "+.1f")),
+        Column("", lambda row: MARKS[row["verdict"]]),
+    )
+
+
+def count_verdicts(tables: Iterable[DataTable]) -> dict[str, int]:
+    """Count the published cells of `mimics_table`s by verdict, each once."""
+    counts = Counter(row["verdict"] for table in tables for row in table.rows if not row["again"])
+    return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
 # --- A ranking by given scores ---------------------------------------------------------------------------

@@ -177,21 +177,21 @@ def retrieve(
 
     QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
     topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
-    best for relevant: stand-ins, and no relevance judgments.
+    best for relevant: pseudo-judgments, and no relevance judgments.
 
     Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
     """
     from rich.console import Console
     from rich.progress import track
 
-    from cts_async.analysis.retrieval import STANDIN
+    from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
     from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_about, write_evaluations
     from cts_async.report.output import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
-    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
+    from cts_async.search.rankers import QueryLikelihoodRanker, Weights
 
     if answers not in _FLAGS:
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
@@ -207,9 +207,8 @@ def retrieve(
     evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
     console = Console(stderr=True)
     try:
-        index = TermIndex.build(Corpus.open(corpus).documents())
-        ranker = QueryLikelihoodRanker(index, mu=mu, weights=weights)
-        judged, notes = made.judgments(qrels, ranker, index.ids, chosen, relevance_level)
+        ranker = QueryLikelihoodRanker(Corpus.open(corpus).documents(), mu=mu, weights=weights)
+        judged, notes = made.judgments(qrels, ranker, ranker.ids, chosen, relevance_level)
         facets = list(made.walk_facets(chosen, judged))[:limit]
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
@@ -226,7 +225,7 @@ def retrieve(
     settings = {
         "qulac": str(path),
         "corpus": str(corpus),
-        "documents": len(index.ids),
+        "documents": len(ranker.ids),
         "qrels": qrels,
         "relevance_level": relevance_level,
         "mu": mu,
@@ -236,8 +235,8 @@ def retrieve(
     }
     write_about(out, settings, notes)
     table = oracle_table({name: question_gains(values) for name, values in evaluations.items()})
-    if any(STANDIN in note for note in notes):
-        table = replace(table, caption=f"{STANDIN}\n{table.caption}")
+    if any(PSEUDO_JUDGMENTS in note for note in notes):
+        table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
     show_tables([table], notes=notes, as_json=as_json)
 
 

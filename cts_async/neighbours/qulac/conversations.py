@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.analysis.retrieval import (
-    STANDIN,
+    PSEUDO_JUDGMENTS,
     Qrels,
     count_hopeless,
     cutoff,
     evaluate,
     hopeless_note,
     pseudo_depth,
+    pseudo_qrels,
     relevant_from,
-    standin_qrels,
 )
-from cts_async.datasets.candidates import read_facet_qrels
-from cts_async.errors import InputError
+from cts_async.neighbours.inputs import read_judgments
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
 from cts_async.report.tables import Column, DataTable, number
 from cts_async.report.tables import text as as_text
@@ -228,12 +227,16 @@ def judgments(
     `level` is the least grade that is relevant. Raises InputError and UsageError.
     """
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
-    depth = pseudo_depth(qrels, level)
+    depth, notes = pseudo_depth(qrels, level), []
     if depth is not None:
-        judged: Qrels = standin_qrels(ranker, facets, depth)
-        notes = [f"These numbers rest on {STANDIN}: --qrels {qrels}"]
+        judged: Qrels = pseudo_qrels(ranker, facets, depth)
+        notes = [f"These numbers rest on {PSEUDO_JUDGMENTS}: --qrels {qrels}"]
     else:
-        judged, notes = _from_file(Path(qrels), facets, set(documents))
+        known = set(documents)
+        judged = read_judgments(Path(qrels), facets, known.__contains__)
+        named = {document for grades in judged.values() for document in grades}
+        if absent := len(named - known):
+            notes.append(f"{absent:,} of {len(named):,} judged documents are not in the corpus")
     if missing := len(facets) - len(judged):
         notes.append(f"{missing:,} of {len(facets):,} facets have no judgments and are left out")
     if level > 1:
@@ -241,17 +244,3 @@ def judgments(
     if hopeless := count_hopeless(judged, level=level):
         notes.append(hopeless_note(hopeless, f"{len(facets):,} facets", level))
     return judged, notes
-
-
-def _from_file(path: Path, facets: Collection[str], documents: Collection[str]) -> tuple[Qrels, list[str]]:
-    found = read_facet_qrels(path)
-    judged = {facet: found[facet] for facet in facets if facet in found}
-    if not judged:
-        problem = f"judges no facet of these topics; it has {next(iter(found))!r}, their ids are like {min(facets)!r}"
-        raise InputError(path, problem)
-    named = {document for grades in judged.values() for document in grades}
-    absent = len(named.difference(documents))
-    if absent == len(named):
-        problem = f"none of its {absent:,} documents is in the corpus; document ids must be the same in both"
-        raise InputError(path, problem)
-    return judged, [f"{absent:,} of {len(named):,} judged documents are not in the corpus"] if absent else []

@@ -4,6 +4,7 @@ Figures name no colours. Series take theirs from the template's `colorway` in th
 switches its theme by putting another template under the same figure. Series colours are those of Okabe and Ito
 ("Color universal design", 2008), darkened or lightened to a contrast of 4.5 : 1 with their ground, so that numbers on
 them in the ground's colour are legible, too (WCAG 2.2, 1.4.3). Markers, dashes and patterns repeat what colours mean.
+Themes are data (`style.json`). Only print paints its ground; its 11 px are 8 points, the minimum in papers.
 
 Plotly interprets some markup (`<b>`, `<a href>`, `<br>`) and entities in texts. Labels of unknown origin are escaped,
 and stand only in fields that plotly does not treat as templates (`text`, `hovertext`, `ticktext`, `name`).
@@ -18,16 +19,14 @@ from math import sqrt
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-from unicodedata import east_asian_width
+
+import orjson
+from rich.cells import cell_len
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
-from cts_async.report.comparison import RunsCompared
-from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.output import plain
-from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable, with_interval
 
 if TYPE_CHECKING:
@@ -39,12 +38,6 @@ if TYPE_CHECKING:
 
 Theme: TypeAlias = Literal["light", "dark", "print"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark", "print")
-FONTS: Final = (
-    'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Noto Sans CJK SC", "Noto Sans SC", '
-    '"PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "WenQuanYi Micro Hei", sans-serif'
-)
-FONT_PX: Final[dict[Theme, int]] = {"light": 13, "dark": 13, "print": 11}
-"""11 px are 8 points, the minimum in papers."""
 NAME_WIDTH: Final = 18
 """Columns of a name on an axis: half of a phone's width remains for the figure."""
 LEGEND_WIDTH: Final = 26
@@ -54,80 +47,17 @@ _MAX_LINES: Final = 3
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-@dataclass(frozen=True, slots=True)
-class Colours:
-    """The colours of a theme. Only print paints its ground; in a page figures are transparent."""
-
-    ground: str
-    text: str
-    grid: str
-    line: str
-    series: tuple[str, ...]
-    scale: tuple[str, str, str]
-    """Of heat maps, from 0 to 1; the text colour is legible on all of it."""
-
-
-_LIGHT: Final = Colours(
-    ground="#ffffff",
-    text="#1f2328",
-    grid="#dfe3e8",
-    line="#6e7781",
-    series=("#0072b2", "#c25400", "#007f59", "#a94f85", "#8a6900", "#2b2b2b", "#4a7696", "#8f3b1b"),
-    scale=("#f3f7fb", "#bcd9ee", "#7db8e0"),
-)
-_DARK: Final = Colours(
-    ground="#14171c",
-    text="#e6e9ee",
-    grid="#343a43",
-    line="#9aa4b1",
-    series=("#56b4e9", "#f08a3c", "#2fc796", "#e08fbd", "#e6c229", "#e8e8e8", "#8ac9f2", "#ffb37a"),
-    scale=("#1b2530", "#254766", "#2f6396"),
-)
-COLOURS: Final[dict[Theme, Colours]] = {"light": _LIGHT, "dark": _DARK, "print": _LIGHT}
-N_COLOURS: Final = len(_LIGHT.series)
+N_COLOURS: Final = 8
 
 
 def template(theme: Theme) -> dict[str, Any]:
-    """`layout.template` of a theme."""
-    colours, size = COLOURS[theme], FONT_PX[theme]
-    clear = "rgba(0,0,0,0)"
-    ground = colours.ground if theme == "print" else clear
-    axis = {
-        "automargin": True,
-        "gridcolor": colours.grid,
-        "linecolor": colours.line,
-        "tickcolor": colours.line,
-        "zeroline": False,
-        "title": {"standoff": 8, "font": {"size": size}},
-    }
-    below = {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yanchor": "bottom"}
-    layout = {
-        "colorway": list(colours.series),
-        "font": {"family": FONTS, "size": size, "color": colours.text},
-        "paper_bgcolor": ground,
-        "plot_bgcolor": ground,
-        "margin": {"l": 8, "r": 16, "t": 12, "b": 8, "pad": 2},
-        "xaxis": axis,
-        "yaxis": axis,
-        "legend": {**below, "xref": "container", "yref": "container", "traceorder": "normal"},
-        "hoverlabel": {"bgcolor": colours.ground, "font": {"color": colours.text}, "align": "left"},
-        "shapedefaults": {"line": {"color": colours.line, "width": 1}},
-        "annotationdefaults": {"font": {"color": colours.text}},
-        "modebar": {"bgcolor": clear, "color": colours.line, "activecolor": colours.text},
-    }
-    whiskers = {"thickness": 1.5, "width": 4}
-    scatter = {"cliponaxis": False, "marker": {"size": 9}, "error_x": whiskers, "error_y": whiskers}
-    bar = {
-        "marker": {"line": {"color": colours.ground, "width": 1}},
-        "insidetextfont": {"color": colours.ground},
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "none",
-    }
-    scale = [[place / 2, colour] for place, colour in enumerate(colours.scale)]
-    heatmap = {"colorscale": scale, "textfont": {"color": colours.text}}
-    return {"layout": layout, "data": {"scatter": [scatter], "bar": [bar], "heatmap": [heatmap]}}
+    """`layout.template` of a theme: that of `style.json`, with the theme's values in place of their "$names"."""
+    style = orjson.loads(Path(__file__).with_name("style.json").read_bytes())
+    template = orjson.dumps(style["template"]).decode()
+    for name, value in style["themes"][theme].items():
+        template = template.replace(f'"${name}"', orjson.dumps(value).decode())
+    found: dict[str, Any] = orjson.loads(template)
+    return found
 
 
 def shown(text: str) -> str:
@@ -141,18 +71,13 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
     whole = plain(text, "\N{REPLACEMENT CHARACTER}")
-    letters = max(1, width // 2) if columns(whole) > len(whole) else width
+    letters = max(1, width // 2) if cell_len(whole) > len(whole) else width
     lines, keep = wrap(whole, letters), min(len(whole), _MAX_LINES * letters)
     while len(lines) > _MAX_LINES:
         keep -= 1
         tail = keep // 3
         lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
     return "<br>".join(map(shown, lines))
-
-
-def columns(text: str) -> int:
-    """The width of a text in columns; a Chinese character has two."""
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 # --- Limits and labels
@@ -213,24 +138,6 @@ class LeftOutFigure:
 # --- What figures are made of
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Everything that figures may show; figures whose part is missing are left out.
-
-    `compared` may be of one run alone, whose baseline is then itself. Summaries belong to systems by directory.
-    """
-
-    compared: RunsCompared | None = None
-    diagnosed: DiagnosisReport | None = None
-    summaries: Sequence[RunSummary] = ()
-    turns: Sequence[TurnRetrieval] = ()
-    """One for each Clarifier of `cts converse`."""
-    judgments: str = ""
-    """The documents searched for `turns` and who judged them: stand-in judgments must be recognisable."""
-    embedded_talks: frozenset[str] = frozenset()
-    """Clarifiers of `turns` in whose conversations the embedded model played."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
     """One system under one judge, with at least one score."""
@@ -245,13 +152,6 @@ class Scored:
     scores: Array
     """By row of the board, NaN if there is none."""
     mean: Difference
-
-
-def series_of(material: Material) -> dict[str, int]:
-    """The series of every system by label: its colour, marker and dash in all figures."""
-    labels = [entrant.label for entrant in material.compared.board.entrants] if material.compared else []
-    labels += [one.system.label for one in material.diagnosed.diagnosis.systems] if material.diagnosed else []
-    return {label: place for place, label in enumerate(dict.fromkeys(labels))}
 
 
 def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
@@ -487,14 +387,16 @@ def figure(
     caption: str,
     traces: Sequence[Spec],
     *,
-    described: Sequence[Spec] | None = None,
+    alt: str = "",
     legend: bool = True,
     height: int = 340,
     **layout: Any,
 ) -> Figure:
-    """A figure with the text alternative of its traces (or of those `described`); `height` is without the legend."""
-    alt = alternative(traces if described is None else described)
-    return Figure(name, title, caption, alt, spec(traces, height=height, legend=legend, **layout))
+    """A figure; `height` in px is without the legend below. Its text alternative is by default that of its traces."""
+    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
+    sizes = {"height": height + legend_height(named), "showlegend": legend}
+    spec = {"data": list(traces), "layout": {**layout, **sizes}}
+    return Figure(name, title, caption, alt or alternative(traces), spec)
 
 
 def rows_figure(
@@ -508,11 +410,20 @@ def rows_figure(
     yaxis: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Figure:
-    """A figure of named rows, the first on top: row i stands at i."""
-    height = rows_height(rows, row_px=row_px)
-    return figure(
-        name, title, caption, traces, height=height, yaxis={**rows_axis(rows), **(yaxis or {})}, **more
-    )
+    """A figure of named rows, the first on top: row i stands at i. A name on several lines makes all rows higher."""
+    labels = [folded(row) for row in rows]
+    most = max(label.count(LINE_BREAK) + 1 for label in labels)
+    axis = {
+        "tickmode": "array",
+        "tickvals": list(range(len(rows))),
+        "ticktext": labels,
+        "range": [len(rows) - 0.4, -0.6],
+        "showgrid": False,
+        "ticks": "",
+        **(yaxis or {}),
+    }
+    height = 90 + max(row_px, 8 + _LINE_PX * most) * max(len(rows), 2)
+    return figure(name, title, caption, traces, height=height, yaxis=axis, **more)
 
 
 def alternative(traces: Sequence[Spec]) -> str:
@@ -526,13 +437,6 @@ def alternative(traces: Sequence[Spec]) -> str:
     return f"{'; '.join([*points, *more])}."
 
 
-def spec(traces: Sequence[Spec], *, height: int, legend: bool, **layout: Any) -> Spec:
-    """A whole figure; `height` in px is without the legend, which stands below."""
-    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
-    sizes = {"height": height + legend_height(named), "showlegend": legend}
-    return {"data": list(traces), "layout": {**layout, **sizes}}
-
-
 def axis(title: str, **more: Any) -> Spec:
     """An axis; its title names the unit."""
     return {"title": {"text": title}, **more}
@@ -543,28 +447,10 @@ def percent_axis(title: str, *, room: float = 0.0) -> Spec:
     return axis(title, range=[-room, 100 + room], tickvals=[0, 20, 40, 60, 80, 100])
 
 
-def rows_axis(names: Sequence[str]) -> Spec:
-    """A vertical axis of rows, the first on top: row i stands at i."""
-    return {
-        "tickmode": "array",
-        "tickvals": list(range(len(names))),
-        "ticktext": [folded(name) for name in names],
-        "range": [len(names) - 0.4, -0.6],
-        "showgrid": False,
-        "ticks": "",
-    }
-
-
-def rows_height(names: Sequence[str], *, row_px: int = ROW_PX) -> int:
-    """Height in px of rows with these names and an axis below; a name on several lines makes all rows higher."""
-    most = max(folded(name).count("<br>") + 1 for name in names)
-    return 90 + max(row_px, 8 + _LINE_PX * most) * max(len(names), 2)
-
-
 def legend_height(names: Sequence[str]) -> int:
     """Height in px of a legend on a phone: all entries are as wide as the widest."""
     lines = [name.split("<br>") for name in names]
-    widest = max((columns(unescape(line)) for of in lines for line in of), default=0)
+    widest = max((cell_len(unescape(line)) for of in lines for line in of), default=0)
     in_a_row = max(1, _PHONE_PX // (_SYMBOL_PX + _LETTER_PX * widest))
     rows = [lines[i : i + in_a_row] for i in range(0, len(lines), in_a_row)]
     return sum(4 + _LINE_PX * max(map(len, row)) for row in rows)

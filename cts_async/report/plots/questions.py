@@ -9,28 +9,8 @@ from typing import Any, Final
 from cts_async.analysis import diagnose as policies
 from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
-from cts_async.report.plots.figure import (
-    Dot,
-    Figure,
-    LeftOutFigure,
-    Spec,
-    axis,
-    beside,
-    counts,
-    dots,
-    estimate,
-    figure,
-    horizontal_line,
-    in_series,
-    lines,
-    name_of,
-    percent_axis,
-    rate,
-    row_points,
-    rows_figure,
-    share_bars,
-    vertical_line,
-)
+from cts_async.report.plots import figure as draw
+from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Spec
 from cts_async.report.tables import with_interval
 
 NO_GAIN: Final = "No instance was scored both in a Clarifier's run and in orig."
@@ -49,21 +29,21 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOutFigure
     asked = [one for one in systems if one.profiles and one.profiles[0].of]
     if not asked:
         return LeftOutFigure(name, title, NO_QUESTION)
-    names = [name_of(one) for one in asked]
+    names = [draw.name_of(one) for one in asked]
     of = [one.profiles[0].of for one in asked]
     bars = []
     for place, kind in enumerate(QUESTION_TYPES):
         n = [next((profile.n for profile in one.profiles if profile.kind == kind), 0) for one in asked]
-        bars.append(share_bars(kind, names, n, of, place=place))
-    return rows_figure(
+        bars.append(draw.share_bars(kind, names, n, of, place=place))
+    return draw.rows_figure(
         name,
         title,
-        f"Questions by their primary type, n = {counts(of)} questions of each system.",
+        f"Questions by their primary type, n = {draw.counts(of)} questions of each system.",
         bars,
         names,
         barmode="stack",
         bargap=0.3,
-        xaxis=percent_axis("share of questions (%)"),
+        xaxis=draw.percent_axis("share of questions (%)"),
     )
 
 
@@ -72,7 +52,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     name, title = "answerability", "Answerability by type of question"
     points = {
         budget.k: [
-            rate(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
+            draw.rate(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
             for one in budget.profiles
             if one.n
         ]
@@ -84,7 +64,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
         "Share of questions whose answer is not “unknown”, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals."
     )
-    return _by_type(name, title, caption, points, percent_axis("answered (%)", room=2))
+    return _by_type(name, title, caption, points, draw.percent_axis("answered (%)", room=2))
 
 
 def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
@@ -103,8 +83,8 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
         "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause."
     )
-    x = axis("gain of a question (points)")
-    return _by_type(name, title, caption, points, x, shapes=[vertical_line(0)])
+    x = draw.axis("gain of a question (points)")
+    return _by_type(name, title, caption, points, x, shapes=[draw.vertical_line(0)])
 
 
 def _by_type(
@@ -113,9 +93,9 @@ def _by_type(
     """A trace for each budget, its points beside those of the others."""
     traces = []
     for place, (k, points) in enumerate(budgets.items()):
-        aside = [replace(one, at=one.at + beside(place, len(budgets))) for one in points]
-        traces += [row_points(f"k = {k}", aside, series=place)] if points else []
-    return rows_figure(name, title, caption, traces, QUESTION_TYPES, xaxis=x, **layout)
+        aside = [replace(one, at=one.at + draw.beside(place, len(budgets))) for one in points]
+        traces += [draw.row_points(f"k = {k}", aside, series=place)] if points else []
+    return draw.rows_figure(name, title, caption, traces, QUESTION_TYPES, xaxis=x, **layout)
 
 
 # --- By system
@@ -146,7 +126,7 @@ def region_unknown_by_turn(
 def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Dot]:
     """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
     return [
-        rate(turn, unknown, n, f"{name_of(system)}, turn {turn}")
+        draw.rate(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
         for turn, (n, unknown) in enumerate(by_turn, start=1)
         if n
     ]
@@ -163,13 +143,13 @@ def _unknown(
     if not found:
         return None
     turns = round(max(points[-1].at for _, points in found))
-    return figure(
+    return draw.figure(
         name,
         title,
         f"Share of {share_of}; whiskers are Wilson's 95 % intervals. Failed instances are excluded.",
         _system_lines(found, series),
-        xaxis=axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
-        yaxis=axis("unknown answers (%)", rangemode="tozero"),
+        xaxis=draw.axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
+        yaxis=draw.axis("unknown answers (%)", rangemode="tozero"),
     )
 
 
@@ -180,9 +160,9 @@ def _system_lines(
     traces = {}
     for place, (one, points) in enumerate(found):
         number = series[one.system.label]
-        aside = [replace(point, at=point.at + beside(place, len(found))) for point in points]
-        traces[number] = lines(name_of(one), aside, series=number)
-    return in_series(traces)
+        aside = [replace(point, at=point.at + draw.beside(place, len(found))) for point in points]
+        traces[number] = draw.lines(draw.name_of(one), aside, series=number)
+    return draw.in_series(traces)
 
 
 def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
@@ -191,7 +171,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     found = []
     for one in systems:
         points = [
-            estimate(of.known_cnt, of.gain, f"{name_of(one)}, {of.known_cnt} known", "+.2f")
+            draw.estimate(of.known_cnt, of.gain, f"{draw.name_of(one)}, {of.known_cnt} known", "+.2f")
             for of in one.known_counts
             if of.gain
         ]
@@ -200,15 +180,15 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     if not found:
         return LeftOutFigure(name, title, NO_GAIN)
     most = max(len(one.known_counts) for one, _ in found)
-    return figure(
+    return draw.figure(
         name,
         title,
         "Mean paired difference to orig of the instances with so many answers that are not “unknown”; whiskers are "
         "95 % paired bootstrap intervals.",
         _system_lines(found, series),
-        xaxis=axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
-        yaxis=axis("mean gain over orig (points)"),
-        shapes=[horizontal_line(0)],
+        xaxis=draw.axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
+        yaxis=draw.axis("mean gain over orig (points)"),
+        shapes=[draw.horizontal_line(0)],
     )
 
 
@@ -221,19 +201,21 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
     traces = {}
     for one, frontier in found:
         number, points = series[one.system.label], thinned(frontier)
-        trace = lines(name_of(one), [_policy(name_of(one), point) for point in points], series=number)
+        trace = draw.lines(
+            draw.name_of(one), [_policy(draw.name_of(one), point) for point in points], series=number
+        )
         ends = (frontier.never, frontier.best, frontier.always)
         trace["marker"] |= {"opacity": 1, "size": [10 if point in ends else 0 for point in points]}
         traces[number] = trace
-    return figure(
+    return draw.figure(
         name,
         title,
         "Mean restore_score_100 when only those instances are asked whose questions are most likely to be answered, by "
-        f"out-of-fold prediction, and others are searched as they are; n = {counts(f.n for _, f in found)} instances. "
-        "Markers: never, best in this sample, always.",
-        in_series(traces),
-        xaxis=percent_axis("instances asked (%)", room=2),
-        yaxis=axis("mean score (points of 100)"),
+        "out-of-fold prediction, and others are searched as they are; "
+        f"n = {draw.counts(f.n for _, f in found)} instances. Markers: never, best in this sample, always.",
+        draw.in_series(traces),
+        xaxis=draw.percent_axis("instances asked (%)", room=2),
+        yaxis=draw.axis("mean score (points of 100)"),
     )
 
 
@@ -257,18 +239,19 @@ def calibration(found: policies.Calibration | None) -> Figure | LeftOutFigure:
     if found is None:
         return LeftOutFigure(name, title, NO_QUESTION)
     points = [
-        rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}") for one in found.bins
+        draw.rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}")
+        for one in found.bins
     ]
     skill = "" if found.skill is None else f", skill {found.skill:+.3f}"
-    return figure(
+    return draw.figure(
         name,
         title,
         f"Out-of-fold predictions of n = {found.n:,} questions in tenths, with Wilson's 95 % intervals; on the dotted "
         f"line they would be exact. Brier score {found.brier:.3f}{skill}.",
-        [dots("questions", points)],
+        [draw.dots("questions", points)],
         height=360,
         legend=False,
-        xaxis=percent_axis("predicted to be answered (%)", room=2),
-        yaxis=percent_axis("answered (%)", room=2),
+        xaxis=draw.percent_axis("predicted to be answered (%)", room=2),
+        yaxis=draw.percent_axis("answered (%)", room=2),
         shapes=[{"type": "line", "x0": 0, "y0": 0, "x1": 100, "y1": 100, "line": {"dash": "dot"}}],
     )

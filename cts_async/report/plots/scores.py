@@ -8,44 +8,11 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.compare import Agreement, Robustness, Standing
-from cts_async.analysis.conversations import NOBODY_ASKED, Cell, TurnRetrieval
+from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference
 from cts_async.records import SCHEMES, Mode
-from cts_async.report.plots.figure import (
-    N_COLOURS,
-    TITLE_WIDTH,
-    Dot,
-    Figure,
-    LeftOutFigure,
-    Scored,
-    Spec,
-    Versus,
-    axis,
-    beside,
-    counts,
-    dots,
-    estimate,
-    figure,
-    folded,
-    horizontal_line,
-    hovering,
-    in_series,
-    interval,
-    lines,
-    listed,
-    marked,
-    means_with_intervals,
-    method_of,
-    nothing_shared,
-    percent_axis,
-    placeholder,
-    row_points,
-    rows_figure,
-    share_bars,
-    spec,
-    vertical_line,
-    whiskers,
-)
+from cts_async.report.plots import figure as draw
+from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable
 
@@ -75,17 +42,19 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     kinds = sorted({_kind(one) for one in ranked})
     traces = []
     for series, kind in enumerate(kinds):
-        points = [estimate(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind]
-        traces.append(row_points(kind[1], points, series=series, form=".1f"))
-    return rows_figure(
+        points = [
+            draw.estimate(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind
+        ]
+        traces.append(draw.row_points(kind[1], points, series=series, form=".1f"))
+    return draw.rows_figure(
         "leaderboard",
         "Leaderboard",
-        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {whiskers(ranked)}; failed instances are "
-        "excluded.",
+        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {draw.whiskers(ranked)}; failed instances "
+        "are excluded.",
         traces,
         [one.name for one in ranked],
         legend=len(kinds) > 1,
-        xaxis=axis("mean score (points of 100)"),
+        xaxis=draw.axis("mean score (points of 100)"),
     )
 
 
@@ -100,19 +69,19 @@ def gain(
     """Mean paired differences to the baseline (paper, table 3), a row for each system, greatest on top."""
     paired = [(names[one.system], one.delta) for one in standings if one.delta]
     if not paired:
-        return LeftOutFigure("gain", "Gain over the baseline", nothing_shared(baseline))
+        return LeftOutFigure("gain", "Gain over the baseline", draw.nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
-    points = [estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
-    return rows_figure(
+    points = [draw.estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
+    return draw.rows_figure(
         "gain",
         f"Gain over {printable(baseline)}",
         f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
-        f"are 95 % paired bootstrap intervals over n = {counts(delta.n for _, delta in paired)} instances.",
-        [row_points("gain", points, form="+.1f")],
+        f"are 95 % paired bootstrap intervals over n = {draw.counts(delta.n for _, delta in paired)} instances.",
+        [draw.row_points("gain", points, form="+.1f")],
         [name for name, _ in paired],
         legend=False,
-        xaxis=axis(folded(f"mean gain over {baseline} (points)", TITLE_WIDTH)),
-        shapes=[vertical_line(0)],
+        xaxis=draw.axis(draw.folded(f"mean gain over {baseline} (points)", draw.TITLE_WIDTH)),
+        shapes=[draw.vertical_line(0)],
     )
 
 
@@ -128,26 +97,26 @@ def distribution(systems: Sequence[Scored]) -> Figure:
     values = [np.sort(one.scores[~np.isnan(one.scores)]) for one in ranked]
     names = [one.name for one in ranked]
     medians = [float(np.median(of)) for of in values]
-    mean = row_points(
+    mean = draw.row_points(
         "mean",
         [Dot(row, one.mean.mean, f"{one.name}\nmean {one.mean.mean:.2f}") for row, one in enumerate(ranked)],
         series=1,
     )
-    median = row_points(
+    median = draw.row_points(
         "median",
         [Dot(row, of, f"{names[row]}\nmedian {of:.2f}") for row, of in enumerate(medians)],
         marker=_MEDIAN,
     )
-    return rows_figure(
+    return draw.rows_figure(
         "scores",
         "Distribution of scores",
-        f"restore_score_100 of the n = {counts(map(len, values))} scored instances of each system, in bins of "
+        f"restore_score_100 of the n = {draw.counts(map(len, values))} scored instances of each system, in bins of "
         f"{BIN} points; equal heights are equal shares. Failed instances have no score.",
         [_histograms(names, values), mean, median],
         names,
-        described=[mean, median],
+        alt=draw.alternative([mean, median]),
         row_px=52,
-        xaxis=axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
+        xaxis=draw.axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
         yaxis={"range": [len(names) - 0.6, -1]},
     )
 
@@ -172,7 +141,7 @@ def _histograms(names: Sequence[str], values: Sequence[Array]) -> Spec:
         ys += [row, None]
         hover += [name, ""]
     trace: Spec = {"type": "scatter", "mode": "lines", "name": "share of instances", "x": xs, "y": ys}
-    return {**trace, "fill": "toself", "hoveron": "points", "line": {"width": 1.5}, **hovering(hover)}
+    return {**trace, "fill": "toself", "hoveron": "points", "line": {"width": 1.5}, **draw.hovering(hover)}
 
 
 def binned(values: Array) -> Array:
@@ -186,27 +155,27 @@ def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOutF
     """Shares of instances better than with the baseline, the same, and worse; most often better on top."""
     name = "better_or_worse"
     if not found:
-        return LeftOutFigure(name, "Better, same or worse", nothing_shared(baseline))
+        return LeftOutFigure(name, "Better, same or worse", draw.nothing_shared(baseline))
     ranked = sorted(found, key=lambda one: -one.better / len(one.gains))
     names = [one.name for one in ranked]
     n = [len(one.gains) for one in ranked]
     better, same, worse = (
-        share_bars(kind, names, [getattr(one, kind) for one in ranked], n, place=place)
+        draw.share_bars(kind, names, [getattr(one, kind) for one in ranked], n, place=place)
         | {"legendrank": place}
         for place, kind in enumerate(("better", "same", "worse"))
     )
     same["base"] = better["x"]
     worse["base"] = [100 - share for share in worse["x"]]
-    return rows_figure(
+    return draw.rows_figure(
         name,
         f"Better, same or worse than {printable(baseline)}",
         f"Instances whose restore_score_100 is above that of {printable(baseline)}, equal to it and below it; "
-        f"n = {counts(n)} instances scored in both.",
-        in_series({0: better, 1: worse, _NEUTRAL: same}),
+        f"n = {draw.counts(n)} instances scored in both.",
+        draw.in_series({0: better, 1: worse, _NEUTRAL: same}),
         names,
         barmode="overlay",
         bargap=0.3,
-        xaxis=percent_axis("share of instances (%)"),
+        xaxis=draw.percent_axis("share of instances (%)"),
     )
 
 
@@ -216,19 +185,19 @@ def gain_by_instance(
     """Every instance's gain, sorted: a line from the greatest gain to the greatest loss. `ids` by row of the board."""
     name = "gain_by_instance"
     if not found:
-        return LeftOutFigure(name, "Gain by instance", nothing_shared(baseline))
-    traces = in_series({series[one.label]: _gain_line(one, ids, series[one.label]) for one in found})
+        return LeftOutFigure(name, "Gain by instance", draw.nothing_shared(baseline))
+    traces = draw.in_series({series[one.label]: _gain_line(one, ids, series[one.label]) for one in found})
     if len(found) == 1:
         traces[-1]["fill"] = "tozeroy"
-    return figure(
+    return draw.figure(
         name,
         f"Gain over {printable(baseline)} by instance",
         f"Differences of restore_score_100 to {printable(baseline)}, sorted for each system by itself, "
-        f"n = {counts(len(one.gains) for one in found)} instances scored in both.",
+        f"n = {draw.counts(len(one.gains) for one in found)} instances scored in both.",
         traces,
-        xaxis=percent_axis("share of instances (%)"),
-        yaxis=axis(folded(f"gain over {baseline} (points)", TITLE_WIDTH)),
-        shapes=[horizontal_line(0)],
+        xaxis=draw.percent_axis("share of instances (%)"),
+        yaxis=draw.axis(draw.folded(f"gain over {baseline} (points)", draw.TITLE_WIDTH)),
+        shapes=[draw.horizontal_line(0)],
     )
 
 
@@ -242,13 +211,13 @@ def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
             Dot(round(100 * place / n, 3), round(gain, 6), f"{ids[row]}\n{name}: {gain:+.1f}")
             for place, (row, gain) in enumerate(zip(rows, gains, strict=True))
         ]
-        return lines(name, points, series=series, markers=False, line={"shape": "hv"})
+        return draw.lines(name, points, series=series, markers=False, line={"shape": "hv"})
     shares = np.linspace(0, 100, 201)
     points = [
         Dot(share, round(gain, 6), f"{name}\n{share:.1f} % gain at least {gain:+.1f}")
         for share, gain in zip(shares.tolist(), np.percentile(one.gains, 100 - shares).tolist(), strict=True)
     ]
-    return lines(name, points, series=series, markers=False)
+    return draw.lines(name, points, series=series, markers=False)
 
 
 # --- Judges
@@ -263,27 +232,27 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = []
     for place, one in enumerate(found.judges):
-        aside = beside(place, len(found.judges)) / 2
+        aside = draw.beside(place, len(found.judges)) / 2
         points = [
             Dot(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
             for row, i in enumerate(order)
             if (mean := one.means[i]) is not None
         ]
-        traces.append(row_points(one.judge, points, series=place))
+        traces.append(draw.row_points(one.judge, points, series=place))
     verdict = {
         True: "All judges order the systems alike.",
         False: "The judges' orderings differ.",
         None: "No two systems were scored by all judges.",
     }[found.same_order]
-    scored = counts([n for one in found.judges for n in one.n_scored if n] or [0])
-    return rows_figure(
+    scored = draw.counts([n for one in found.judges for n in one.n_scored if n] or [0])
+    return draw.rows_figure(
         name,
         title,
         f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}. {verdict} "
         f"n = {scored} scored instances.",
         traces,
         rows,
-        xaxis=axis("mean score (points of 100)"),
+        xaxis=draw.axis("mean score (points of 100)"),
     )
 
 
@@ -296,14 +265,14 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
     if not known:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
-    columns = {"tickvals": list(range(len(names))), "ticktext": [folded(one, 12) for one in names]}
+    columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
     alphas = [f"{_decimals(value)} {kind}" for kind, value in _alphas(found).items()]
-    return rows_figure(
+    return draw.rows_figure(
         name,
         title,
         "Cohen's kappa of the labels full, partial and none, nugget by nugget: 1 is full agreement, 0 is chance. "
-        f"Krippendorff's alpha of all judges is {', '.join(alphas)}; n = {counts(pair.n_nuggets for pair in known)} "
-        "nuggets of a pair.",
+        f"Krippendorff's alpha of all judges is {', '.join(alphas)}; "
+        f"n = {draw.counts(pair.n_nuggets for pair in known)} nuggets of a pair.",
         [_heatmap(found, names)],
         names,
         row_px=48,
@@ -330,7 +299,7 @@ def _heatmap(found: Robustness, names: Sequence[str]) -> Spec:
         "zmax": 1,
         "text": [["–" if kappa is None else f"{kappa:.2f}" for kappa in row] for row in kappas],
         "texttemplate": "%{text}",
-        "hovertext": [hovering([_hover(cell) for cell in row])["hovertext"] for row in cells],
+        "hovertext": [draw.hovering([_hover(cell) for cell in row])["hovertext"] for row in cells],
         "hoverinfo": "text",
         "xgap": 2,
         "ygap": 2,
@@ -412,16 +381,16 @@ def _against(
     traces = {}
     for one, amount in known:
         place = series[one.label]
-        text = f"{one.name}\n{interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
-        traces[place] = dots(one.name, [Dot(amount, one.mean.mean, text, one.mean.ends)], series=place)
-    left_out = f" Left out, since their amount is unknown: {listed(unknown)}." if unknown else ""
-    return figure(
+        text = f"{one.name}\n{draw.interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
+        traces[place] = draw.dots(one.name, [Dot(amount, one.mean.mean, text, one.mean.ends)], series=place)
+    left_out = f" Left out, since their amount is unknown: {draw.listed(unknown)}." if unknown else ""
+    return draw.figure(
         name,
         title,
-        f"{caption} {whiskers([one for one, _ in known])}.{left_out}",
-        in_series(traces),
-        xaxis=axis(unit, **_scale([amount for _, amount in known])),
-        yaxis=axis("mean score (points of 100)"),
+        f"{caption} {draw.whiskers([one for one, _ in known])}.{left_out}",
+        draw.in_series(traces),
+        xaxis=draw.axis(unit, **_scale([amount for _, amount in known])),
+        yaxis=draw.axis("mean score (points of 100)"),
     )
 
 
@@ -438,7 +407,8 @@ def _scale(amounts: Sequence[float]) -> Spec:
 # --- Retrieval turn by turn (AT-CoT, SIGIR 2025, table 8): a panel for each mode, a line for each scheme
 
 _PANEL_PX: Final = 230
-_GAP: Final = 0.12
+_GAP: Final = 0.2
+"""Between two panels, as a share of the height of one."""
 
 
 def turns(
@@ -450,97 +420,74 @@ def turns(
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
-    method = method_of(len(found.without[measure]))
-    n = counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
-    traces = [
-        trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)
-    ]
+    method = draw.method_of(len(found.without[measure]))
+    n = draw.counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
+    title = draw.marked(measure, embedded=smoke)
     dotted = f", {without.mean:.3f}" if without else ""
     sources = f" Retrieval: {printable(judgments).rstrip('.')}." if judgments else ""
-    return Figure(
+    return draw.figure(
         f"turns_{_file_word(measure)}",
-        marked(f"{measure} by turn", embedded=smoke),
+        draw.marked(f"{measure} by turn", embedded=smoke),
         f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
         f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
-        _alt(found, marked(measure, embedded=smoke), without, measure),
-        spec(
-            traces,
-            height=60 + _PANEL_PX * len(modes),
-            legend=True,
-            **_panels(found, modes, marked(measure, embedded=smoke), without),
-        ),
+        [trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)],
+        alt=_alt(found, title, without, measure),
+        height=60 + _PANEL_PX * len(modes),
+        **_panels(modes, max(cell.turn for cell in found.cells), title, without),
     )
 
 
-def apart(figure: Figure, of: str, place: int) -> Figure:
+def for_clarifier(figure: Figure, name: str, place: int) -> Figure:
     """The figure under a name and title of its own, for one of several Clarifiers."""
-    name, title = f"{figure.name}_{place}-{_file_word(of)}", f"{figure.title}: {printable(of)}"
-    return replace(figure, name=name, title=title)
+    title = f"{figure.title}: {printable(name)}"
+    return replace(figure, name=f"{figure.name}_{place}-{_file_word(name)}", title=title)
 
 
 def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int) -> Iterator[Spec]:
     """A trace for each scheme, then placeholders up to N_COLOURS: a scheme has the same colour in all panels."""
-    axes = {"xaxis": f"x{panel + 1}" if panel else "x", "yaxis": f"y{panel + 1}" if panel else "y"}
-    of_mode = [cell for cell in found.cells if cell.mode == mode]
+    number = str(panel + 1) if panel else ""
+    axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
     schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
     for place, scheme in enumerate(schemes):
-        cells = [
-            (cell, mean)
-            for cell in of_mode
-            if cell.scheme == scheme and (mean := _mean(cell.scores[measure], seed))
+        cells = [cell for cell in found.cells if cell.scheme == scheme]
+        aside = draw.beside(place, len(schemes)) / 2
+        points = [
+            draw.estimate(cell.turn + aside, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
+            for cell in cells
+            if cell.mode == mode and (mean := _mean(cell.scores[measure], seed))
         ]
-        if not cells:
-            yield placeholder() | axes
-            continue
-        aside = beside(place, len(schemes)) / 2
-        first = not any(cell.scheme == scheme for cell in found.cells[: found.cells.index(of_mode[0])])
-        yield lines(
-            scheme,
-            [estimate(cell.turn + aside, mean, _label(cell), ".3f") for cell, mean in cells],
-            series=SCHEMES.index(scheme),
-            legendgroup=scheme,
-            showlegend=first,
-            xaxis=axes["xaxis"],
-            yaxis=axes["yaxis"],
-        )
-    yield from (placeholder() | axes for _ in range(N_COLOURS - len(schemes)))
+        legend = {"legendgroup": scheme, "showlegend": cells[0].mode == mode}
+        line = draw.lines(scheme, points, series=SCHEMES.index(scheme)) | legend
+        yield (line if points else draw.placeholder()) | axes
+    yield from (draw.placeholder() | axes for _ in range(draw.N_COLOURS - len(schemes)))
 
 
-def _label(cell: Cell) -> str:
-    return f"{cell.scheme}, {cell.mode}, turn {cell.turn}"
-
-
-def _panels(found: TurnRetrieval, modes: Sequence[Mode], measure: str, without: Difference | None) -> Spec:
-    last = max(cell.turn for cell in found.cells)
-    height = (1 - _GAP * (len(modes) - 1)) / len(modes)
+def _panels(modes: Sequence[Mode], last: int, measure: str, without: Difference | None) -> Spec:
+    """The layout of panels one below the other, for turns 1 to `last`."""
+    heading = {"xref": "paper", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "showarrow": False}
     layout: Spec = {
+        "grid": {"rows": len(modes), "columns": 1, "pattern": "independent", "ygap": _GAP},
         "margin": {"t": 28},
         "shapes": [],
         "annotations": [],
     }
     for panel, mode in enumerate(modes):
-        number, top = str(panel + 1) if panel else "", 1 - panel * (height + _GAP)
-        ticks = {"tickvals": list(range(1, last + 1)), "range": [0.5, last + 0.5], "anchor": f"y{number}"}
-        layout[f"xaxis{number}"] = axis("turn" if panel == len(modes) - 1 else "", **ticks)
-        layout[f"yaxis{number}"] = axis(measure, domain=[max(0.0, top - height), top], anchor=f"x{number}")
-        layout["annotations"].append(_heading(mode, top))
+        number = str(panel + 1) if panel else ""
+        ticks = {"tickvals": list(range(1, last + 1)), "range": [0.5, last + 0.5]}
+        layout[f"xaxis{number}"] = draw.axis("turn" if panel == len(modes) - 1 else "", **ticks)
+        layout[f"yaxis{number}"] = draw.axis(measure)
+        layout["annotations"].append({**heading, "yref": f"y{number} domain", "text": f"mode {mode}"})
         if without:
-            layout["shapes"].append(
-                horizontal_line(without.mean) | {"xref": f"x{number} domain", "yref": f"y{number}"}
-            )
+            within = {"xref": f"x{number} domain", "yref": f"y{number}"}
+            layout["shapes"].append(draw.horizontal_line(without.mean) | within)
     return layout
-
-
-def _heading(mode: str, top: float) -> Spec:
-    here = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": top, "yanchor": "bottom"}
-    return {**here, "text": f"mode {mode}", "showarrow": False}
 
 
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     import numpy as np
 
     values = np.array([scores[id] for id in sorted(scores)], float)
-    return means_with_intervals(values[:, None], seed)[0]
+    return draw.means_with_intervals(values[:, None], seed)[0]
 
 
 def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:

@@ -105,8 +105,8 @@ class Server:
         app.on_response_prepare.append(add_headers)
         app.on_shutdown.append(self._shut_down)
         app.on_cleanup.append(self._clean_up)
-        app.router.add_get("/", partial(self._static, "index.html"))
-        app.router.add_get("/static/{name}", self._named_static)
+        app.router.add_get("/", self._static)
+        app.router.add_get("/static/{name}", self._static)
         for name, answer in self.answers.by_name().items():
             app.router.add_get(f"/api/{name}", partial(self._json, answer))
         app.router.add_get("/api/leaderboard", self._leaderboard)
@@ -201,11 +201,9 @@ class Server:
         await response.write_eof()
         return response
 
-    async def _static(self, name: str, request: web.Request) -> web.Response:
+    async def _static(self, request: web.Request) -> web.Response:
+        name = request.match_info.get("name", "index.html")
         return await self._in_thread(partial(_static_file, request, name))
-
-    async def _named_static(self, request: web.Request) -> web.Response:
-        return await self._static(request.match_info["name"], request)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

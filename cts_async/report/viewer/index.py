@@ -36,8 +36,6 @@ Json: TypeAlias = dict[str, Any]
 
 MAX_OBJECT_BYTES: Final = 32 << 20
 """Size limit of a manifest, a summary or a `live.json`."""
-MAX_EXACT_INT: Final = 1 << 53
-"""JavaScript numbers beyond it are not exact."""
 _PIECE: Final = 1 << 16
 # O_NOFOLLOW: a link may lead out of the folder. O_NONBLOCK: opening a named pipe would block forever.
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -154,40 +152,6 @@ def record_in(line: bytes | None) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return record if isinstance(record, dict) else None
-
-
-# --- Values of unknown type, out of parsed JSON
-
-
-def as_text(value: Any) -> str | None:
-    """A string; None for anything else."""
-    return value if isinstance(value, str) else None
-
-
-def as_float(value: Any) -> float | None:
-    """A number; None for anything else, booleans included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def as_count(value: Any) -> int:
-    """A count from 0 to MAX_EXACT_INT; 0 for anything that is not a number."""
-    number = as_float(value)
-    return int(min(max(number, 0.0), MAX_EXACT_INT)) if number is not None and number == number else 0
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list; an empty one for anything else."""
-    return value if isinstance(value, list) else []
-
-
-def as_texts(value: Any) -> list[str]:
-    """The strings of a list."""
-    return [one for one in as_list(value) if isinstance(one, str)]
-
-
-def as_object(value: Any) -> Mapping[str, Any]:
-    """An object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
 
 
 def display_name(path: str) -> str:
@@ -411,7 +375,7 @@ class ResultLines:
 class ResultsIndex:
     """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
 
-    `mark` identifies the answer that a line is about (see `protocol.latest`).
+    `mark` identifies the answer that a line is about (see `protocol.results`).
     """
 
     def __init__(self, path: Path, mark: Mark = unmarked, block: int = BLOCK) -> None:

@@ -20,17 +20,13 @@ from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
+from cts_async.report.untrusted import as_float, as_list, as_object, as_text, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
     Refused,
     ResultLines,
     Stat,
-    as_float,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
     instance_name,
     is_serializable,
     opened,
@@ -49,57 +45,52 @@ _USUAL_GOLD: Final = (SAMPLE_GOLD, "gold_public_hard518.jsonl", "data/gold_publi
 """Where datasets keep their gold, relative to their queries."""
 
 
-class Instances:
-    """The pages of single instances, made in worker threads."""
+def prepare(run: OpenRun, gold: GoldTexts) -> None:
+    """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
+    gold.records(run.metadata)
+    first = run.first()
+    if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
+        segments("词", "词")
+    run.prepared = True
 
-    def __init__(self) -> None:
-        self._gold = GoldTexts()
 
-    def prepare(self, run: OpenRun) -> None:
-        """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
-        self._gold.records(run.metadata)
-        first = run.first()
-        if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
-            segments("词", "词")
-        run.prepared = True
-
-    def page(self, run: OpenRun, id: str, beside: Sequence[str]) -> Json:
-        """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
-        lines = run.results.lines()
-        found = run.find(lines, id)
-        if found is None:
-            raise Refused(404, NO_INSTANCE)
-        row, line = found
-        turns = _turns(line)
-        blurred = as_text(line.get("blurred_query")) or ""
-        # A conversation without an agent ends with a query that would be searched.
-        rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
-        fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
-        verdicts = dict(_verdicts(run, lines, row, line))
-        search = line.get("search")
-        return {
-            "run": run.place.name,
-            "id": id,
-            "fused_query": fused,
-            "blurred_query": blurred,
-            "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
-            "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
-            "turns": turns,
-            "rewritten_query": rewritten,
-            "rewritten": segments(blurred, rewritten) if rewritten else [],
-            "answer": as_text(line.get("answer")),
-            "answer_from": as_text(line.get("answer_from")),
-            "search": search if isinstance(search, dict) and is_serializable(search) else None,
-            "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
-            "nuggets": _nuggets(verdicts, self._gold.of(run.metadata, id, fused)),
-            "error": _error(line),
-            "previous": _neighbour(run, lines, row - 1),
-            "next": _neighbour(run, lines, row + 1),
-            "beside": list(beside),
-            # None while the journal is being indexed.
-            "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
-            "steps": n_steps(run, id),
-        }
+def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str]) -> Json:
+    """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
+    lines = run.results.lines()
+    found = run.find(lines, id)
+    if found is None:
+        raise Refused(404, NO_INSTANCE)
+    row, line = found
+    turns = turns_of(line)
+    blurred = as_text(line.get("blurred_query")) or ""
+    # A conversation without an agent ends with a query that would be searched.
+    rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
+    fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
+    verdicts = dict(_verdicts(run, lines, row, line))
+    search = line.get("search")
+    return {
+        "run": run.place.name,
+        "id": id,
+        "fused_query": fused,
+        "blurred_query": blurred,
+        "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
+        "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
+        "turns": turns,
+        "rewritten_query": rewritten,
+        "rewritten": segments(blurred, rewritten) if rewritten else [],
+        "answer": as_text(line.get("answer")),
+        "answer_from": as_text(line.get("answer_from")),
+        "search": search if isinstance(search, dict) and is_serializable(search) else None,
+        "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
+        "nuggets": _nuggets(verdicts, gold.of(run.metadata, id, fused)),
+        "error": _error(line),
+        "previous": _neighbour(run, lines, row - 1),
+        "next": _neighbour(run, lines, row + 1),
+        "beside": list(beside),
+        # None while the journal is being indexed.
+        "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
+        "steps": n_steps(run, id),
+    }
 
 
 def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
@@ -116,54 +107,12 @@ def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
 
 
 def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[Json]:
-    """The nuggets in the order of the first judge who named them; nuggets that only the gold has come last."""
-    rows: dict[str, Json] = {}
-    for judge, verdict in verdicts.items():
-        for nugget in map(as_object, as_list(verdict.get("nuggets"))):
-            id, label = as_text(nugget.get("id")), as_text(nugget.get("coverage"))
-            if id is None or label is None:
-                continue
-            if id not in rows:
-                weight = as_float(nugget.get("weight")) or 1.0
-                rows[id] = _nugget(id, weight, as_text(nugget.get("text")), texts.get(id))
-            rows[id]["coverage"][judge] = label
+    """The nuggets with texts and sources of the gold; those that only the gold has come last."""
+    rows = {row["id"]: row for row in nuggets_of(verdicts)}
     for id, known in texts.items():
-        if id not in rows:
-            rows[id] = _nugget(id, known.weight, known.text, known)
-    return list(rows.values())
-
-
-def _nugget(id: str, weight: float, text: str | None, known: GoldNugget | None) -> Json:
-    sources = list(known.sources) if known else []
-    return {
-        "id": id,
-        "weight": weight,
-        "text": known.text if known else text,
-        "sources": sources,
-        "coverage": {},
-    }
-
-
-def _turns(line: Line) -> list[Json]:
-    """The conversation turn by turn; without turns, each question with its answer."""
-    turns = [as_object(turn) for turn in as_list(line.get("turns"))]
-    if not turns:
-        questions, answers = as_texts(line.get("questions")), as_texts(line.get("answers"))
-        turns = [{"offered": [one], "answers": answers[n : n + 1]} for n, one in enumerate(questions)]
-    return [_turn(n, turn) for n, turn in enumerate(turns, 1)]
-
-
-def _turn(n: int, turn: Line) -> Json:
-    chosen = turn.get("chosen")
-    return {
-        "n": n,
-        "offered": as_texts(turn.get("offered")),
-        "answers": as_texts(turn.get("answers")),
-        "chosen": chosen if isinstance(chosen, int) else None,
-        "types": as_texts(turn.get("types")),
-        "reasoning": as_text(turn.get("reasoning")) or "",
-        "query": as_text(turn.get("query")) or "",
-    }
+        row = rows.setdefault(id, {"id": id, "weight": known.weight, "coverage": {}})
+        row |= {"text": known.text, "sources": list(known.sources)}
+    return [{"sources": [], **row} for row in rows.values()]
 
 
 def _error(line: Line) -> Json | None:

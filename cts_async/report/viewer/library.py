@@ -16,17 +16,8 @@ import orjson
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.live import LIVE, LiveFile, is_current, is_live
-from cts_async.report.viewer.index import (
-    NO_FILE,
-    Json,
-    Stat,
-    as_count,
-    as_float,
-    as_object,
-    is_serializable,
-    read_object,
-    stat_of,
-)
+from cts_async.report.untrusted import as_count, as_float, as_object
+from cts_async.report.viewer.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
 from cts_async.report.viewer.run import (
     MAX_FOLDERS,
     Metadata,

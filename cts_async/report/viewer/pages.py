@@ -29,10 +29,10 @@ from __future__ import annotations
 import math
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -55,7 +55,7 @@ from cts_async.report.viewer.run import OpenRun
 if TYPE_CHECKING:
     import numpy as np
 
-    from cts_async.report.viewer.instance import Instances
+    from cts_async.report.viewer.instance import GoldTexts
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -257,8 +257,6 @@ class Endpoints:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._instances: Instances | None = None
-        self._loading = threading.Lock()
 
     def by_name(self) -> Mapping[str, Callable[[Parameters], Any]]:
         """Each JSON answer by the last part of its address."""
@@ -291,8 +289,10 @@ class Endpoints:
         }
 
     def instance(self, given: Parameters) -> Json:
+        from cts_async.report.viewer.instance import instance_page
+
         run = self._opened(given)
-        return self._pages().page(run, given.get("id", ""), self._beside(run))
+        return instance_page(run, given.get("id", ""), self._gold, self._beside(run))
 
     def text(self, given: Parameters) -> str:
         """A long text of a search, whole."""
@@ -311,16 +311,16 @@ class Endpoints:
 
     def prepare(self, run: OpenRun) -> None:
         """Load what an instance's page will need."""
-        self._pages().prepare(run)
+        from cts_async.report.viewer.instance import prepare
 
-    def _pages(self) -> Instances:
-        with self._loading:
-            if self._instances is None:
-                # Imports roles, agent and datasets: the list of instances is shown before that.
-                from cts_async.report.viewer.instance import Instances
+        prepare(run, self._gold)
 
-                self._instances = Instances()
-            return self._instances
+    @cached_property
+    def _gold(self) -> GoldTexts:
+        # Imports roles, agent and datasets: the list of instances is shown before that.
+        from cts_async.report.viewer.instance import GoldTexts
+
+        return GoldTexts()
 
     def _part_of_instance(self, given: Parameters) -> tuple[OpenRun, str, int]:
         return self._opened(given), given.get("id", ""), _integer(given, "after")

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -26,18 +25,13 @@ from cts_async.protocol.run_files import (
     SUMMARY,
     TALK,
 )
+from cts_async.report.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 from cts_async.report.viewer.index import (
     NO_FILE,
     JournalIndex,
     ResultLines,
     ResultsIndex,
     Tail,
-    as_count,
-    as_float,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
     display_name,
     instance_name,
     is_serializable,
@@ -123,38 +117,39 @@ def judgment_files(directory: Path) -> list[Path]:
 # --- The manifest
 
 
-@dataclass(frozen=True, slots=True)
 class Metadata:
     """A run's manifest in plain values. It is a file of unknown origin: fields of another type count as missing."""
 
-    kind: RunKind
-    system: str
-    data: str
-    data_sha256: str
-    gold_sha256: str
-    k: int | None
-    scheme: str | None
-    mode: str | None
-    judge: str | None
-    """The scoring judge."""
-    changeable: bool
-    """Answers may change under their ids, since they are judged candidates."""
-    shared_journal: bool
-    """Its steps stand in the folder above, together with those of other systems."""
-    embedded: bool
-    n_expected: int
-    started: str | None
-    ended: str | None
-    wall_s: float | None
-    data_files: tuple[str, ...]
-    """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
-    fields: Mapping[str, str]
-    manifest: Mapping[str, Any]
-
-    @property
-    def gold_digest(self) -> str:
+    def __init__(self, manifest: Mapping[str, Any], directory: Path) -> None:
+        identity = as_object(manifest.get("identity"))
+        data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
+        sessions = [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
+        fields = as_object(as_object(manifest.get("data")).get("fields"))
+        candidates, k = "candidates" in identity or not manifest, identity.get("k")
+        self.manifest = manifest
+        self.kind: RunKind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
+        self.system = as_text(identity.get("system")) or directory.name
+        self.data = as_text(data.get("name")) or ""
+        self.data_sha256 = as_text(data.get("sha256")) or ""
+        self.gold_sha256 = as_text(data.get("gold_sha256")) or as_text(identity.get("gold_sha256")) or ""
+        self.gold_digest = self.gold_sha256 or self.data_sha256
         """The sha256 of the file that holds the nuggets; "" if unknown."""
-        return self.gold_sha256 or self.data_sha256
+        self.k = (named_system(self.system)[1] or None) if candidates else None if k is None else as_count(k)
+        self.scheme = None if candidates else as_text(identity.get("scheme"))
+        self.mode = None if candidates else as_text(identity.get("mode"))
+        self.judge = judges[0] if judges else None
+        """The scoring judge."""
+        self.shared_journal = manifest.get("journal") == f"../{STEPS}"
+        """Its steps stand in the folder above, together with those of other systems."""
+        self.embedded = bool(manifest.get("embedded"))
+        self.n_expected = as_count(manifest.get("n_expected"))
+        self.started = as_text(sessions[0].get("start")) if sessions else None
+        self.ended = as_text(sessions[-1].get("end")) if sessions else None
+        seconds = [as_float(session.get("wall_s")) or 0.0 for session in sessions]
+        self.wall_s = sum(seconds) if sessions else None
+        self.data_files = _data_files(manifest)
+        """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
+        self.fields = {name: to for name, to in fields.items() if isinstance(to, str)}
 
     def journal_name(self, id: str) -> str:
         """The name of an instance in the journal."""
@@ -167,42 +162,13 @@ def read_metadata(directory: Path) -> Metadata | None:
     Raises ValueError if `run.json` is not a manifest.
     """
     manifest = read_object(directory / MANIFEST)
-    if manifest is None:
-        manifest = {}
-    elif not is_serializable(manifest):
+    if manifest is not None and not is_serializable(manifest):
         raise ValueError("it is nested too deeply")
-    elif "identity" not in manifest:
+    if manifest is not None and "identity" not in manifest:
         raise ValueError("the field identity is missing")
-    identity = as_object(manifest.get("identity"))
-    if identity.get("system") == GOLDBUILD or isinstance(manifest.get("systems"), list):
-        return None
-    system, k = as_text(identity.get("system")) or directory.name, identity.get("k")
-    candidates = "candidates" in identity or not manifest
-    kind: RunKind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
-    data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
-    sessions = [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
-    fields = as_object(as_object(manifest.get("data")).get("fields"))
-    return Metadata(
-        kind=kind,
-        system=system,
-        data=as_text(data.get("name")) or "",
-        data_sha256=as_text(data.get("sha256")) or "",
-        gold_sha256=as_text(data.get("gold_sha256")) or as_text(identity.get("gold_sha256")) or "",
-        k=(named_system(system)[1] or None) if candidates else None if k is None else as_count(k),
-        scheme=None if candidates else as_text(identity.get("scheme")),
-        mode=None if candidates else as_text(identity.get("mode")),
-        judge=judges[0] if judges else None,
-        changeable=candidates,
-        shared_journal=manifest.get("journal") == f"../{STEPS}",
-        embedded=bool(manifest.get("embedded")),
-        n_expected=as_count(manifest.get("n_expected")),
-        started=as_text(sessions[0].get("start")) if sessions else None,
-        ended=as_text(sessions[-1].get("end")) if sessions else None,
-        wall_s=sum(as_float(session.get("wall_s")) or 0.0 for session in sessions) if sessions else None,
-        data_files=tuple(_data_files(manifest)),
-        fields={name: to for name, to in fields.items() if isinstance(to, str)},
-        manifest=manifest,
-    )
+    manifest = manifest or {}
+    built = as_object(manifest.get("identity")).get("system") == GOLDBUILD
+    return None if built or isinstance(manifest.get("systems"), list) else Metadata(manifest, directory)
 
 
 def _data_files(manifest: Mapping[str, Any]) -> list[str]:
@@ -230,7 +196,8 @@ class OpenRun:
     def __init__(self, place: Place, metadata: Metadata, journal: Path | None) -> None:
         self.place, self.metadata = place, metadata
         directory = place.path
-        candidates = metadata.changeable or stat_of(directory / PER_ITEM) != NO_FILE
+        # The answers of judged candidates may change under their ids.
+        candidates = metadata.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
         judged = candidates and stat_of(directory / RESULTS) == NO_FILE
         self._mark = judged_mark if judged else unmarked
         self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)

@@ -18,20 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
 from cts_async.protocol.roles import EvidenceForm
-from cts_async.report.viewer.index import (
-    NO_INSTANCE,
-    Json,
-    Refused,
-    as_count,
-    as_float,
-    as_list,
-    as_object,
-    as_text,
-    as_texts,
-    line_at,
-    opened,
-    record_in,
-)
+from cts_async.report.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
+from cts_async.report.viewer.index import NO_INSTANCE, Json, Refused, line_at, opened, record_in
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
 from cts_async.search.backends import Page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,13 @@ class Page:
     url: str
     title: str
     text: str
+
+
+class Ranked(NamedTuple):
+    """A document and its score; higher is better."""
+
+    id: str
+    score: float
 
 
 class SearchEngine(Protocol):

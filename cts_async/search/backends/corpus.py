@@ -34,7 +34,7 @@ import anyio.to_thread
 import orjson
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends import Hit, Page
+from cts_async.search.backends import Hit, Page, Ranked
 from cts_async.search.terms import best_window, query_terms, terms
 
 if TYPE_CHECKING:
@@ -152,15 +152,9 @@ class Index:
         return rows
 
 
-def new_bm25() -> Any:
-    """Return an empty bm25s index with this module's constants."""
-    import bm25s
-
-    return bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
-
-
 def build_index(stream: BinaryIO, path: Path) -> Index:
     """Index the documents in `stream`. Raises InputError as `read_documents`."""
+    import bm25s
     import numpy as np
 
     stream.seek(0)
@@ -175,7 +169,7 @@ def build_index(stream: BinaryIO, path: Path) -> Index:
         ids.append(page.id)
         urls.append(canonical_url(page.url))
     offsets.append(stream.seek(0, 2))
-    bm25 = new_bm25()
+    bm25 = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
     bm25.nonoccurrence_array = None
     bm25.scores = bm25.build_index_from_ids(list(vocabulary.values()), rows, show_progress=False)
     bm25.vocab_dict = vocabulary
@@ -262,10 +256,12 @@ _SNIPPET_SOURCE_CHARS: Final = 20_000
 
 
 class Corpus:
-    """Documents in a JSON Lines file, ranked by BM25. Synchronous and thread-safe.
+    """Documents in a JSON Lines file; a `Ranker` of them by BM25. Synchronous and thread-safe.
 
     `from_cache`: the index was found on disk. `folder`: where it is cached, None if nowhere.
     """
+
+    name: Final = "bm25"
 
     def __init__(
         self, path: Path, stream: BufferedReader, index: Index, *, from_cache: bool, folder: Path | None
@@ -303,12 +299,13 @@ class Corpus:
     def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
         """Return the `limit` best documents that share a term with `query`, best first, ties in file order."""
         known = self._known(query)
-        weights = {term: self._rarity(number) for term, number in known.items()}
+        starts = self._index.bm25.scores["indptr"]
+        weights = {term: 1 / math.sqrt(max(1, starts[n + 1] - starts[n])) for term, n in known.items()}
         return [self._hit(row, score, weights, snippet_chars) for row, score in self._best(known, limit)]
 
-    def rank(self, query: str, limit: int) -> list[tuple[str, float]]:
-        """Return (id, score) of what `search` would find, without making snippets."""
-        return [(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
+    def rank(self, query: str, limit: int) -> list[Ranked]:
+        """Return what `search` would find, without making snippets."""
+        return [Ranked(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
 
     def id_of(self, row: int) -> str:
         """Return the id of the document at `row`, from 0."""
@@ -349,11 +346,6 @@ class Corpus:
         page = self._page(row)
         snippet = best_window(page.text[:_SNIPPET_SOURCE_CHARS], weights, snippet_chars)
         return Hit(page.id, page.url, page.title, snippet, score)
-
-    def _rarity(self, number: int) -> float:
-        bounds = self._index.bm25.scores["indptr"]
-        documents = max(1, int(bounds[number + 1] - bounds[number]))
-        return 1 / math.sqrt(documents)
 
     def _page(self, row: int) -> Page:
         start, end = (int(at) for at in self._index.offsets[row : row + 2])

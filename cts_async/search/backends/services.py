@@ -39,8 +39,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -60,6 +59,7 @@ from cts_async.errors import (
 from cts_async.llm.http import (
     ENCODINGS,
     HttpEndpoint,
+    HttpResponse,
     ResponseTooLarge,
     UnknownEncoding,
     encode_headers,
@@ -67,9 +67,8 @@ from cts_async.llm.http import (
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
-from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
+from cts_async.search.backends import Hit, Page, PageReader
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
-from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
@@ -109,139 +108,134 @@ def text_value(value: object) -> str:
 # --- Exchanges
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """Whom to ask, with which key ("" for none), and the limits of an answer."""
+def charset_of(content_type: str) -> str:
+    """Return the charset that a content type names, "" if none."""
+    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    return found[1].lower() if found else ""
 
-    name: str
-    key_env: str | None
-    key: str
-    timeout_s: float
-    refusals: frozenset[int]
+
+class HttpService:
+    """Sends the requests that a table describes, and reads the answers."""
+
+    refusals: ClassVar[frozenset[int]]
     """Statuses that refuse every request from now on."""
-    max_bytes: int = 5_000_000
 
-    def __post_init__(self) -> None:
-        SECRETS.add(self.key)
+    def __init__(
+        self,
+        spec: ServiceSpec,
+        environ: Mapping[str, str],
+        session: aiohttp.ClientSession,
+        max_bytes: int = 5_000_000,
+    ) -> None:
+        """UsageError if the key is missing in `environ`. An answer has at most `max_bytes`."""
+        key = environment_override(spec.key_env, environ)
+        if spec.key_env and not key:
+            raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
+        if not key.isprintable() or not key.isascii():
+            raise UsageError(
+                f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
+            )
+        SECRETS.add(key)
+        self.name, self._service, self._key = spec.name, spec, key
+        self._session, self._max_bytes = session, max_bytes
 
+    async def ask_filled(
+        self, values: Mapping[str, str], further: Mapping[str, Any] | None = None, *, about: str = ""
+    ) -> HttpResponse:
+        """Send the request of the table; `further` are fields of its body besides those of the table."""
+        spec, key = self._service, {"key": self._key}
+        headers = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
+        headers |= {name: filled(value, key) for name, value in spec.headers.items()}
+        if spec.key_header and self._key:
+            headers[spec.key_header] = filled(spec.key_format, key)
+        values = {**values, **key}
+        body = None if spec.body is None else {**(further or {}), **filled(spec.body, values)}
+        return await self.ask(spec.method, filled_url(spec.url, values), headers, body, about=about)
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswer:
-    """An answer with a 2xx status."""
+    async def ask(
+        self, method: str, url: URL, headers: Mapping[str, str], body: object = None, *, about: str = ""
+    ) -> HttpResponse:
+        """Send one request, with `body` as JSON unless it is None, and return a whole good answer without keys.
 
-    headers: Mapping[str, str]
-    data: bytes
-
-    @property
-    def charset(self) -> str:
-        """The charset that its content type names, else UTF-8."""
-        found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
-        return found[1] if found else "utf-8"
-
-    @property
-    def text(self) -> str:
-        """The body as encodable text, without keys; bytes that do not fit the charset are replaced."""
+        `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects
+        are not followed, as they would carry the key elsewhere.
+        """
+        host, timeout_s = about or url.host or "", self._service.timeout_s
+        sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
+        data = None
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            data = orjson.dumps(body)
+        exchange = HttpEndpoint(self._session, url, method)
         try:
-            text = self.data.decode(self.charset, "replace")
-        except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some raise anyway
-            text = self.data.decode("utf-8", "replace")
-        return SECRETS.text(text.encode(errors="replace").decode())
+            answer = await exchange.send(
+                encode_headers(sent), data, timeout_s, max_bytes=self._max_bytes, keep_headers=True
+            )
+        except ResponseTooLarge:
+            text = f"{self.name} sent more than {self._max_bytes:,} bytes"
+            raise ToolError(text, reason="too large", host=host) from None
+        except UnknownEncoding as error:
+            raise ToolError(f"{self.name}: {error}", reason="not text", host=host) from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise exchange.failure(error, f"{self.name}: {url.host}", timeout_s) from None
+        good = 200 <= answer.status < 300
+        answer = HttpResponse(answer.status, answer.headers, SECRETS.body(answer.data, good=good))
+        if not good:
+            raise self.failure(answer, answer.status, host)
+        return answer
+
+    def failure(self, answer: HttpResponse, status: int, host: str) -> CTSError:
+        """Return the error that `answer` means; its `status` may stand in the body. 200: there is an `error` in it."""
+        message, now = _message(answer.data), time.time()
+        text = f"{self.name}: HTTP {status}" + (f": {message}" if message else "")
+        if 300 <= status < 400:
+            return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
+        wait_s = retry_after_s(answer.headers, now)
+        if status >= 500 or status in _TRANSIENT:
+            return TransientError(text, retry_after_s=wait_s, status=status)
+        if status == 429 and not _UNPAID.search(message):
+            wait_s = reset_s(answer.headers, now) if wait_s is None else wait_s
+            return RateLimited(text, retry_after_s=wait_s, status=status)
+        # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
+        unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
+        if self.refusals is READER_REFUSALS and status == 200:
+            unpaid = None  # a reader's errors are about pages, and may quote them
+        if status in self.refusals or status in (402, 429) or unpaid:
+            key_env = self._service.key_env
+            return ProviderRefused(f"{text} (key: {key_env})" if key_env else text)
+        return ToolError(text, reason="failed" if status == 200 else f"http {status}", host=host)
+
+    def json_of(self, answer: HttpResponse, host: str) -> Any:
+        """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
+        try:
+            data = _loads(answer)
+        except ValueError:
+            raise TransientError(f"{self.name}: the answer is not JSON") from None
+        if isinstance(data, dict) and data.get("error"):
+            raise self.failure(answer, 200, host)
+        return data
 
 
-async def ask(
-    service: Service,
-    session: aiohttp.ClientSession,
-    method: str,
-    url: URL,
-    headers: Mapping[str, str],
-    body: object = None,
-    *,
-    about: str = "",
-) -> ServiceAnswer:
-    """Send one request, with `body` as JSON unless it is None, and return a whole good answer.
-
-    `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects are
-    not followed, as they would carry the key elsewhere.
-    """
-    host = about or url.host or ""
-    sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
-    data = None
-    if body is not None:
-        sent["Content-Type"] = "application/json"
-        data = orjson.dumps(body)
-    exchange = HttpEndpoint(session, url, method)
+def text_of(answer: HttpResponse) -> str:
+    """Return the body as encodable text, without keys; bytes that do not fit its charset are replaced."""
     try:
-        answer = await exchange.send(
-            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
-        )
-    except ResponseTooLarge:
-        raise ToolError(
-            f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
-        ) from None
-    except UnknownEncoding as error:
-        raise ToolError(f"{service.name}: {error}", reason="not text", host=host) from None
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise exchange.failure(error, f"{service.name}: {url.host}", service.timeout_s) from None
-    content = SECRETS.body(answer.data, good=200 <= answer.status < 300)
-    if failure := failure_of(service, host, answer.status, answer.headers, content, time.time()):
-        raise failure
-    return ServiceAnswer(answer.headers, content)
+        text = answer.data.decode(charset_of(answer.headers.get("Content-Type", "")) or "utf-8", "replace")
+    except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some raise anyway
+        text = answer.data.decode("utf-8", "replace")
+    return SECRETS.text(text.encode(errors="replace").decode())
 
 
-def json_of(answer: ServiceAnswer, service: Service, host: str) -> Any:
-    """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
-    try:
-        data = _loads(answer)
-    except ValueError:
-        raise TransientError(f"{service.name}: the answer is not JSON") from None
-    if isinstance(data, dict) and data.get("error"):
-        raise _refusal(service, host, 200, _message(answer.data), "failed")
-    return data
-
-
-def _loads(answer: ServiceAnswer) -> Any:
+def _loads(answer: HttpResponse) -> Any:
     """Parse JSON, also if it was cut within a surrogate pair or is not UTF-8; ValueError if it is no JSON."""
     try:
         return orjson.loads(answer.data)
     except orjson.JSONDecodeError:
         pass
     try:
-        text = json.dumps(json.loads(answer.text), ensure_ascii=False)
+        text = json.dumps(json.loads(text_of(answer)), ensure_ascii=False)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return orjson.loads(text.encode(errors="replace"))
-
-
-def failure_of(
-    service: Service, host: str, status: int, headers: Mapping[str, str], data: bytes, now: float
-) -> CTSError | None:
-    """Return the error that an answer with this status means; None for 2xx. `now` is Unix time in seconds."""
-    if 200 <= status < 300:
-        return None
-    message = _message(data)
-    text = f"{service.name}: HTTP {status}" + (f": {message}" if message else "")
-    if status < 400:
-        return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
-    wait_s = retry_after_s(headers, now)
-    if status >= 500 or status in _TRANSIENT:
-        return TransientError(text, retry_after_s=wait_s, status=status)
-    if status == 429 and not _UNPAID.search(message):
-        wait_s = reset_s(headers, now) if wait_s is None else wait_s
-        return RateLimited(text, retry_after_s=wait_s, status=status)
-    return _refusal(service, host, status, message, f"http {status}")
-
-
-def _refusal(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
-    """Return a final refusal: of everything from now on, or of this one request."""
-    text = f"{service.name}: HTTP {status}" + (f": {message}" if message else "")
-    # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
-    unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
-    if service.refusals is READER_REFUSALS and status == 200:
-        unpaid = None  # a reader's errors are about pages, and may quote them
-    if status in service.refusals or status in (402, 429) or unpaid:
-        key = f" (key: {service.key_env})" if service.key_env else ""
-        return ProviderRefused(f"{text}{key}")
-    return ToolError(text, reason=reason, host=host)
 
 
 def _message(data: bytes) -> str:
@@ -265,53 +259,14 @@ def _message(data: bytes) -> str:
 # --- Engines and readers
 
 
-def open_engine(spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> SearchEngine:
-    """Open the search engine of `spec`, which sends its requests through `session`, owned by the caller.
-
-    UsageError if its key or the documents of its corpus are missing.
-    """
-    if spec.kind == "corpus":
-        return _corpus(spec)
-    return HttpEngine(spec, _key(spec, environ), session)
-
-
-def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
-    """Open the page reader of `spec`; as `open_engine`. `direct` makes its own sessions."""
-    if spec.kind == "corpus":
-        return _corpus(spec)
-    if spec.kind == "direct":
-        from cts_async.search.backends.fetch import DirectReader
-
-        return DirectReader(spec)
-    backend = JinaReader if spec.kind == "jina" else HttpReader
-    return backend(spec, _key(spec, environ), session)
-
-
-def _key(spec: ServiceSpec, environ: Mapping[str, str]) -> str:
-    """Return the key of `spec`, "" if it needs none."""
-    key = environment_override(spec.key_env, environ)
-    if spec.key_env and not key:
-        raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
-    if not key.isprintable() or not key.isascii():
-        raise UsageError(
-            f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
-        )
-    return key
-
-
-def _corpus(spec: ServiceSpec) -> CorpusBackend:
-    if spec.path is None:
-        raise UsageError(f"{spec.name} has no documents: name a file with --corpus, or as path in cts.toml")
-    return CorpusBackend(spec.path)
-
-
-class HttpEngine:
+class HttpEngine(HttpService):
     """A search engine that a `[search.NAME]` table describes, Serper among them."""
 
-    def __init__(self, spec: EngineSpec, key: str, session: aiohttp.ClientSession) -> None:
-        self.name, self.engine = spec.name, spec.engine
-        self._spec, self._session = spec, session
-        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, SEARCH_REFUSALS)
+    refusals = SEARCH_REFUSALS
+
+    def __init__(self, spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> None:
+        super().__init__(spec, environ, session)
+        self.engine, self._spec = spec.engine, spec
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Return at most `limit` results.
@@ -322,10 +277,8 @@ class HttpEngine:
         further = {**spec.params} if spec.kind == "serper" else {}
         if spec.kind == "serper" and language_of(query) == "zh":
             further |= spec.zh_params
-        values = {"query": query, "limit": str(limit), "key": self._service.key}
-        answer = await _ask_filled(self._service, self._session, spec, values, further)
-        data = json_of(answer, self._service, urlsplit(spec.url).hostname or "")
-        return self._hits(data)[:limit]
+        answer = await self.ask_filled({"query": query, "limit": str(limit)}, further)
+        return self._hits(self.json_of(answer, urlsplit(spec.url).hostname or ""))[:limit]
 
     def _hits(self, data: Any) -> list[Hit]:
         rows = value_at(data, self._spec.results)
@@ -351,16 +304,20 @@ class HttpEngine:
         return Hit(url, url, found["title"] or url, found["snippet"], score, found["date"], found["source"])
 
 
-class HttpReader:
+class HttpReader(HttpService):
     """A page reader that a `[visit.NAME]` table describes."""
 
+    refusals = READER_REFUSALS
+
     def __init__(
-        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+        self,
+        spec: ReaderSpec,
+        environ: Mapping[str, str],
+        session: aiohttp.ClientSession,
+        lookup: Lookup = system_lookup,
     ) -> None:
-        self.name = spec.name
-        self._spec, self._session = spec, session
-        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
-        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
+        super().__init__(spec, environ, session, spec.max_bytes)
+        self._spec, self._allow, self._lookup = spec, AllowList.parse(spec.allow), lookup
 
     async def fetch(self, url: str) -> Page:
         """Return the page; ToolError if its address must not be visited, or if it has no text."""
@@ -372,72 +329,55 @@ class HttpReader:
 
     async def _read(self, host: str, target: str) -> tuple[str, str]:
         """Return title and text of the page at the checked address `target`."""
-        values = {"url": target, "key": self._service.key}
-        answer = await _ask_filled(self._service, self._session, self._spec, values, about=host)
+        answer = await self.ask_filled({"url": target}, about=host)
         if not self._spec.text:
-            return "", answer.text
-        data = json_of(answer, self._service, host)
+            return "", text_of(answer)
+        data = self.json_of(answer, host)
         title = text_value(value_at(data, self._spec.title)) if self._spec.title else ""
         return title, text_value(value_at(data, self._spec.text))
 
 
 # --- The Jina reader
 
-_JINA_FIELD: Final = re.compile(r"(Title|URL Source|Published Time|Warning):[ \t]*(.*)")
-_JINA_CONTENT: Final = "Markdown Content:"
 _PAGE_ERROR: Final = re.compile(r"returned error (\d{3})\b")
 _JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
-
-
-class JinaPage(NamedTuple):
-    """A page as the Jina reader returned it."""
-
-    title: str
-    text: str
-    warning: str = ""
 
 
 class JinaReader(HttpReader):
     """WebDancer's page reader: GET https://r.jina.ai/{url} with a bearer key.
 
     It fetches, renders and cleans a page on its own machines. Asked for JSON it returns `data.title` and
-    `data.content`; servers that do not speak JSON return lines `Title:`, `URL Source:`, `Markdown Content:`. A page
-    whose own host answered with an error comes with status 200 and a warning: that is an error here.
+    `data.content`. A page whose own host answered with an error comes with status 200 and a warning: that is an error
+    here.
     """
 
     async def _read(self, host: str, target: str) -> tuple[str, str]:
         address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_JINA_URL_SAFE)}", encoded=True)
         headers = {"Accept": "application/json"}
-        if self._service.key:
-            headers["Authorization"] = f"Bearer {self._service.key}"
-        answer = await ask(self._service, self._session, "GET", address, headers, about=host)
-        page = self._page(answer, host)
-        if found := _PAGE_ERROR.search(page.warning):
-            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
-        return page.title, page.text
-
-    def _page(self, answer: ServiceAnswer, host: str) -> JinaPage:
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        answer = await self.ask("GET", address, headers, about=host)
         if "json" not in answer.headers.get("Content-Type", "").lower():
-            return jina_text(answer.text)
-        data = json_of(answer, self._service, host)
-        code = data.get("code") if isinstance(data, dict) else None
-        if isinstance(code, int) and (
-            failure := failure_of(self._service, host, code, answer.headers, answer.data, time.time())
-        ):
-            raise failure
-        page = data.get("data") if isinstance(data, dict) else None
-        if not isinstance(page, dict):
-            return JinaPage("", "")
-        return JinaPage(*(text_value(page.get(name)) for name in ("title", "content", "warning")))
+            return "", text_of(answer)
+        data = self.json_of(answer, host)
+        code = value_at(data, "code")
+        if isinstance(code, int) and not 200 <= code < 300:
+            raise self.failure(answer, code, host)
+        title, text, warning = (
+            text_value(value_at(data, f"data.{name}")) for name in ("title", "content", "warning")
+        )
+        if found := _PAGE_ERROR.search(warning):
+            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
+        return title, text
 
 
-def jina_text(text: str) -> JinaPage:
-    """Parse the reader's text format; a text without it is the page itself."""
-    head, content, body = text.partition(_JINA_CONTENT)
-    if not content:
-        return JinaPage("", text)
-    fields = {found[1]: found[2].strip() for line in head.splitlines() if (found := _JINA_FIELD.match(line))}
-    return JinaPage(fields.get("Title", ""), body.strip(), fields.get("Warning", ""))
+def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
+    """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions."""
+    if spec.kind == "direct":
+        from cts_async.search.backends.fetch import DirectReader
+
+        return DirectReader(spec)
+    return (JinaReader if spec.kind == "jina" else HttpReader)(spec, environ, session)
 
 
 # --- Templates of requests, paths into answers
@@ -479,22 +419,3 @@ def filled(template: Any, values: Mapping[str, str]) -> Any:
     if template == "{limit}":
         return int(values["limit"])
     return _PLACEHOLDER.sub(lambda name: values.get(name[1], name[0]), template)
-
-
-async def _ask_filled(
-    service: Service,
-    session: aiohttp.ClientSession,
-    spec: ServiceSpec,
-    values: Mapping[str, str],
-    further: Mapping[str, Any] | None = None,
-    *,
-    about: str = "",
-) -> ServiceAnswer:
-    """Send the request that `spec` describes; `further` are fields of its body besides those of the table."""
-    key = {"key": service.key}
-    headers = {"Accept": "application/json, text/plain;q=0.9, */*;q=0.5"}
-    headers |= {name: filled(value, key) for name, value in spec.headers.items()}
-    if spec.key_header and service.key:
-        headers[spec.key_header] = filled(spec.key_format, key)
-    body = None if spec.body is None else {**(further or {}), **filled(spec.body, values)}
-    return await ask(service, session, spec.method, filled_url(spec.url, values), headers, body, about=about)
