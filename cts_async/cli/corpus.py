@@ -125,9 +125,9 @@ corpus.command("build", short_help="Index a corpus.")(build)
 def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:
     base: Ranker = opened
     if model == "ql":
-        from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex
+        from cts_async.search.rankers import QueryLikelihoodRanker
 
-        base = QueryLikelihoodRanker(TermIndex.build(opened.documents()))
+        base = QueryLikelihoodRanker(opened.documents())
     if rerank is None:
         return base
     from cts_async.search.rankers import CrossEncoderRanker

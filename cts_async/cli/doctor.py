@@ -146,8 +146,8 @@ def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[C
         *(("visit", reader) for reader in catalogue.readers.values()),
     ]
     for what, spec in named:
-        lacks = catalogue.missing_variables([spec], environ)
-        key = f"{', '.join(lacks)} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
+        lacks = spec.missing_key(environ)
+        key = f"{lacks} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
         where = f"; {spec.url}{_through(spec.url, environ)}" if spec.url else ""
         yield CheckResult(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
 

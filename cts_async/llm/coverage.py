@@ -46,17 +46,19 @@ class CoverageList:
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        return _coverage_schema(self.ids)
+        return _constraints(self.ids)[0]
 
     @property
     def grammar(self) -> str:
         """One line of JSON with fixed ids in a fixed order, where only the labels are free."""
-        return _coverage_grammar(self.ids)
+        return _constraints(self.ids)[1]
 
     def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
         ids = self.ids
         value = loads_or_none(text)
-        if _has_no_duplicates(text, len(ids)) and (exact := _exact_pairs(value, ids)) is not None:
+        # As counted, no key occurs twice: a parser silently takes the last.
+        unique = text.count('"coverage"') == len(ids) and text.count('"results"') == 1 and "\\" not in text
+        if unique and (exact := _exact_pairs(value, ids)) is not None:
             return exact
         found = _only_json(value if isinstance(value, str) else text)
         labels: dict[str, Coverage | None] = {}
@@ -71,11 +73,6 @@ class CoverageList:
             raise UnusableOutput(f"{_ONLY_ONCE}, got more labels than ids", text=text)
         pairs = tuple([(key, labels[key]) for key in ids])
         return cast(tuple[tuple[str, Coverage], ...], pairs)
-
-
-def _has_no_duplicates(text: str, n: int) -> bool:
-    """True if JSON of the expected form cannot have a key twice, of which a parser silently takes the last."""
-    return text.count('"coverage"') == n and text.count('"results"') == 1 and "\\" not in text
 
 
 def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
@@ -217,17 +214,12 @@ def _named(what: str, ids: list[str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def _coverage_schema(ids: tuple[str, ...]) -> dict[str, Any]:
-    properties = {"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}}
-    item = object_schema(properties)
+def _constraints(ids: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """The JSON schema and the grammar of the labels for `ids`."""
+    item = object_schema({"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}})
     results = {"type": "array", "items": item, "minItems": len(ids), "maxItems": len(ids)}
-    return object_schema({"results": results})
-
-
-@lru_cache(maxsize=256)
-def _coverage_grammar(ids: tuple[str, ...]) -> str:
     heads = ['{"id":' + orjson.dumps(key).decode() + ',"coverage":"' for key in ids]
     opening = ['{"results":[' + heads[0], *('"},' + head for head in heads[1:])]
-    rule = " label ".join(literal(part) for part in opening)
+    rule = " label ".join(literal(part) for part in [*opening, '"}]}'])
     labels = " | ".join(f'"{label}"' for label in COVERAGES)
-    return f"root ::= {rule} label {literal(chr(34) + '}]}')}\nlabel ::= {labels}\n"
+    return object_schema({"results": results}), f"root ::= {rule}\nlabel ::= {labels}\n"

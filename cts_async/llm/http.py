@@ -96,7 +96,7 @@ class HttpEndpoint:
         self._connector = session.connector
         self._loop = asyncio.get_running_loop()
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
-        self._outbox: list[tuple[asyncio.Transport, bytes]] = []
+        self._outbox: list[tuple[_Protocol, bytes]] = []
         to = URL(url)
         self.proxy = proxy_for(to, self._connector.environ)
         login = self.proxy.headers if self.proxy else {}
@@ -145,7 +145,7 @@ class HttpEndpoint:
 
     async def reach(self, total_s: float) -> None:
         """Connect as a request would, through the proxy and with TLS, and hang up. Raises as `send` does."""
-        connection, _, _ = await self._connect(total_s, reuse=False)
+        connection, _ = await self._connect(total_s, reuse=False)
         connection.close()
 
     async def _exchange(
@@ -159,16 +159,16 @@ class HttpEndpoint:
         reuse: bool = True,
     ) -> HttpResponse:
         """Send a request, over a new connection unless `reuse`. Raises _StaleConnection if a reused one was closed."""
-        connection, protocol, transport = await self._connect(total_s, reuse=reuse)
+        connection, protocol = await self._connect(total_s, reuse=reuse)
         response: HttpResponse | None = None
-        deadline = _Deadline(self._loop, total_s, transport)
+        protocol.set_deadline(total_s)
         try:
             expected = None
             if simple:
                 expected = protocol.expect()
             else:
                 protocol.set_response_params(read_until_eof=True, read_timeout=idle_s, auto_decompress=False)
-            self._write(transport, request)
+            self._write(protocol, request)
             if expected is not None:
                 response = await expected
                 if response is not None:
@@ -179,7 +179,7 @@ class HttpEndpoint:
             while 100 <= message.code < 200:
                 message, payload = await protocol.read()
             data = await _read_body(message, payload, max_bytes)
-            if deadline.passed:
+            if protocol.deadline_passed:
                 # A body that only the connection's end delimits: the end we made ourselves is not its end.
                 raise TimeoutError
             if message.code == 407:
@@ -190,22 +190,19 @@ class HttpEndpoint:
             # The parser quotes what it cannot read, which may be the request's own head with the key.
             raise NotHTTP(f"no HTTP response ({type(error).__name__})") from None
         except aiohttp.ClientError as error:
-            if deadline.passed:
+            if protocol.deadline_passed:
                 raise TimeoutError from None
             if isinstance(error, _LOST) and protocol.is_stale():
                 raise _StaleConnection from None
             raise
         finally:
-            deadline.cancel()
+            protocol.finish(response)
             if response is not None:
-                protocol.finish(response.headers)
                 connection.release()
             else:
                 connection.close()
 
-    async def _connect(
-        self, total_s: float, *, reuse: bool
-    ) -> tuple[Connection, _Protocol, asyncio.Transport]:
+    async def _connect(self, total_s: float, *, reuse: bool) -> tuple[Connection, _Protocol]:
         """A connection ready to be written to; a new one unless `reuse`."""
         timeout = self._timeouts.get(total_s)
         if timeout is None:
@@ -227,9 +224,8 @@ class HttpEndpoint:
             protocol = connection.protocol
             if not isinstance(protocol, _Protocol):
                 raise TypeError("the pool makes other connections")
-            expired = not protocol.begin(reuse, self._loop.time())
-            if not expired and not protocol.should_close and (transport := protocol.transport) is not None:
-                return connection, protocol, transport
+            if protocol.begin(reuse, self._loop.time()) and not protocol.should_close:
+                return connection, protocol
             # Closed by the server, or about to be; or bytes came unasked, which would be taken for the response.
             connection.close()
             if protocol.idle_since is None:
@@ -299,45 +295,20 @@ class HttpEndpoint:
             return SECRETS.text(" ".join(str(error).split()))
         return f"the connection was lost ({type(error).__name__})"
 
-    def _write(self, transport: asyncio.Transport, request: bytes) -> None:
+    def _write(self, protocol: _Protocol, request: bytes) -> None:
         """Write a request together with all others of this turn of the loop.
 
         Written one after the other without a pause, they wake a server on the same machine up once, not each time.
         """
         if not self._outbox:
             self._loop.call_soon(self._write_all)
-        self._outbox.append((transport, request))
+        self._outbox.append((protocol, request))
 
     def _write_all(self) -> None:
         outbox, self._outbox = self._outbox, []
-        for transport, request in outbox:
-            if not transport.is_closing():
+        for protocol, request in outbox:
+            if (transport := protocol.transport) is not None and not transport.is_closing():
                 transport.write(request)
-
-
-class _Deadline:
-    """Aborts a connection after some seconds, but never before its socket has been read."""
-
-    __slots__ = ("_loop", "_timer", "_transport", "passed")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, transport: asyncio.Transport) -> None:
-        self._loop, self._transport, self.passed = loop, transport, False
-        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._expire)
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None  # it refers to this object, in a cycle that only the collector would free
-
-    def _expire(self) -> None:
-        if self._timer is not None and self._loop.time() - self._timer.when() > LATE_S:
-            self._timer = self._loop.call_later(GRACE_S, self._abort)
-        else:
-            self._abort()
-
-    def _abort(self) -> None:
-        self.passed = True
-        self._transport.abort()
 
 
 async def _read_body(message: RawResponseMessage, payload: aiohttp.StreamReader, max_bytes: int) -> bytes:
@@ -435,6 +406,8 @@ class _Protocol(ResponseHandler):
     _keep_alive_s = KEEP_ALIVE_SHARE * SERVER_KEEP_ALIVE_S
     _received = False
     _began = 0.0
+    _deadline: asyncio.TimerHandle | None = None
+    deadline_passed = False
 
     def begin(self, reuse: bool, now: float) -> bool:
         """Start an exchange; False if the connection has been used before and must not be used again."""
@@ -443,11 +416,31 @@ class _Protocol(ResponseHandler):
         self._received, self._began = False, now
         return True
 
-    def finish(self, headers: Mapping[str, str]) -> None:
-        """Note that the response is complete, and what its headers say of keeping the connection."""
-        self.idle_since = self._loop.time()
-        if headers and (found := _KEEP_ALIVE_TIMEOUT.search(headers.get("keep-alive", ""))):
-            self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(found[1]), MAX_IDLE_S)
+    def set_deadline(self, seconds: float) -> None:
+        """Abort the connection after some seconds, but never before its socket has been read."""
+        self._deadline = self._loop.call_later(seconds, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        if self._deadline is not None and self._loop.time() - self._deadline.when() > LATE_S:
+            self._deadline = self._loop.call_later(GRACE_S, self._abort)
+        else:
+            self._abort()
+
+    def _abort(self) -> None:
+        self.deadline_passed = True
+        if self.transport is not None:
+            self.transport.abort()
+
+    def finish(self, response: HttpResponse | None) -> None:
+        """End an exchange: with a complete response, which may say how long the connection is kept, or without."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None  # it refers to this object, in a cycle that only the collector would free
+        if response is not None:
+            self.idle_since = self._loop.time()
+            headers = response.headers
+            if headers and (found := _KEEP_ALIVE_TIMEOUT.search(headers.get("keep-alive", ""))):
+                self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(found[1]), MAX_IDLE_S)
 
     def is_stale(self) -> bool:
         """True where a lost connection was closed by the server while it was idle."""

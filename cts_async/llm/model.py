@@ -23,14 +23,13 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
 from cts_async.errors import ContentRefused, ParameterRefused, ProviderRefused, RejectedError, UnusableOutput
-from cts_async.llm.apis import Api, ChatRequest, Constraint, Message, Reply, load_api
+from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
-from cts_async.records import value
 
 T = TypeVar("T")
 
@@ -44,23 +43,14 @@ _HEADERS: Final = {
 }
 
 
-@value
-class _Route:
-    """Everything about calling one model that is the same for every call."""
-
-    api: Api
-    head: bytes
-    endpoint: HttpEndpoint
-
-
 class Client:
     """Use as `async with Client(environ) as client`. Keys are read from `environ` and stored nowhere else."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
-        self._endpoints: dict[str, HttpEndpoint] = {}
-        self._routes: dict[tuple[str, str, str], _Route] = {}
+        self._routes: dict[tuple[str, str, str], tuple[Api, bytes, HttpEndpoint]] = {}
+        """What is the same for all calls of a model with a key: its API, the request's headers, where it is sent."""
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """Parameters that a server has refused, by its address and model id."""
 
@@ -85,16 +75,17 @@ class Client:
             spec = replace(spec, drops=(*spec.drops, *dropped))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         route = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
-        body = route.api.body(spec, request)
+        api, head, endpoint = route
+        body = api.body(spec, request)
         try:
-            response = await route.endpoint.send(route.head, body, spec.timeout_s, spec.idle_timeout_s)
+            response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
             where = f"{spec.name}: {spec.base_url}"
-            raise route.endpoint.failure(error, where, spec.timeout_s, spec.idle_timeout_s) from None
+            raise endpoint.failure(error, where, spec.timeout_s, spec.idle_timeout_s) from None
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = read_reply(route.api, spec, response.status, response.headers, data, time.time())
+            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
             parameter = refused_parameter(response.status, data, spec.sent(request.params))
             if parameter is None or isinstance(error, ContentRefused):
@@ -106,42 +97,37 @@ class Client:
 
     def proxy(self, spec: ModelSpec) -> str | None:
         """The proxy that leads to the model, as a person may see it. Raises UsageError if it cannot be used."""
-        proxy = self._endpoint(spec.base_url + load_api(spec.api).PATH).proxy
+        proxy = self._endpoint(spec).proxy
         return str(proxy) if proxy else None
 
     async def reach(self, spec: ModelSpec, timeout_s: float) -> None:
         """Connect to the model's server, with TLS and through the proxy. Raises as `chat` does."""
-        endpoint = self._endpoint(spec.base_url + load_api(spec.api).PATH)
+        endpoint = self._endpoint(spec)
         try:
             await endpoint.reach(timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
 
-    def _route(self, spec: ModelSpec, key: str) -> _Route:
+    def _route(self, spec: ModelSpec, key: str) -> tuple[Api, bytes, HttpEndpoint]:
         if not key.isprintable():
             raise ProviderRefused(
                 f"{spec.name}: {spec.key_env} is no key: it has line breaks or other control characters inside"
             )
         api = load_api(spec.api)
-        head = encode_headers({**_HEADERS, **api.headers(key)})
         SECRETS.add(key)
-        route = _Route(api, head, self._endpoint(spec.base_url + api.PATH))
+        route = api, encode_headers({**_HEADERS, **api.headers(key)}), self._endpoint(spec)
         self._routes[spec.name, spec.base_url, key] = route
         return route
 
-    def _endpoint(self, url: str) -> HttpEndpoint:
-        endpoint = self._endpoints.get(url)
-        if endpoint is None:
-            if self._session is None:
-                raise RuntimeError("the client is not open")
-            endpoint = self._endpoints[url] = HttpEndpoint(self._session, url)
-        return endpoint
+    def _endpoint(self, spec: ModelSpec) -> HttpEndpoint:
+        if self._session is None:
+            raise RuntimeError("the client is not open")
+        return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
 
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-UNCONSTRAINED = Constraint()
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply is quoted when the model is asked again."""
@@ -156,7 +142,6 @@ class Model:
         self.spec, self.lane = spec, lane
         self._client, self._served = client, served
         self._tokens = TokenEstimate()
-        self._ceiling: TokenCeiling | None = None  # made when a budget first asks for it
         self.prices = model_prices(spec)
 
     async def ask(
@@ -184,7 +169,9 @@ class Model:
         params = params or NO_PARAMS
         own = self.spec.sent(params)
         limit = output_limit(own)
-        constraint = self._constraint(expect)
+        structured = self.spec.structured  # what this server can enforce of the form
+        grammar = (expect.grammar or None) if structured == "llama" else None
+        json_schema = None if structured == "none" or grammar else expect.json_schema
         key = step_key(
             step,
             None if shared else ctx.job.id,
@@ -192,24 +179,20 @@ class Model:
             self.spec.model,
             messages if key_on is None else key_on,
             own,
-            constraint.json_schema,
-            constraint.grammar,
+            json_schema,
+            grammar,
         )
         size = n_bytes(messages)
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent = (*messages, *_repair_turns(unusable)) if unusable else messages
-            reply = await self._client.chat(self.spec, ChatRequest(sent, constraint, params))
+            reply = await self._client.chat(self.spec, ChatRequest(sent, params, json_schema, grammar))
             if reply.usage:
                 self._tokens.learn(step, len(sent), n_bytes(sent) if unusable else size, reply.usage)
-                if self._ceiling:
-                    self._ceiling.learn(step, sent, reply.usage)
             return Executed(self._response(reply, expect), reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
-            if self._ceiling is None:
-                self._ceiling = TokenCeiling()
-            return self._ceiling.of(step, (*messages, *_repair_turns(unusable)), limit)
+            return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit)
 
         return await ctx.step(
             Step(
@@ -241,19 +224,11 @@ class Model:
             response["refused"] = reply.refused
         if reply.model and reply.model != self.spec.model:
             response["served_model"] = reply.model
-            if self._served:
-                self._served.note_served(self.spec.model, reply.model)
         if reply.dropped:
             response["dropped"] = list(reply.dropped)
-            if self._served:
-                self._served.note_dropped(self.spec.model, reply.dropped)
+        if self._served:
+            self._served.note(self.spec.model, reply)
         return response
-
-    def _constraint(self, expect: Expect[Any]) -> Constraint:
-        """What this server can enforce of the expected form."""
-        if self.spec.structured == "llama" and expect.grammar:
-            return Constraint(grammar=expect.grammar)
-        return UNCONSTRAINED if self.spec.structured == "none" else Constraint(expect.json_schema)
 
 
 def model_prices(spec: ModelSpec) -> Prices | None:
@@ -315,11 +290,18 @@ FIRST_MOST_OUTPUT, LEAST_MOST_OUTPUT = 4096, 1024
 
 
 class TokenEstimate:
-    """One model's tokens per byte of prompt and usual reply length by kind of step, learned from `usage`."""
+    """One model's tokens per byte of prompt and reply lengths by kind of step, learned from `usage`.
+
+    What is expected are moving averages. The most that a call may be charged is for a budget that must not be
+    exceeded: for the prompt, half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT
+    for what a server adds of its own; for the reply, its limit if the request has one, else twice the longest reply to
+    this kind of step so far.
+    """
 
     def __init__(self) -> None:
-        self._per_byte = FIRST_PER_BYTE
+        self._per_byte, self._most_per_byte = FIRST_PER_BYTE, LEAST_PER_BYTE
         self._output: dict[str, float] = {}
+        self._longest: dict[str, int] = {}
 
     def total(self, step: str, n_messages: int, n_bytes: int) -> float:
         """Tokens of prompt and reply together."""
@@ -329,44 +311,25 @@ class TokenEstimate:
         """Tokens of prompt and longest reply together; 0 where the request does not limit the reply."""
         return self._prompt(n_messages, n_bytes) + max_output if max_output else 0.0
 
+    def most(self, step: str, messages: Sequence[Message], max_output: int | None) -> Usage:
+        """The most that a call is expected to be charged; `max_output` is the request's own limit."""
+        if max_output is None:
+            longest = self._longest.get(_kind(step))
+            max_output = FIRST_MOST_OUTPUT if longest is None else max(LEAST_MOST_OUTPUT, 2 * longest)
+        return Usage(ceil(EXTRA_INPUT + input_tokens(messages, self._most_per_byte)), max_output)
+
     def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
-        """Update the averages with what a call was charged."""
-        seen = (usage.input_tokens - PER_MESSAGE * n_messages) / max(1, n_bytes)
-        self._per_byte += WEIGHT * (max(0.05, seen) - self._per_byte)
-        kind = _kind(step)
-        before = self._output.get(kind, float(usage.output_tokens))
-        self._output[kind] = before + WEIGHT * (usage.output_tokens - before)
+        """Update the estimates with what a call was charged."""
+        tokens, n_bytes, kind = usage.input_tokens - PER_MESSAGE * n_messages, max(1, n_bytes), _kind(step)
+        self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
+        self._most_per_byte = max(self._most_per_byte, 1.5 * (tokens - EXTRA_INPUT) / n_bytes)
+        output = usage.output_tokens
+        before = self._output.get(kind, float(output))
+        self._output[kind] = before + WEIGHT * (output - before)
+        self._longest[kind] = max(self._longest.get(kind, 0), output)
 
     def _prompt(self, n_messages: int, n_bytes: int) -> float:
         return PER_MESSAGE * n_messages + self._per_byte * n_bytes
-
-
-class TokenCeiling:
-    """One model's upper estimates: the most that a call may be charged, for a budget that must not be exceeded.
-
-    Of the prompt: half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT for what
-    a server adds of its own. Of the reply: its limit if the request has one, else twice the longest reply to this
-    kind of step so far.
-    """
-
-    def __init__(self) -> None:
-        self._per_byte = LEAST_PER_BYTE
-        self._output: dict[str, int] = {}
-
-    def of(self, step: str, messages: Sequence[Message], max_output: int | None) -> Usage:
-        """The most that a call is expected to be charged; `max_output` is the request's own limit."""
-        most_input = EXTRA_INPUT + input_tokens(messages, self._per_byte)
-        if max_output is None:
-            seen = self._output.get(_kind(step))
-            max_output = FIRST_MOST_OUTPUT if seen is None else max(LEAST_MOST_OUTPUT, 2 * seen)
-        return Usage(ceil(most_input), max_output)
-
-    def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
-        """Update the estimates with what a call was charged."""
-        seen = (usage.input_tokens - EXTRA_INPUT - PER_MESSAGE * len(messages)) / max(1, n_bytes(messages))
-        self._per_byte = max(self._per_byte, 1.5 * seen)
-        kind = _kind(step)
-        self._output[kind] = max(self._output.get(kind, 0), usage.output_tokens)
 
 
 def input_tokens(messages: Sequence[Message], per_byte: float = FIRST_PER_BYTE) -> float:
@@ -434,17 +397,13 @@ class ServedModels:
         self._events = events
         self._noticed: set[str] = set()
 
-    def note_served(self, requested: str, served: str) -> None:
-        """A reply to a request for `requested` names `served` as its model."""
-        if is_other_model(requested, served):
-            self._notice(f"{printable_name(requested)} was requested, {printable_name(served)} replies")
-
-    def note_dropped(self, requested: str, parameters: Sequence[str]) -> None:
-        """A reply to a request for `requested` was made without `parameters`, which the server refuses."""
-        for name in parameters:
-            self._notice(f"{printable_name(requested)} refuses the parameter {name}: sent without it")
-
-    def _notice(self, text: str) -> None:
-        if text not in self._noticed:
-            self._noticed.add(text)
-            self._events.emit(Notice(text))
+    def note(self, requested: str, reply: Reply) -> None:
+        """Emit what is new in a reply to a request for `requested`."""
+        name, texts = printable_name(requested), []
+        if is_other_model(requested, reply.model):
+            texts.append(f"{name} was requested, {printable_name(reply.model)} replies")
+        texts += [f"{name} refuses the parameter {parameter}: sent without it" for parameter in reply.dropped]
+        for text in texts:
+            if text not in self._noticed:
+                self._noticed.add(text)
+                self._events.emit(Notice(text))

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
-import orjson
-
 from cts_async.errors import UnusableOutput
 from cts_async.llm.json_text import find_json, loads_or_none, only_string, strip_thoughts
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
@@ -63,6 +61,7 @@ _WRAPPERS: Final = (
     ("「", "」"), ("『", "』"), ("*", "*"), ("＂", "＂"), ("«", "»"),
 )  # fmt: skip
 _FENCE_LINE = re.compile(r"(?:```|~~~)[ \t]*[\w+-]*[ \t]*")
+_QUOTE_MARK = re.compile(r"(?<!\w)'|'(?!\w)")
 _BULLET = re.compile(r"\A[-*•>]\s+")
 _UNKNOWN_SENTENCE = re.compile(rf"\W*{UNKNOWN}\W*(?:[.。(（].*)?", re.IGNORECASE | re.DOTALL)
 _NEARLY_UNKNOWN: Final = rf"""(?:
@@ -179,19 +178,16 @@ def _unwrap(line: str) -> str:
 
 
 def _unquote(line: str) -> str:
+    """Remove one pair of quotes around the whole line; those of `"a" or "b"` end before it does, and stay."""
     for left, right in _WRAPPERS:
         inner = line[len(left) : -len(right)]
-        whole = line.startswith(left) and line.endswith(right) and len(line) >= len(left) + len(right)
-        if whole and not _ends_within(inner, left, right):
+        if not (line.startswith(left) and line.endswith(right) and len(line) >= len(left) + len(right)):
+            continue
+        # An apostrophe within a word ends no quotation.
+        ends_within = _QUOTE_MARK.search(inner) if left == "'" else left in inner or right in inner
+        if not ends_within:
             return inner
     return line
-
-
-def _ends_within(inner: str, left: str, right: str) -> bool:
-    """True if the quotation ends before the text does: `"a" or "b"`. An apostrophe within a word does not end it."""
-    if left == "'":
-        return re.search(r"(?<!\w)'|'(?!\w)", inner) is not None
-    return left in inner or right in inner
 
 
 # --- Questions and queries ------------------------------------------------------------------------------
@@ -238,7 +234,7 @@ class QuestionList:
                 raise _Wrong("got an object")
             if found.cut_off:
                 raise _Wrong("but the reply is cut off")
-            return _distinct(_texts_in(items, self.k, "question"))
+            return _texts_in(items, self.k, "question")
         except _Wrong as wrong:
             wanted = f"a JSON array of exactly {_strings(self.k)}"
             raise UnusableOutput(f"expected {wanted}, {wrong}", text=text) from None
@@ -304,9 +300,14 @@ class Clarification:
         if self.types:
             types = {"type": "string", "enum": list(AMBIGUITY_TYPES)}
             schema = {"type": "array", "items": types, "minItems": 1, "maxItems": 3}
-            grammar = f'{json_string(_TYPES_KEY)} ": " types'
-            parts.append(_Part(_TYPES_KEY, schema, grammar, _types_rule(), "[...]"))
-        grammar = f'{json_string(self.what)} ": [" {_items_rule(self._item, self.k)} "]"'
+            grammar = literal(f'"{_TYPES_KEY}"') + ' ": " types'
+            # Each non-empty set of types, in the order of the taxonomy.
+            subsets = [
+                [t for bit, t in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)
+            ]
+            rule = f"types ::= {' | '.join(literal(json.dumps(names)) for names in subsets)}"
+            parts.append(_Part(_TYPES_KEY, schema, grammar, rule, "[...]"))
+        grammar = literal(f'"{self.what}"') + f' ": [" {_items_rule(self._item, self.k)} "]"'
         wanted = f"[exactly {_strings(self.k)}]"
         parts.append(_Part(self.what, _texts_schema(self.k), grammar, _ITEM_RULES[self._item], wanted))
         return parts
@@ -343,8 +344,7 @@ class Clarification:
             items = [only]
         if items is None:
             raise _Wrong(f'but "{self.what}" is missing')
-        texts = _texts_in(items, self.k, self._item)
-        return _distinct(texts) if self.what == "questions" else tuple(_by_folded(texts).values())
+        return _texts_in(items, self.k, self._item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,40 +418,26 @@ def _list_in(value: object, key: str) -> list[Any] | None:
 
 
 def _texts_in(items: list[Any], k: int, key: str) -> tuple[str, ...]:
-    """The texts of exactly `k` items, without leading numbers. Raises _Wrong.
+    """The texts of exactly `k` items, without leading numbers; of queries that are the same the first. Raises _Wrong.
 
-    An item may be an object that has its text under `key`, or has only one text.
+    An item may be an object that has its text under `key`, or has only one text. Other texts have to be distinct.
     """
     if len(items) != k:
         raise _Wrong(f"got {len(items)}")
     texts: list[str] = []
+    seen: dict[str, int] = {}
     for n, item in enumerate(items, 1):
         text = item.get(key, only_string(item)) if isinstance(item, dict) else item
         if not isinstance(text, str):
             raise _Wrong(f"but item {n} is not a string")
         text = _NUMBERING.sub("", " ".join(text.split()), count=1)
-        if not comparable(text):
+        if not (folded := comparable(text)):
             raise _Wrong(f"but item {n} is empty")
-        texts.append(text)
-    return tuple(texts)
-
-
-def _distinct(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The texts as they are. Raises _Wrong if two of them are the same."""
-    seen = _by_folded(texts)
-    for n, text in enumerate(texts, 1):
-        first = texts.index(seen[comparable(text)]) + 1
-        if first != n:
+        if (first := seen.setdefault(folded, n)) == n:
+            texts.append(text)
+        elif key != "query":
             raise _Wrong(f"but items {first} and {n} are the same")
-    return texts
-
-
-def _by_folded(texts: tuple[str, ...]) -> dict[str, str]:
-    """The first of the texts that are the same, by their comparable form."""
-    first: dict[str, str] = {}
-    for text in texts:
-        first.setdefault(comparable(text), text)
-    return first
+    return tuple(texts)
 
 
 def comparable(text: str) -> str:
@@ -523,23 +509,12 @@ def _types_in(value: Any) -> tuple[AmbiguityType, ...]:
     return tuple(found)
 
 
-def _types_rule() -> str:
-    """The GBNF rule for each non-empty set of types, in the order of the taxonomy."""
-    subsets = [[name for bit, name in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)]
-    return f"types ::= {' | '.join(literal(json.dumps(names)) for names in subsets)}"
-
-
 # --- JSON schemas, and GBNF, the grammar notation of llama.cpp -----------------------------------------
 
 
 def literal(text: str) -> str:
     """The GBNF literal of a text of one line."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def json_string(text: str) -> str:
-    """The GBNF literal of `text` as a JSON string."""
-    return literal(orjson.dumps(text).decode())
 
 
 def _items_rule(item: str, k: int) -> str:

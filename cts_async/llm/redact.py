@@ -52,7 +52,10 @@ class Redactor:
         in_base64 = b64encode(data[: len(data) // 3 * 3])  # whole groups: the last depends on what follows
         self._secrets |= dict.fromkeys((secret, in_base64.decode()))
         self._plain += (data.lower(), in_base64.lower())
-        self._parts += (*_halves(data.lower()), in_base64.lower())
+        # One half of a long secret is whole where a line break stands in it.
+        middle = len(data) // 2 if len(data) >= FOLDED_CHARS else 0
+        self._parts += tuple(part for part in (data[:middle].lower(), data[middle:].lower()) if part)
+        self._parts += (in_base64.lower(),)
         if "/" in secret:
             self._escapes = _ASCII_ESCAPES
         self._folded += tuple(
@@ -118,12 +121,6 @@ class Redactor:
                 if needle in data:
                     return True
         return False
-
-
-def _halves(needle: bytes) -> tuple[bytes, ...]:
-    """The two halves of a long needle, one of which is whole where a line break stands in it."""
-    middle = len(needle) // 2
-    return (needle[:middle], needle[middle:]) if len(needle) >= FOLDED_CHARS else (needle,)
 
 
 def _unescaped(data: bytes) -> bytes:

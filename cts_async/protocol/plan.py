@@ -218,7 +218,7 @@ def make_plan(
         wanted,
         catalogue,
         environ,
-        also_missing=() if keyless or keys_elsewhere else _missing(search, engines, environ),
+        also_missing=() if keyless or keys_elsewhere else _missing(search, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
     )
     specs = with_embedded_file(specs, environ)
@@ -295,11 +295,11 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
     return wanted
 
 
-def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str, str]) -> list[str]:
+def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
     """The environment variables that search tools lack, each with the tools that need it."""
     lacks: dict[str, list[str]] = {}
     for spec in search.opened:
-        for variable in engines.missing_variables([spec], environ):
+        if variable := spec.missing_key(environ):
             lacks.setdefault(variable, []).append(spec.name)
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 

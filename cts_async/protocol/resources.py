@@ -39,7 +39,7 @@ from cts_async.search.agent import Agent
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
-from cts_async.search.backends.services import open_engine, open_reader
+from cts_async.search.backends.services import HttpEngine, open_reader
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 from cts_async.search.tools import Recorded, Tools
 
@@ -190,7 +190,7 @@ async def _open_tools(
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None:
-        engine = engine or open_engine(search.engine, resources.environ, session)
+        engine = engine or HttpEngine(search.engine, resources.environ, session)
         reader = reader or open_reader(search.reader, resources.environ, session)
     if isinstance(reader, DirectReader):
         stack.callback(reader.close)

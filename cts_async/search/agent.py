@@ -21,6 +21,7 @@ from cts_async.records import Language, ToolUse, Trace, Turn
 from cts_async.search.tools import AgentSettings, Tools, Unrecorded, total_use
 from cts_async.search.turn_format import (
     InvalidCall,
+    ParsedTurn,
     SearchCall,
     ToolCall,
     VisitCall,
@@ -217,57 +218,51 @@ class Agent:
         """
         reminder = f"\n{_QUESTION[language]}{escape_marks(question)}" if self.settings.repeat_question else ""
         history = History(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
-        search = _Search(self, ctx, history, _DEMAND[language], retry_failures=retry_failures)
+        told: Step[Any] | None = None
         for number in range(1, self.settings.max_turns + 1):
+            text = None
             try:
-                text, forced = await search.turn(number)
+                text, forced = await self._turn(ctx, history, number, _DEMAND[language])
             except UnusableOutput:
                 if not self.takes_empty:
                     raise
-                await search.record_failures()
                 forced = any(turn.kind == "forced" for turn in history.turns)
+            if told:
+                # The agent has continued from these failures. From now on a resumed search must tell the same.
+                await ctx.step(told)
+            if text is None:
                 return history.finish("", number, forced=forced)
-            await search.record_failures()
             turn = parse_turn(text)
             history.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if turn.made_up:
                 history.turns.append(Turn("made_up", turn.made_up))
             if forced or not turn.calls:
                 return history.finish(turn.own, number, forced=forced and number > 1)
-            await search.call_tools(turn.calls, turn.own, number)
+            key = step_key("told", ctx.job.id, history.digest, turn.own)
+            before = None if retry_failures else await ctx.recall(key)
+            failures = await self._call_tools(ctx, history, turn, number, before or {})
+            told = _failures_step(f"search/told/{number}", key, failures) if failures else None
         raise AssertionError("the last turn returns")
 
-
-class _Search:
-    """One search in progress."""
-
-    def __init__(
-        self, agent: Agent, ctx: Context, history: History, demand: str, *, retry_failures: bool
-    ) -> None:
-        self._agent, self._ctx, self._history, self._demand = agent, ctx, history, demand
-        self._retry_failures = retry_failures
-        self._to_record: Step[Any] | None = None
-
-    async def turn(self, number: int) -> tuple[str, bool]:
+    async def _turn(self, ctx: Context, history: History, number: int, demand: str) -> tuple[str, bool]:
         """Return the model's turn, and True if it had to be an answer.
 
         A server that refuses the conversation as too long is asked again with a shorter one.
         """
-        history, last = self._history, number == self._agent.settings.max_turns
         while True:
-            forced = (not history.make_room() and number > 1) or last
+            forced = (not history.make_room() and number > 1) or number == self.settings.max_turns
             if forced and number > 1:
-                history.demand_answer(self._demand)
+                history.demand_answer(demand)
             try:
-                return await self._ask(number, must_answer=forced), forced
+                return await self._ask(ctx, history, number, must_answer=forced), forced
             except RejectedError as refused:
                 if not history.shrink(refused):
                     raise
 
-    async def _ask(self, number: int, *, must_answer: bool) -> str:
-        model, settings, history = self._agent.model, self._agent.settings, self._history
+    async def _ask(self, ctx: Context, history: History, number: int, *, must_answer: bool) -> str:
+        settings = self.settings
         grammar = None
-        if model.spec.structured == "llama":
+        if self.model.spec.structured == "llama":
             # A tiny model prefers to answer at once, without a search: its first turn has to be a call.
             grammar = turn_grammar(
                 settings.think_chars,
@@ -276,8 +271,8 @@ class _Search:
                 history.links(settings.urls_offered),
                 must_call=number == 1,
             )
-        return await model.ask(
-            self._ctx,
+        return await self.model.ask(
+            ctx,
             f"search/turn/{number}",
             history.messages,
             AgentTurn(must_answer, grammar),
@@ -285,39 +280,29 @@ class _Search:
             key_on=history.digest,
         )
 
-    async def record_failures(self) -> None:
-        """Record the failures that the agent was told, once it has continued from them.
-
-        From then on a resumed search must tell the same; before, it may try again.
-        """
-        if self._to_record:
-            await self._ctx.step(self._to_record)
-        self._to_record = None
-
-    async def call_tools(self, calls: Sequence[ToolCall], text: str, number: int) -> None:
-        """Answer the calls of a turn, one after the other."""
-        key = step_key("told", self._ctx.job.id, self._history.digest, text)
-        recorded = None if self._retry_failures else await self._ctx.recall(key)
-        before: Mapping[str, Unrecorded] = recorded or {}
+    async def _call_tools(
+        self, ctx: Context, history: History, turn: ParsedTurn, number: int, before: Mapping[str, Unrecorded]
+    ) -> dict[str, Unrecorded]:
+        """Answer the calls of a turn, one after the other; return what no step recorded, by piece."""
         failures: dict[str, Unrecorded] = {}
         responses = []
-        for i, call in enumerate(calls[: MAX_CALLS + 1], 1):
-            response, new = await self._call(call, number, i, before)
+        for i, call in enumerate(turn.calls[: MAX_CALLS + 1], 1):
+            response, new = await self._call(ctx, history, call, number, i, before)
             responses.append(format_tool_response(response))
             failures.update(new)
-        self._history.append(text, "\n".join(responses), f"search/turn/{number}")
-        if failures:
-
-            async def execute(_: UnusableOutput | None) -> Executed:
-                return Executed(failures)
-
-            self._to_record = Step(name=f"search/told/{number}", key=key, execute=execute, decode=dict)
+        history.append(turn.own, "\n".join(responses), f"search/turn/{number}")
+        return failures
 
     async def _call(
-        self, call: ToolCall, number: int, i: int, before: Mapping[str, Unrecorded]
+        self,
+        ctx: Context,
+        history: History,
+        call: ToolCall,
+        number: int,
+        i: int,
+        before: Mapping[str, Unrecorded],
     ) -> tuple[str, dict[str, Unrecorded]]:
         """Answer call `i` of turn `number`: the response, and what no step recorded, by piece."""
-        history = self._history
         if i > MAX_CALLS:
             call = InvalidCall(f"it is one of more than {MAX_CALLS} in a turn; none after these was made", "")
         if isinstance(call, InvalidCall):
@@ -333,10 +318,17 @@ class _Search:
             return text, {}
         prefix = f"{i}/"
         own = {piece.removeprefix(prefix): of for piece, of in before.items() if piece.startswith(prefix)}
-        result = await self._agent.tools.use(self._ctx, call, f"{number}.{i}", own)
+        result = await self.tools.use(ctx, call, f"{number}.{i}", own)
         history.uses.append(result.use)
         text = result.text
         if times == 2 and not result.unrecorded:
             text = f"(You made this call before; its result is the same.)\n{text}"
         history.turns.append(Turn(kind, text, asked, result.sources))
         return text, {f"{prefix}{piece}": of for piece, of in result.unrecorded.items()}
+
+
+def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:
+    async def execute(_: UnusableOutput | None) -> Executed:
+        return Executed(failures)
+
+    return Step(name=name, key=key, execute=execute, decode=dict)

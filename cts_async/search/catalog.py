@@ -8,7 +8,7 @@ field. The rest of the program sees an `EngineSpec` or `ReaderSpec`, which holds
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -20,8 +20,7 @@ from cts_async.config import (
     KEYS_FROM_ENVIRONMENT,
     VARIABLE_PATTERN,
     address_problem,
-    check_table_name,
-    check_values,
+    check_table,
     environment_override,
     field_error,
     merge_table,
@@ -72,8 +71,9 @@ class ServiceSpec(_Table):
     path: Path | None = None
     """corpus: the documents; None for those of the run (`--corpus`)."""
 
-    def __hash__(self) -> int:
-        return hash((self.name, self.url))
+    def missing_key(self, environ: Mapping[str, str]) -> str:
+        """Return the environment variable of its key if that is not set, else ""."""
+        return "" if environment_override(self.key_env, environ) else self.key_env
 
 
 class HitFields(_Table):
@@ -99,8 +99,6 @@ class EngineSpec(ServiceSpec):
     results: str = "results"
     """Dotted path from the answer to its list of results ("webPages.value"); "" if the answer is the list."""
     hit_fields: HitFields = Field(default_factory=HitFields, alias="fields")
-
-    __hash__ = ServiceSpec.__hash__
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -130,8 +128,6 @@ class ReaderSpec(ServiceSpec):
     """Hosts and networks of pages that may be private, and at any port ("wiki.lan", "10.1.0.0/16")."""
     user_agent: str = ""
 
-    __hash__ = ServiceSpec.__hash__
-
     @property
     def identity(self) -> dict[str, Any]:
         """What determines the text, as JSON values. A step's key depends on it; limits are not part of it."""
@@ -140,13 +136,7 @@ class ReaderSpec(ServiceSpec):
         read = {"kind": self.kind, "url": self.url, "max_bytes": self.max_bytes, "max_chars": self.max_chars}
         if self.kind != "http":
             return read
-        return {
-            **read,
-            "body": self.body,
-            "headers": {**self.headers},
-            "text": self.text,
-            "title": self.title,
-        }
+        return {**read, **self.model_dump(include={"body", "headers", "text", "title"})}
 
 
 _Spec = TypeVar("_Spec", EngineSpec, ReaderSpec)
@@ -166,15 +156,6 @@ class SearchCatalogue:
     def reader(self, name: str) -> ReaderSpec:
         """Return the page reader called `name`; UsageError if there is none."""
         return _found(name, self.readers, "page reader")
-
-    def missing_variables(
-        self, specs: Iterable[EngineSpec | ReaderSpec], environ: Mapping[str, str]
-    ) -> tuple[str, ...]:
-        """Return the environment variables that `specs` need and that are not set, each once."""
-        missing = [
-            spec.key_env for spec in specs if spec.key_env and not environment_override(spec.key_env, environ)
-        ]
-        return tuple(dict.fromkeys(missing))
 
 
 def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
@@ -234,8 +215,7 @@ def _reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
 
 def _valid(model: type[_Spec], table: str, name: str, row: Mapping[str, Any], path: Path) -> _Spec:
     """Return the validated table; what it leaves out follows from its other fields."""
-    check_table_name(name, "such a", path)
-    check_values(table, row, path, key_place=True)
+    check_table(table, row, path, key_place=True)
     known = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
     if "name" in row:
         raise field_error(path, table, "name", f"unknown field{suggestion('name', known)}")

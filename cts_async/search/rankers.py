@@ -17,7 +17,7 @@ from functools import lru_cache
 from importlib import import_module
 from math import isfinite, log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from cts_async.errors import UsageError
 from cts_async.search.backends import Page, Ranked
@@ -27,7 +27,6 @@ from cts_async.search.terms import terms
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from scipy.sparse import csc_array
 
 
 class Ranker(Protocol):
@@ -42,40 +41,6 @@ class Ranker(Protocol):
 
 
 # --- Query likelihood
-
-
-@dataclass(frozen=True, slots=True)
-class TermIndex:
-    """How often each term occurs in each document: `counts` (documents in corpus order, terms) by columns.
-
-    `vocabulary` numbers the terms, `lengths` are the terms in each document, `total` those in all documents.
-    """
-
-    ids: tuple[str, ...]
-    vocabulary: dict[str, int]
-    counts: csc_array
-    lengths: NDArray[np.int64]
-    total: int
-
-    @classmethod
-    def build(cls, documents: Iterable[Page]) -> Self:
-        """Count the terms of titles and texts. Stop words count in titles only, which may consist of nothing else."""
-        import numpy as np
-        from scipy.sparse import csr_array
-
-        ids: list[str] = []
-        vocabulary: dict[str, int] = {}
-        numbers, counts, bounds = array("i"), array("i"), array("q", [0])
-        for page in documents:
-            found = Counter(terms(page.title, keep_stops=True) + terms(page.text))
-            ids.append(page.id)
-            numbers.extend(vocabulary.setdefault(term, len(vocabulary)) for term in found)
-            counts.extend(found.values())
-            bounds.append(len(counts))
-        shape = (len(ids), len(vocabulary))
-        matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
-        lengths = np.asarray(matrix.sum(axis=1), dtype=np.int64)
-        return cls(tuple(ids), vocabulary, matrix.tocsc(), lengths, int(lengths.sum()))
 
 
 MU: Final = 1500.0
@@ -160,15 +125,33 @@ class QueryLikelihoodRanker:
 
     name = "ql"
 
-    def __init__(self, index: TermIndex, *, mu: float = MU, weights: Weights | None = None) -> None:
-        """Raises UsageError unless `mu` is positive."""
+    def __init__(self, documents: Iterable[Page], *, mu: float = MU, weights: Weights | None = None) -> None:
+        """Count the terms of titles and texts. Stop words count in titles only, which may consist of nothing else.
+
+        Raises UsageError unless `mu` is positive.
+        """
         if not (isfinite(mu) and mu > 0):
             raise UsageError(f"mu must be a positive number, but is {mu}")
         import numpy as np
+        from scipy.sparse import csr_array
 
-        self._index, self._mu, self._weights = index, mu, weights or Weights()
-        self._log_length = np.log(mu + index.lengths)
-        columns = max(64, _CACHE_BYTES // (8 * max(1, len(index.ids))))
+        self._mu, self._weights = mu, weights or Weights()
+        self.ids: list[str] = []
+        """The documents, in their order."""
+        self._numbers: dict[str, int] = {}
+        numbers, counts, bounds = array("i"), array("i"), array("q", [0])
+        for page in documents:
+            found = Counter(terms(page.title, keep_stops=True) + terms(page.text))
+            self.ids.append(page.id)
+            numbers.extend(self._numbers.setdefault(term, len(self._numbers)) for term in found)
+            counts.extend(found.values())
+            bounds.append(len(counts))
+        shape = (len(self.ids), len(self._numbers))
+        matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
+        lengths = np.asarray(matrix.sum(axis=1), dtype=np.int64)
+        self._counts, self._total = matrix.tocsc(), int(lengths.sum())
+        self._log_length = np.log(mu + lengths)
+        columns = max(64, _CACHE_BYTES // (8 * max(1, len(self.ids))))
         self._column = lru_cache(columns)(self._score)
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
@@ -193,8 +176,7 @@ class QueryLikelihoodRanker:
         total = first * scores
         for weight, scores in weighed[1:]:
             total += weight * scores
-        ids = self._index.ids
-        return [Ranked(ids[row], float(total[row])) for row in best_rows(total, limit)]
+        return [Ranked(self.ids[row], float(total[row])) for row in best_rows(total, limit)]
 
     def _score(self, text: str, is_query: bool) -> _Column:
         """Evaluate the last equation of the class for all documents at once."""
@@ -202,16 +184,16 @@ class QueryLikelihoodRanker:
 
         # As in search: stop words count only if a query has nothing else ("The Who").
         words = terms(text) or (terms(text, keep_stops=True) if is_query else [])
-        numbers = self._index.vocabulary
+        numbers = self._numbers
         counted = Counter(word for word in words if word in numbers)
         if not counted:
             return _Column(len(words), None)
         scores = -counted.total() / len(words) * self._log_length
-        postings, starts = self._index.counts, self._index.counts.indptr
+        postings, starts = self._counts, self._counts.indptr
         for term, count in counted.items():
             stretch = slice(*starts[numbers[term] : numbers[term] + 2])
             rows, counts = postings.indices[stretch], postings.data[stretch]
-            share, odds = count / len(words), self._mu * int(counts.sum()) / self._index.total
+            share, odds = count / len(words), self._mu * int(counts.sum()) / self._total
             scores += share * log(odds)
             scores[rows] += share * np.log1p(counts / odds)
         return _Column(len(words), scores)
@@ -307,14 +289,14 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
         config = transformers.AutoConfig.from_pretrained(name)
         classifies = any(_CLASSIFIER in architecture for architecture in config.architectures or ())
         if not classifies and not config.is_encoder_decoder:
-            raise _unfit(name, "it is neither a cross-encoder nor MonoT5")
+            raise ValueError("it is neither a cross-encoder nor MonoT5")
         kind = "AutoModelForSequenceClassification" if classifies else "AutoModelForSeq2SeqLM"
         network = getattr(transformers, kind).from_pretrained(name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+        return PairClassifier(network, tokenizer) if classifies else MonoT5(network, tokenizer)
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise _unfit(name, reason) from None
-    return PairClassifier(name, network, tokenizer) if classifies else MonoT5(name, network, tokenizer)
+        raise UsageError(f"{name}: cannot be used for re-ranking: {reason}") from None
 
 
 class _PairModel:
@@ -336,14 +318,13 @@ class PairClassifier(_PairModel):
     With two classes the score is the log-probability of "relevant".
     """
 
-    def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
-        """Raises UsageError for three classes or more."""
+    def __init__(self, network: Any, tokenizer: Any) -> None:
+        """Raises ValueError for three classes or more."""
         labels = int(network.config.num_labels)
         if labels not in (1, 2):
-            problem = (
+            raise ValueError(
                 f"it has {labels} classes; only one output or two classes (irrelevant, relevant) can rank"
             )
-            raise _unfit(name, problem)
         super().__init__(network, tokenizer)
         self._two = labels == 2
 
@@ -363,14 +344,14 @@ class PairClassifier(_PairModel):
 class MonoT5(_PairModel):
     """A sequence-to-sequence model (Nogueira et al., 2020) that completes "Query: q Document: d Relevant:"."""
 
-    def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
-        """Raises UsageError if "true" or "false" is not a token of its vocabulary."""
+    def __init__(self, network: Any, tokenizer: Any) -> None:
+        """Raises ValueError if "true" or "false" is not a token of its vocabulary."""
         super().__init__(network, tokenizer)
         self._words: list[int] = []
         for word in ("false", "true"):
             pieces = self._pieces(word)
             if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
-                raise _unfit(name, f"{word!r} is not in its vocabulary, so it is not a MonoT5")
+                raise ValueError(f"{word!r} is not in its vocabulary, so it is not a MonoT5")
             self._words += pieces
         self._question = [*self._pieces("Relevant:"), tokenizer.eos_token_id]
 
@@ -398,7 +379,3 @@ class MonoT5(_PairModel):
 
 def _true_of_two(logits: Any) -> list[float]:
     return [float(score) for score in logits.log_softmax(dim=-1)[:, 1].cpu()]
-
-
-def _unfit(name: str, reason: str) -> UsageError:
-    return UsageError(f"{name}: cannot be used for re-ranking: {reason}")

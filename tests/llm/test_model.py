@@ -1,4 +1,4 @@
-"""A model in use: replies, prices, and which model served them."""
+"""A model in use: replies, prices, estimates of tokens, and which model served them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
-from free_text import FreeText
 from hypothesis import given
 from hypothesis import strategies as st
+from llm_calls import FreeText
 
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_records
@@ -19,10 +19,20 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Prices, RetryPolicy
 from cts_async.errors import StepError, UnusableOutput
-from cts_async.llm.apis import ChatRequest, Reply
+from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.model import Client, Model, ServedModels, is_other_model, model_prices, output_limit
+from cts_async.llm.model import (
+    Client,
+    Model,
+    ServedModels,
+    TokenEstimate,
+    input_tokens,
+    is_other_model,
+    model_prices,
+    n_bytes,
+    output_limit,
+)
 from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
@@ -252,3 +262,51 @@ def test_every_name_is_its_own_and_any_day_s_snapshot_is_it(name: str, day: date
     assert not is_other_model(name, name)
     assert not is_other_model(name, f"{name}-{day.isoformat()}")
     assert not is_other_model(name, f"{name}-{day:%Y%m%d}")
+
+
+# --- Estimates of tokens, by hand
+
+PROMPT: tuple[Message, ...] = ({"role": "user", "content": "x" * 400},)
+
+
+def learned(*charges: tuple[str, int, int], prompt: tuple[Message, ...] = PROMPT) -> TokenEstimate:
+    """An estimate after calls of (step, input tokens, output tokens)."""
+    estimate = TokenEstimate()
+    for step, charged, output in charges:
+        estimate.learn(step, len(prompt), n_bytes(prompt), Usage(charged, output))
+    return estimate
+
+
+def total(estimate: TokenEstimate, step: str, prompt: tuple[Message, ...] = PROMPT) -> float:
+    return estimate.total(step, len(prompt), n_bytes(prompt))
+
+
+def test_first_estimate_is_a_quarter_token_per_byte_and_a_usual_reply() -> None:
+    assert total(TokenEstimate(), "judge/x") == 8 + 100 + 256
+    assert total(TokenEstimate(), "judge/x", ({"role": "user", "content": "轮渡" * 50},)) == 8 + 75 + 256
+    assert (input_tokens(PROMPT), input_tokens(PROMPT, per_byte=0.5)) == (8 + 100, 8 + 200)
+
+
+def test_estimate_converges_to_what_is_charged_for_each_kind_of_step() -> None:
+    assert total(learned(*[("judge/x", 208, 40)] * 100), "judge/y") == pytest.approx(248, rel=0.01)
+    kinds = learned(("answer/1", 108, 3), ("search/turn/1", 108, 300))
+    assert [total(kinds, step) for step in ("answer/2", "search/turn/7", "rewrite")] == [
+        pytest.approx(tokens) for tokens in (111, 408, 108 + 256)
+    ]
+    assert total(learned(*[("rewrite", 0, 0)] * 100), "rewrite") > 0, "however odd the usage"
+    assert total(learned(("rewrite", 5, 5), prompt=()), "rewrite", ()) == 5
+
+
+def test_most_is_twice_as_much_text_and_the_reply_limit_or_twice_the_longest_reply() -> None:
+    # 64 for what the server adds, 8 for the message, half a token for each of 400 bytes.
+    assert TokenEstimate().most("judge/x", PROMPT, 300) == Usage(272, 300)
+    for replies, expected in (((), 4096), ((900, 20), 1800), ((20,), 1024)):
+        estimate = learned(*[("judge/x", 100, n) for n in replies])
+        assert estimate.most("judge/y", PROMPT, None).output_tokens == expected
+        assert estimate.most("clarify", PROMPT, None).output_tokens == 4096
+
+
+def test_most_rises_with_the_densest_prompt_seen_and_never_falls() -> None:
+    per_byte = ("judge/x", 64 + 8 + 400, 1)
+    for charges in ([per_byte], [per_byte, ("judge/x", 64 + 8 + 40, 1)]):
+        assert learned(*charges).most("judge/x", PROMPT, 10).input_tokens == 64 + 8 + 600

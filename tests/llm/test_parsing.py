@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import suppress
 from typing import Any
@@ -14,10 +15,8 @@ from hypothesis import strategies as st
 from cts_async.errors import UnusableOutput
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import find_json, repairable, split_thoughts, strip_thoughts
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
-from cts_async.records import UNKNOWN, Answer, Coverage
-
-AB = ["a", "b"]
+from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, QuestionList, ShortPhrase
+from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, Answer, Coverage
 
 JSON_IN_TEXT = {
     "bare": '["a","b"]',
@@ -51,30 +50,10 @@ REPAIRABLE = {
 }
 
 
-@pytest.mark.parametrize("text", JSON_IN_TEXT.values(), ids=JSON_IN_TEXT)
-def test_json_is_found_without_repair(text: str) -> None:
-    assert find_json(text).value == AB
-    assert not find_json(text).repaired
-
-
-@pytest.mark.parametrize("text", REPAIRABLE.values(), ids=REPAIRABLE)
-def test_broken_json_is_repaired_and_marked(text: str) -> None:
-    found = find_json(text)
-    assert found.value == AB
-    assert found.repaired
-    assert not found.cut_off
-
-
-@pytest.mark.parametrize(
-    "again", ['{"', '["\\', '{"a": {"a": ', '["a?", "b?", ', '{"N1": "full" "N2": "none" ']
-)
-@pytest.mark.parametrize("before", ["", '{"results": [', '["'])
-def test_endless_repetition_is_refused_quickly(again: str, before: str) -> None:
-    """json_repair takes up to half a minute for 20,000 characters of these, and for longer ones hours."""
-    text = (before + again * 20_000)[:19_999]
-    assert not repairable(text)
-    with pytest.raises(UnusableOutput):
-        find_json(text)
+@pytest.mark.parametrize("name", [*JSON_IN_TEXT, *REPAIRABLE])
+def test_json_is_found_and_marked_if_it_was_repaired(name: str) -> None:
+    found = find_json({**JSON_IN_TEXT, **REPAIRABLE}[name])
+    assert (found.value, found.repaired, found.cut_off) == (["a", "b"], name in REPAIRABLE, False)
 
 
 def test_a_long_reply_with_one_mistake_is_repaired() -> None:
@@ -94,29 +73,40 @@ def test_a_reply_without_json_is_unusable(text: str) -> None:
     assert caught.value.text == text
 
 
-def test_the_largest_value_is_taken_not_the_first() -> None:
-    assert find_json('[1] {"results": ["a", "b"]} [2]').value == {"results": ["a", "b"]}
-
-
-def test_full_width_punctuation_within_strings_is_kept() -> None:
+def test_json_among_other_text() -> None:
+    largest = find_json('[1] {"results": ["a", "b"]} [2]')
+    assert largest.value == {"results": ["a", "b"]}, "not the first"
     assert find_json('["哪一年，哪里？"，"多少：几个"]').value == ["哪一年，哪里？", "多少：几个"]
-
-
-def test_a_lone_surrogate_is_refused_rather_than_passed_on() -> None:
+    cut_off = find_json('["What year?", "What reg')
+    assert (cut_off.value, cut_off.cut_off) == (["What year?", "What reg"], True)
     with pytest.raises(UnusableOutput):
-        find_json('["\\ud800", "b"]')
+        find_json('["\\ud800", "b"]')  # a lone surrogate
 
 
-def test_a_text_that_ends_in_a_string_is_cut_off() -> None:
-    found = find_json('["What year?", "What reg')
-    assert (found.value, found.cut_off) == (["What year?", "What reg"], True)
+# json_repair takes up to half a minute for 20,000 characters of these, and for longer ones hours.
+REPETITIONS = [
+    (before + again * 20_000)[:19_999]
+    for again in ('{"', '["\\', '{"a": {"a": ', '["a?", "b?", ', '{"N1": "full" "N2": "none" ')
+    for before in ("", '{"results": [', '["')
+]
 
 
 @pytest.mark.parametrize(
     "text",
-    ['["a' * 30_000, "[" * 100_000, '{"a":' * 30_000, "```" * 50_000, "<think>" * 30_000, '"\\' * 50_000],
+    [
+        *(
+            '["a' * 30_000,
+            "[" * 100_000,
+            '{"a":' * 30_000,
+            "```" * 50_000,
+            "<think>" * 30_000,
+            '"\\' * 50_000,
+        ),
+        *REPETITIONS,
+    ],
 )
 def test_hostile_text_is_refused_quickly(text: str) -> None:
+    assert not repairable(text)
     began = time.perf_counter()
     with pytest.raises(UnusableOutput):
         find_json(text)
@@ -132,15 +122,11 @@ values = st.recursive(
 containers = st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=5), values, max_size=4)
 
 
-@given(containers)
-def test_any_json_comes_back_as_it_was(value: Any) -> None:
-    assert find_json(json.dumps(value)).value == value
-
-
 @given(containers, plain, plain, st.sampled_from(["{}", "<think>[0] {{}}</think>{}", "{}\n{}"]))
 def test_json_survives_the_prose_around_it(value: Any, before: str, after: str, noise: str) -> None:
     text = json.dumps(value)
     assume("think>" not in text and "```" not in text and "~~~" not in text)
+    assert find_json(text).value == value
     assert find_json(f"{noise.format(before, '')}\n{text}\n{after}").value == value
 
 
@@ -186,19 +172,15 @@ def test_problem_with_questions_is_a_sentence_for_the_model(text: str, problem: 
     assert caught.value.text == text
 
 
-def test_a_number_that_belongs_to_the_question_stays() -> None:
+def test_questions_keep_their_own_numbers_and_are_counted_in_english() -> None:
     assert QuestionList(1).parse('["3.5 GHz or 5 GHz?"]') == ("3.5 GHz or 5 GHz?",)
-
-
-def test_one_string_is_not_strings() -> None:
     with pytest.raises(UnusableOutput, match="exactly 1 string, got 2"):
         QuestionList(1).parse('["a", "b"]')
 
 
-def test_the_schema_of_questions_fixes_their_number() -> None:
+def test_schema_of_questions_fixes_their_number() -> None:
     schema = QuestionList(3).json_schema
-    assert (schema["minItems"], schema["maxItems"]) == (3, 3)
-    assert schema["items"]["maxLength"] == 200
+    assert (schema["minItems"], schema["maxItems"], schema["items"]["maxLength"]) == (3, 3, 200)
 
 
 # --- a phrase
@@ -215,15 +197,7 @@ def test_the_schema_of_questions_fixes_their_number() -> None:
         '["unknown"]',
         "unknown\n\nThe query does not say.", "Unknown. The query does not say.", "unknown (not specified)",
         "Answer:\n**unknown**", '"Unknown."', "unknown...",
-    ],
-)  # fmt: skip
-def test_unknown_is_recognised_however_it_is_dressed(text: str) -> None:
-    assert ShortPhrase().parse(text) == Answer(UNKNOWN, unknown=True)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+        # What means it.
         "Not specified", "not specified.", "Not specified in the clear query.", "It is not specified", "Unspecified",
         "N/A", "n.a.", "Not mentioned", "not explicitly stated", "This is not stated in the query.", "not provided",
         "I don't know", "I don’t know.", "don't know", "The query does not specify.", "My query doesn't say",
@@ -235,7 +209,7 @@ def test_unknown_is_recognised_however_it_is_dressed(text: str) -> None:
         "未说明。查询只提到了渡轮", "未知（查询未说明）",
     ],
 )  # fmt: skip
-def test_a_reply_that_means_unknown_and_nothing_else_is_unknown(text: str) -> None:
+def test_unknown_is_recognised_in_any_form_and_by_its_synonyms(text: str) -> None:
     assert ShortPhrase().parse(text) == Answer(UNKNOWN, unknown=True)
 
 
@@ -253,30 +227,25 @@ def test_strict_phrase_accepts_only_the_word_unknown(text: str) -> None:
         "people who don't know English", "N/A errors in Excel", "True/False/Not Given", "no information security",
         "the query planner", "not mentioned songs of the album",
         "未知数", "未知领域", "不知道乐队的歌", "说明书", "没有说明书的药", "没有", "无", "不限", "都可以", "不明飞行物",
+        "Europe", "an unknown author", "Unknown Pleasures", "-5 degrees", '"A" or "B"', "《红楼梦》",
         "不详之兆", "不清楚的照片", "没有提到的人物", "未知，巴黎", "未指定席位的车票",
     ],
 )  # fmt: skip
-def test_an_answer_that_holds_such_words_is_not_lost(text: str) -> None:
+def test_answer_that_contains_such_words_is_an_answer(text: str) -> None:
     assert ShortPhrase().parse(text) == Answer(text, unknown=False)
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("Europe", "Europe"),
         ('"Europe"', "Europe"),
         ("Answer: in Europe.", "in Europe."),
         ("回答：欧洲", "欧洲"),
-        ("an unknown author", "an unknown author"),
-        ("Unknown Pleasures", "Unknown Pleasures"),
-        ("-5 degrees", "-5 degrees"),
-        ('"A" or "B"', '"A" or "B"'),
         ("'Einstein's life'", "Einstein's life"),
         ("Europe\n\nbecause the query says so", "Europe"),
-        ("《红楼梦》", "《红楼梦》"),
     ],
 )
-def test_any_other_phrase_is_an_answer(text: str, answer: str) -> None:
+def test_answer_is_the_first_line_without_label_and_quotes(text: str, answer: str) -> None:
     assert ShortPhrase().parse(text) == Answer(answer, unknown=False)
 
 
@@ -300,19 +269,13 @@ def test_an_empty_phrase_is_unusable(text: str) -> None:
         "<think>hm\nhm</think>best laptops 2024\n", "**best laptops 2024**", "- best laptops 2024",
     ],
 )  # fmt: skip
-def test_the_line_is_taken_out_of_its_wrapping(text: str) -> None:
+def test_line_is_taken_out_of_its_wrapping(text: str) -> None:
     assert OneLine().parse(text) == "best laptops 2024"
 
 
 @pytest.mark.parametrize(
     ("text", "got"),
-    [
-        ("", "nothing"),
-        ('""', "nothing"),
-        ("a\nb", "2 lines"),
-        ("a\n\nb\n\nc", "3 lines"),
-        ("a\u2028b", "2 lines"),
-    ],
+    [("", "nothing"), ('""', "nothing"), ("a\n\nb\n\nc", "3 lines"), ("a\u2028b", "2 lines")],
 )
 def test_no_line_or_several_are_unusable(text: str, got: str) -> None:
     with pytest.raises(UnusableOutput, match=f"exactly one line with the rewritten query, got {got}"):
@@ -472,27 +435,21 @@ def test_quoted_verdict_never_replaces_the_judges_own(
         assert N12.parse(text) != tuple((id, "full") for id, _ in FULL_NONE)
 
 
-def test_a_long_text_before_a_verdict_is_refused_quickly() -> None:
+def test_long_text_before_a_verdict_is_refused_quickly() -> None:
     began = time.perf_counter()
     with pytest.raises(UnusableOutput):
         N12.parse("here is the " * 50_000 + "x" + OWN)
     assert time.perf_counter() - began < 2
 
 
-def test_at_most_five_ids_are_named() -> None:
+def test_ids_of_labels() -> None:
     with pytest.raises(UnusableOutput, match=r"missing ids: N0, N1, N2, N3, N4 and 3 more$"):
         CoverageList(tuple(f"N{n}" for n in range(8))).parse("[]")
-
-
-def test_numbers_are_understood_as_ids() -> None:
-    assert CoverageList(("1",)).parse('[{"id": 1, "coverage": "partial"}]') == (("1", "partial"),)
-    assert CoverageList(("1",)).parse('{"id": "1", "coverage": "partial"}') == (("1", "partial"),)
-
-
-@pytest.mark.parametrize("ids", [(), ("N1", "N1")])
-def test_ids_are_distinct_and_not_empty(ids: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="distinct and not empty"):
-        CoverageList(ids)
+    for text in ('[{"id": 1, "coverage": "partial"}]', '{"id": "1", "coverage": "partial"}'):
+        assert CoverageList(("1",)).parse(text) == (("1", "partial"),)
+    for ids in ((), ("N1", "N1")):
+        with pytest.raises(ValueError, match="distinct and not empty"):
+            CoverageList(ids)
 
 
 ids_of_any_text = st.lists(
@@ -525,19 +482,12 @@ def test_the_schema_of_labels_fixes_number_and_words() -> None:
     assert results["items"]["properties"]["coverage"] == {"enum": ["full", "partial", "none"]}
 
 
-# --- all forms
-
-
-def test_every_form_has_its_constraints() -> None:
-    forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12]
-    assert [form.json_schema is not None for form in forms] == [True, False, False, True]
-    assert [form.grammar is not None for form in forms] == [True, True, True, True]
+# --- thoughts
 
 
 def test_thoughts_are_stripped_wherever_they_end() -> None:
-    assert strip_thoughts("a <think>b</think> c") == "a  c"
-    assert strip_thoughts("b</think> c") == "c"
-    assert strip_thoughts("c <think>b") == "c"
+    found = [strip_thoughts(text) for text in ("a <think>b</think> c", "b</think> c", "c <think>b")]
+    assert found == ["a  c", "c", "c"]
 
 
 @pytest.mark.parametrize(
@@ -553,30 +503,259 @@ def test_thoughts_are_stripped_wherever_they_end() -> None:
         ("A\n</think>", "A", ""),
         # Cut off within the thought.
         ("<think>A and", "A and", ""),
+        # Further on, a tag is text.
+        *(
+            (text, "", text)
+            for text in (
+                *("Hello!", "", "1 < 2", '["What does <think> mean?"]', 'It says "</think>" there.'),
+                *('{"quote": "a</think>b"}', "Hello <think>A</think>\nB", "Hello <think>A\n</think>\nB"),
+                "<thinker>A</thinker>",
+            )
+        ),
     ],
 )
-def test_thoughts_at_the_beginning_stand_apart(text: str, thoughts: str, answer: str) -> None:
+def test_thoughts_at_the_beginning_are_separated(text: str, thoughts: str, answer: str) -> None:
     assert split_thoughts(text) == (thoughts, answer)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Hello!",
-        "",
-        "1 < 2",
-        '["What does <think> mean?"]',
-        'It says "</think>" there.',
-        '{"quote": "a</think>b"}',
-        "Hello <think>A</think>\nB",
-        "Hello <think>A\n</think>\nB",
-        "<thinker>A</thinker>",
-    ],
-)
-def test_tags_further_on_are_text(text: str) -> None:
-    assert split_thoughts(text) == ("", text)
 
 
 @given(st.text(st.characters(exclude_characters="<")), st.text(st.characters(exclude_characters="<")))
 def test_wrapped_thoughts_are_split_again(thoughts: str, answer: str) -> None:
     assert split_thoughts(f"<think>{thoughts}</think>{answer}") == (thoughts.strip(), answer.lstrip())
+
+
+# --- the turns of an AT-CoT conversation
+
+ASK = Clarification(2)
+OFFER = Clarification(3, "queries")
+COT = Clarification(1, reasoning=True)
+AT_COT = Clarification(1, reasoning=True, types=True)
+CARS = Choice(("blue cars", "red cars", "cars of 1960"))
+YEAR, COUNTRY = "Which year?", "Which country?"
+
+
+def thought(types: object, **other: object) -> str:
+    return json.dumps({"reasoning": "It is wide.", "ambiguity_types": types, "questions": [YEAR], **other})
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "offered"),
+    [
+        *(
+            (ASK, text, (YEAR, COUNTRY))
+            for text in (
+                '{"questions": ["Which year?", "Which country?"]}',
+                '["Which year?", "Which country?"]',
+                'Sure:\n```json\n{"questions": ["1. Which year?", "2. Which country?"]}\n```',
+                '{"questions": [{"question": "Which year?"}, {"question": "Which country?"}]}',
+                '{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}',
+                '{"ambiguity_types": ["specify"], "clarifying_questions": ["Which year?", "Which country?"]}',
+                "{'questions': ['Which year?', 'Which country?',]}",
+                '{"Questions": ["Which year?", "Which country?"], "Notes": ["none"]}',
+                '[{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}]',
+                '{"output": {"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}}',
+            )
+        ),
+        (Clarification(1), '{"question": "Which year?"}', (YEAR,)),
+        (Clarification(1), '{"questions": "Which year?"}', (YEAR,)),
+        (Clarification(1), '["Which year?"]', (YEAR,)),
+        (OFFER, '["red cars", "cars", "Red Cars!"]', ("red cars", "cars")),  # of the same queries the first
+        (
+            OFFER,
+            '{"queries": [{"query": "red cars", "type": "specify"}, {"query": "cars"}, {"query": "blue cars"}]}',
+            ("red cars", "cars", "blue cars"),
+        ),
+    ],
+)
+def test_offers_are_read_in_every_usual_form(
+    form: Clarification, text: str, offered: tuple[str, ...]
+) -> None:
+    assert form.parse(text) == Clarified(offered)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "problem"),
+    [
+        (ASK, '["a"]', 'expected {"questions": [exactly 2 strings]}, got 1'),
+        (ASK, '["a", "a!"]', "2 strings]}, but items 1 and 2 are the same"),
+        (ASK, '["a", 7]', "but item 2 is not a string"),
+        (ASK, '{"questions": ["Which year?", "Which', "but the reply is cut off"),
+        (ASK, '{"a": 1, "b": 2}', 'but "questions" is missing'),
+        (OFFER, '["a", "b", " "]', 'expected {"queries": [exactly 3 strings]}, but item 3 is empty'),
+        (
+            COT,
+            '{"questions": ["a"]}',
+            '"reasoning": text, "questions": [exactly 1 string]}, but "reasoning" is',
+        ),
+        (COT, '["a"]', 'but "reasoning" is missing or empty'),
+        (AT_COT, '{"reasoning": "x", "questions": ["a"]}', 'but "ambiguity_types" is missing'),
+        (AT_COT, thought([]), 'but "ambiguity_types" is missing'),
+        (AT_COT, thought(["Temporal"]), "has 'Temporal', which is none of semantic, generalize, specify"),
+        (AT_COT, thought(["specify", ""]), "has ''"),
+        (AT_COT, thought([[1]]), "which is none of"),
+        *(
+            (AT_COT, thought([text]), "which is none of")
+            for text in ("unspecified", "not semantic", "general", "Semantic, Temporal")
+        ),
+        (
+            Clarification(1),
+            '{"questions": [{"query": "cars", "ask": "Which year?"}]}',
+            "item 1 is not a string",
+        ),
+    ],
+)
+def test_problem_with_a_turn_is_a_sentence_for_the_model(
+    form: Clarification, text: str, problem: str
+) -> None:
+    with pytest.raises(UnusableOutput) as caught:
+        form.parse(text)
+    assert problem in caught.value.problem
+    assert caught.value.text == text
+
+
+@pytest.mark.parametrize(
+    ("types", "read"),
+    [
+        (["semantic"], ("semantic",)),
+        (["Specify", "SEMANTIC", "specification"], ("specify", "semantic")),
+        ("Semantic, Specify and generalize", ("semantic", "specify", "generalize")),
+        (["Generalise"], ("generalize",)),
+        (["语义", "具体化"], ("semantic", "specify")),
+        ("语义歧义、泛化", ("semantic", "generalize")),
+        (["specify: no year is given", "语义（semantic）"], ("specify", "semantic")),
+        ([{"type": "Semantics", "why": "it is a name"}], ("semantic",)),
+        (["Semantic ambiguity", "generalizing", "ＳＰＥＣＩＦＹ"], ("semantic", "generalize", "specify")),
+        (["specialization", "泛化性", "细化"], ("specify", "generalize")),
+    ],
+)
+def test_types_are_understood_in_any_case_number_and_language(types: object, read: tuple[str, ...]) -> None:
+    assert AT_COT.parse(thought(types)).types == read
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "clarified"),
+    [
+        *(
+            (AT_COT, json.dumps({"Reasoning": "Wide.", key: ["specify"], "Questions": [YEAR]}), "Wide.")
+            for key in ("Ambiguity Types", "ambiguityTypes", "AMBIGUITY-TYPES")
+        ),
+        (AT_COT, '{"推理": "范围太大。", "歧义类型": ["具体化"], "问题": ["Which year?"]}', "范围太大。"),
+        (AT_COT, thought("specify", reasoning=["It is wide.", "I ask\nwhen."]), "It is wide. I ask when."),
+        (AT_COT, thought("specify", reasoning=" It is\n wide. "), "It is wide."),
+        (COT, thought("semantic"), "It is wide."),
+        (Clarification(1), thought("semantic"), ""),
+    ],
+)
+def test_reasoning_and_types_are_read_where_the_scheme_asks_for_them(
+    form: Clarification, text: str, clarified: str
+) -> None:
+    types = ("specify",) if form.types else ()
+    assert form.parse(text) == Clarified(("Which year?",), types, clarified)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2",
+        "2.",
+        "#2",
+        "Query 2",
+        "第2条",
+        '{"choice": 2}',
+        '{"choice": "2"}',
+        '{"query": 2}',
+        '{"Choice": 2, "Reason": "It fits."}',
+        '{"number": 2, "query": "red cars"}',
+        '{"理由": "合适", "选择": 2}',
+        '"red cars"',
+        "Red cars.",
+        "2. red cars",
+        '{"choice": "2. Red cars"}',
+        '```json\n{"choice": 2}\n```',
+        "[2]",
+        "<think>1?</think>2",
+    ],
+)
+def test_choice_by_number_or_in_its_own_words(text: str) -> None:
+    assert CARS.parse(text) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "4", "1 or 2", "green cars", "", '{"choice": null}', "2. blue cars", "-", "[1, 2]"]
+)
+def test_invalid_choice_is_unusable(text: str) -> None:
+    with pytest.raises(UnusableOutput, match="expected the number of a query from 1 to 3"):
+        CARS.parse(text)
+
+
+def test_choice_in_words_that_look_like_numbers_or_json() -> None:
+    assert Choice(("2", "1")).parse("1") == 1
+    for offer in ("java [island]", "regex [a-z", "set {1, 2"):
+        assert Choice(("tea", offer)).parse(offer) == 1
+    with pytest.raises(ValueError, match="nothing is offered"):
+        Choice(())
+
+
+def test_schema_has_its_parts_in_the_order_of_the_paper() -> None:
+    schema = AT_COT.json_schema
+    assert list(schema["properties"]) == schema["required"] == ["reasoning", "ambiguity_types", "questions"]
+    assert schema["properties"]["ambiguity_types"]["items"]["enum"] == list(AMBIGUITY_TYPES)
+    assert list(OFFER.json_schema["properties"]) == ["queries"]
+    assert CARS.json_schema["properties"]["choice"]["enum"] == [1, 2, 3]
+
+
+def as_pattern(grammar: str) -> str:
+    """The regular expression that a grammar without recursion amounts to."""
+    rules = dict(re.findall(r"^(\w+) ::= (.*)$", grammar, re.MULTILINE))
+    token = re.compile(
+        r'("(?:[^"\\]|\\.)*")|(\[(?:[^\]\\]|\\.)*\](?:\{[\d,]+\})?)|(\w+)|(\{[\d,]+\}|[()|])|\s+'
+    )
+
+    def expand(rule: str) -> str:
+        parts = []
+        for found in token.finditer(rule):
+            quoted, chars, name, mark = found.groups()
+            if quoted:
+                parts.append(re.escape(re.sub(r"\\(.)", r"\1", quoted[1:-1])))
+            elif chars:
+                parts.append(chars)
+            elif name:
+                parts.append(f"(?:{expand(rules[name])})")
+            elif mark:
+                parts.append("(?:" if mark == "(" else mark)
+        return "".join(parts)
+
+    return expand(rules["root"])
+
+
+@pytest.mark.parametrize(
+    ("form", "reply"),
+    [
+        (ASK, '{"questions": ["Which year do you mean?", "Which country is it?"]}'),
+        (OFFER, '{"queries": ["red cars", "cars of 1960", "cheap cars"]}'),
+        (Clarification(1), '{"questions": ["您想了解哪个国家？"]}'),
+        (
+            COT,
+            '{"reasoning": "Nothing says which year it is about.", "questions": ["Which year do you mean?"]}',
+        ),
+        (
+            AT_COT,
+            '{"reasoning": "Nothing says which year it is about.", "ambiguity_types": ["semantic", "specify"], '
+            '"questions": ["Which year do you mean?"]}',
+        ),
+        (CARS, '{"choice": 3}'),
+    ],
+)
+def test_a_grammar_allows_good_replies_and_no_endless_ones(form: Clarification | Choice, reply: str) -> None:
+    pattern = as_pattern(form.grammar)
+    assert re.fullmatch(pattern, reply)
+    form.parse(reply)
+    assert not re.search(r"[*+]", re.sub(r"\\.", "", form.grammar)), "every repetition is bounded"
+    assert not re.fullmatch(pattern, reply.replace("{", "{ ", 1))
+    assert not re.fullmatch(pattern, reply[:-2] + "x" * 400 + reply[-2:])
+
+
+@pytest.mark.parametrize("types", [["semantic"], ["generalize", "specify"], list(AMBIGUITY_TYPES)])
+def test_the_grammar_knows_every_set_of_types(types: list[str]) -> None:
+    rule = re.search(r"^types ::= (.*)$", AT_COT.grammar, re.MULTILINE)
+    assert rule is not None
+    assert json.dumps(types).replace('"', '\\"') in rule[1]

@@ -24,7 +24,7 @@ from cts_async.neighbours.qulac.conversations import (
 from cts_async.neighbours.qulac.gains import question_gains
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker, TermIndex
+from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
 
 NUMBERS = st.integers(1, 10**9 - 1)
 ASKED = st.builds(
@@ -212,7 +212,7 @@ def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
     """With pseudo-judgments: asking at random is better than not asking, the best question much better."""
     topics = read_qulac(shared_data / "qulac.json").topics[:12]
     documents = islice(Corpus.open(shared_data / "wiki_en.jsonl").documents(), 4000)
-    ranker = QueryLikelihoodRanker(TermIndex.build(documents))
+    ranker = QueryLikelihoodRanker(documents)
     facets = {facet.id: (topic, facet) for topic in topics for facet in topic.facets}
     judged = pseudo_qrels(ranker, {id: facet.description for id, (_, facet) in facets.items()}, 10)
     values = {}
@@ -232,7 +232,7 @@ class Counting(QueryLikelihoodRanker):
     """Remembers what it ranked, and how deep."""
 
     def __init__(self) -> None:
-        super().__init__(TermIndex.build(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS)))
+        super().__init__(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS))
         self.asked: list[tuple[ConversationText, int]] = []
 
     def rank_conversation(self, said: ConversationText, limit: int) -> list[Ranked]:

@@ -22,7 +22,6 @@ from cts_async.search.rankers import (
     ConversationText,
     CrossEncoderRanker,
     QueryLikelihoodRanker,
-    TermIndex,
     Weights,
     open_pair_scorer,
 )
@@ -51,8 +50,8 @@ def test_ranking_is_that_of_search_with_ties_in_file_order(corpus: Corpus) -> No
         assert corpus.rank(query, limit) == []
 
 
-def index_of(*texts: str) -> TermIndex:
-    return TermIndex.build(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(texts))
+def pages_of(*texts: str) -> list[Page]:
+    return [Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(texts)]
 
 
 THREE = ("fox fox hen", "fox dog", "hen hen hen dog cow")
@@ -63,7 +62,7 @@ def test_three_documents_by_hand() -> None:
 
     The query is "fox" (3 in C), the history "hen cow" (4 and 1 in C): p = 1/2, 1/4, 1/4.
     """
-    ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
+    ranker = QueryLikelihoodRanker(pages_of(*THREE), mu=10)
     ranked = ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5)
     assert dict(ranked) == {
         "d0": pytest.approx(log(5 / 13) / 2 + log(5 / 13) / 4 + log(1 / 13) / 4),
@@ -75,7 +74,7 @@ def test_three_documents_by_hand() -> None:
 
 def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
     """As published, p(fox | "fox unicorn") is 1/2, and the other half of the query says nothing."""
-    ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10)
+    ranker = QueryLikelihoodRanker(pages_of(*THREE), mu=10)
     assert ranker.rank("foxes", 1) == [("d0", pytest.approx(log(5 / 13)))]
     assert ranker.rank_conversation(ConversationText("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
     assert ranker.rank("fox unicorn", 1) == [("d0", pytest.approx(log(5 / 13) / 2))]
@@ -83,18 +82,18 @@ def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
 
 
 def test_equal_scores_are_in_corpus_order() -> None:
-    ranker = QueryLikelihoodRanker(index_of("cow", "fox", "cow", "fox"))
+    ranker = QueryLikelihoodRanker(pages_of("cow", "fox", "cow", "fox"))
     assert [found.id for found in ranker.rank("fox", 9)] == ["d1", "d3", "d0", "d2"]
 
 
 def test_stop_words_count_if_a_query_has_nothing_else() -> None:
     pages = [Page("d0", "u0", "Fox", "who is the fox"), Page("d1", "u1", "The Who", "a band")]
-    ranker = QueryLikelihoodRanker(TermIndex.build(pages))
+    ranker = QueryLikelihoodRanker(pages)
     assert ranker.rank("the who", 1)[0].id == "d1"
 
 
 def test_questions_and_answers_have_separate_weights() -> None:
-    ranker = QueryLikelihoodRanker(index_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
+    ranker = QueryLikelihoodRanker(pages_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
     ranked = dict(ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5))
     assert ranked["d1"] == pytest.approx(0.5 * log(4 / 12) + 0.1 * log(4 / 12) + 0.4 * log(1 / 12))
 
@@ -129,7 +128,7 @@ def test_weights_beyond_one_are_refused(weights: tuple[float, float | None]) -> 
 @pytest.mark.parametrize("mu", [0, -1, float("nan"), float("inf")])
 def test_mu_must_be_positive(mu: float) -> None:
     with pytest.raises(UsageError, match="mu must be"):
-        QueryLikelihoodRanker(index_of(*THREE), mu=mu)
+        QueryLikelihoodRanker(pages_of(*THREE), mu=mu)
 
 
 WORDS = st.lists(st.sampled_from(["ant", "bee", "cow", "dog", "elk", "zzz"]), max_size=6)
@@ -167,7 +166,7 @@ def test_scores_follow_the_equation(texts, query, question, answer, alpha, mu) -
     asked, said = likelihoods(query), likelihoods(f"{question} {answer}")
     share = alpha if said else 1.0
     model = {t: share * asked.get(t, 0) + (1 - share) * said.get(t, 0) for t in {*asked, *said}}
-    ranker = QueryLikelihoodRanker(index_of(*texts), mu=mu, weights=Weights(alpha))
+    ranker = QueryLikelihoodRanker(pages_of(*texts), mu=mu, weights=Weights(alpha))
     ranked = ranker.rank_conversation(ConversationText(query, (question,), (answer,)), 9)
     for name, score in ranked:
         assert isclose(score, equation(texts, model, mu)[name], rel_tol=1e-9, abs_tol=1e-9)
@@ -185,7 +184,7 @@ def test_the_weights_of_all_texts_sum_to_one(alpha, part, questions, answers, qu
 def test_more_occurrences_raise_the_score(often, more, others) -> None:
     rest = ["cow"] * (others + more)
     fewer, many = ["ant"] * often + rest, ["ant"] * (often + more) + rest[more:]
-    ranker = QueryLikelihoodRanker(index_of(" ".join(fewer), " ".join(many), "ant"))
+    ranker = QueryLikelihoodRanker(pages_of(" ".join(fewer), " ".join(many), "ant"))
     scores = dict(ranker.rank("ant", 9))
     assert scores["d1"] > scores["d0"]
 
@@ -193,7 +192,7 @@ def test_more_occurrences_raise_the_score(often, more, others) -> None:
 @given(st.integers(1, 5), st.integers(0, 5), st.integers(1, 9))
 def test_shorter_document_with_same_occurrences_ranks_first(often, others, longer) -> None:
     short, long = (" ".join(["ant"] * often + ["cow"] * n) for n in (others, others + longer))
-    ranker = QueryLikelihoodRanker(index_of(long, short))
+    ranker = QueryLikelihoodRanker(pages_of(long, short))
     assert [found.id for found in ranker.rank("ant", 9)] == ["d1", "d0"]
 
 

@@ -25,7 +25,6 @@ from cts_async.search.backends.services import (
     JinaReader,
     filled,
     filled_url,
-    open_engine,
     open_reader,
     text_of,
     value_at,
@@ -33,13 +32,13 @@ from cts_async.search.backends.services import (
 from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
 
 KEY = "secret-key-0123456789"
-SPEC = {"name": "mine", "key_env": "MY_KEY", "timeout_s": 5.0}
-SEARCH = HttpEngine(EngineSpec(**SPEC), KEY, session=None)
-READER = HttpReader(ReaderSpec(**SPEC), KEY, session=None)
-"""They read answers; there is no session to send anything."""
 ENVIRON = dict.fromkeys(
     ("BRAVE_API_KEY", "TAVILY_API_KEY", "FIRECRAWL_API_KEY", "SERPER_API_KEY", "JINA_API_KEY", "MY_KEY"), KEY
 )
+SPEC = {"name": "mine", "key_env": "MY_KEY", "timeout_s": 5.0}
+SEARCH = HttpEngine(EngineSpec(**SPEC), ENVIRON, session=None)
+READER = HttpReader(ReaderSpec(**SPEC), ENVIRON, session=None)
+"""They read answers; there is no session to send anything."""
 
 # --- The meaning of an answer
 
@@ -167,7 +166,7 @@ def test_text_is_read_in_its_charset() -> None:
 async def send(url: str, body: Any = None, timeout_s: float = 5.0, max_bytes: int = 50_000) -> HttpResponse:
     async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
         spec = ReaderSpec(**SPEC | {"timeout_s": timeout_s}, max_bytes=max_bytes)
-        return await HttpReader(spec, KEY, session).ask("POST", URL(f"{url}/s"), {}, body)
+        return await HttpReader(spec, ENVIRON, session).ask("POST", URL(f"{url}/s"), {}, body)
 
 
 async def test_key_sent_back_is_removed_from_results_and_errors() -> None:
@@ -270,7 +269,7 @@ async def searched(
 ) -> list[Hit]:
     async with served(server.reply) as url, aiohttp.ClientSession(connector=ConnectionPool()) as session:
         spec = load_search(written(toml, url, folder)).engine(name)
-        return await open_engine(spec, ENVIRON, session).search(query, limit)
+        return await HttpEngine(spec, ENVIRON, session).search(query, limit)
 
 
 async def visited(toml: str, name: str, server: Recorded, folder: Path, page: str) -> Page:
@@ -428,7 +427,7 @@ async def requested(page: str, kind: str = "http", allow: tuple[str, ...] = ()) 
         place = f"{url}/?u={{url}}" if kind == "http" else url
         spec = ReaderSpec(name="m", kind=kind, url=place, account="m", allow=allow)
         try:
-            await (HttpReader if kind == "http" else JinaReader)(spec, "", session, look_up).fetch(page)
+            await (HttpReader if kind == "http" else JinaReader)(spec, {}, session, look_up).fetch(page)
         except ToolError as error:
             found.append(error.reason)
     return found
@@ -554,11 +553,9 @@ async def test_serper_params_follow_the_language_of_the_query(tmp_path: Path) ->
 JINA = ReaderSpec(name="jina", kind="jina", url="", account="jina", key_env="JINA_API_KEY", timeout_s=5.0)
 
 
-async def read(server: Recorded, url: str = "https://a.org/f", key: str = KEY, max_chars: int = 100) -> Page:
+async def read(server: Recorded, url: str = "https://a.org/f", **changes: Any) -> Page:
     async with served(server.reply) as base, aiohttp.ClientSession(connector=ConnectionPool()) as session:
-        return await JinaReader(
-            JINA.model_copy(update={"url": base, "max_chars": max_chars}), key, session
-        ).fetch(url)
+        return await JinaReader(JINA.model_copy(update={"url": base, **changes}), ENVIRON, session).fetch(url)
 
 
 def page(**data: Any) -> Recorded:
@@ -573,7 +570,7 @@ async def test_jina_request_and_page() -> None:
         f"Bearer {KEY}",
         "application/json",
     )
-    await read(server, key="")
+    await read(server, key_env="")
     assert "Authorization" not in server.headers
     assert (await read(Recorded(text="just text"))).text == "just text"
 

@@ -26,20 +26,16 @@ Message = Mapping[str, str]
 
 
 @value
-class Constraint:
-    """A form that a server should enforce on the reply: a JSON schema or a GBNF grammar."""
-
-    json_schema: Mapping[str, Any] | None = None
-    grammar: str | None = None
-
-
-@value
 class ChatRequest:
-    """One chat completion; `params` are request fields such as temperature, over the model's own."""
+    """One chat completion; `params` are request fields such as temperature, over the model's own.
+
+    The JSON schema or the GBNF grammar is a form that the server should enforce on the reply.
+    """
 
     messages: Sequence[Message]
-    constraint: Constraint = field(default_factory=Constraint)
     params: Mapping[str, Any] = field(default_factory=dict)
+    json_schema: Mapping[str, Any] | None = None
+    grammar: str | None = None
 
 
 @value
@@ -82,7 +78,7 @@ class Api(Protocol):
         """The request headers that are this API's own; `key` ("" for none) appears here and nowhere else."""
 
     def body(self, spec: ModelSpec, request: ChatRequest) -> bytes:
-        """The JSON body of a request. A constraint that the server would not understand is left out by the caller."""
+        """The JSON body of a request. A form that the server would not understand is left out by the caller."""
 
     def reply(self, parsed: Any, quotas: Quotas | None) -> Reply:
         """Read the JSON body of a response with status 200 and no error, to which `quotas` are added.

@@ -31,7 +31,7 @@ def headers(key: str) -> dict[str, str]:
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
-    """The JSON body. No constraint is enforced: prompts ask for JSON, and replies are checked."""
+    """The JSON body. No form is enforced: prompts ask for JSON, and replies are checked."""
     system, turns = split_system(request.messages)
     fields: dict[str, Any] = {"model": spec.model, "max_tokens": MAX_TOKENS, **spec.sent(request.params)}
     if system:

@@ -25,11 +25,10 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     for name, value in spec.sent(request.params).items():
         # OpenAI's newer models refuse max_tokens and want max_completion_tokens.
         fields[spec.max_tokens_field if name == "max_tokens" else name] = value
-    constraint = request.constraint
-    if constraint.grammar:  # llama.cpp's own field
-        fields["grammar"] = constraint.grammar
-    elif constraint.json_schema:
-        form = {"name": "reply", "strict": True, "schema": constraint.json_schema}
+    if request.grammar:  # llama.cpp's own field
+        fields["grammar"] = request.grammar
+    elif request.json_schema:
+        form = {"name": "reply", "strict": True, "schema": request.json_schema}
         fields["response_format"] = {"type": "json_schema", "json_schema": form}
     return orjson.dumps(fields)
 

@@ -191,7 +191,7 @@ def retrieve(
     from cts_async.report.output import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
-    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
+    from cts_async.search.rankers import QueryLikelihoodRanker, Weights
 
     if answers not in _FLAGS:
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
@@ -207,9 +207,8 @@ def retrieve(
     evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
     console = Console(stderr=True)
     try:
-        index = TermIndex.build(Corpus.open(corpus).documents())
-        ranker = QueryLikelihoodRanker(index, mu=mu, weights=weights)
-        judged, notes = made.judgments(qrels, ranker, index.ids, chosen, relevance_level)
+        ranker = QueryLikelihoodRanker(Corpus.open(corpus).documents(), mu=mu, weights=weights)
+        judged, notes = made.judgments(qrels, ranker, ranker.ids, chosen, relevance_level)
         facets = [(topic, facet) for topic in chosen for facet in topic.facets if judged.get(facet.id)]
         facets = sorted(facets, key=lambda one: one[1].numbers)[:limit]
         hidden = quiet or not console.is_terminal
@@ -225,7 +224,7 @@ def retrieve(
     about = {
         "qulac": str(path),
         "corpus": str(corpus),
-        "documents": len(index.ids),
+        "documents": len(ranker.ids),
         "qrels": qrels,
         "relevance_level": relevance_level,
         "mu": mu,

@@ -196,15 +196,6 @@ _PROGRAM: Final = Path(__file__).with_name("page_text.py")
 _MAX_ANSWER_BYTES: Final = 64_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """A page's title and text; `chars` is the full length of the text, which may have been cut."""
-
-    title: str
-    text: str
-    chars: int
-
-
 class TextExtractor:
     """At most `workers` processes, started when needed and kept for the next page. `close` ends them.
 
@@ -219,11 +210,11 @@ class TextExtractor:
         # Threads that only wait for a process: not anyio's default ones, which others need. Twice as many as
         # workers, because the thread of a page that timed out lasts a little longer than its slot.
         self._threads = anyio.CapacityLimiter(2 * workers)
-        self.close = weakref.finalize(self, _stop_all, self._idle)
+        self.close = weakref.finalize(self, _kill_all, self._idle)
         """End all idle processes."""
 
-    async def extract(self, data: bytes, kind: PageKind, charset: str, max_chars: int) -> Extracted:
-        """Return the title and at least the first `max_chars` characters of the text.
+    async def extract(self, data: bytes, kind: PageKind, charset: str, max_chars: int) -> tuple[str, str]:
+        """Return the title and the text, cut after `max_chars` characters.
 
         ToolError ("too large" or "no text") for a page that takes longer than `timeout_s` or more memory than a
         process gets, or that has no text.
@@ -234,7 +225,7 @@ class TextExtractor:
         text = str(answer.get("text", "")) if answer else ""
         if not answer or not text.strip():
             raise ToolError("the page has no readable text", reason="no text")
-        return Extracted(str(answer["title"]), text, int(answer["chars"]))
+        return str(answer["title"]), capped(text, max_chars, int(answer["chars"]))
 
     async def _answer(self, request: bytes) -> dict[str, int | str]:
         worker = self._idle.pop() if self._idle else _Worker()
@@ -290,7 +281,7 @@ class _Worker:
                     pipe.close()
 
 
-def _stop_all(workers: list[_Worker]) -> None:
+def _kill_all(workers: list[_Worker]) -> None:
     while workers:
         workers.pop().kill()
 
@@ -334,11 +325,11 @@ class DirectReader:
         page = await self._download(url)
         max_chars = self._spec.max_chars
         try:
-            found = await self._extractor.extract(page.data, page.kind, page.charset, max_chars)
+            title, text = await self._extractor.extract(page.data, page.kind, page.charset, max_chars)
         except ToolError as error:
             error.host = error.host or URL(page.url).host or ""
             raise
-        return Page(page.url, page.url, found.title, capped(found.text, max_chars, found.chars))
+        return Page(page.url, page.url, title, text)
 
     async def _download(self, url: str) -> Download:
         for attempt in range(1, ATTEMPTS + 1):

@@ -67,9 +67,8 @@ from cts_async.llm.http import (
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
-from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
+from cts_async.search.backends import Hit, Page, PageReader
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
-from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
@@ -122,9 +121,20 @@ class HttpService:
     """Statuses that refuse every request from now on."""
 
     def __init__(
-        self, spec: ServiceSpec, key: str, session: aiohttp.ClientSession, max_bytes: int = 5_000_000
+        self,
+        spec: ServiceSpec,
+        environ: Mapping[str, str],
+        session: aiohttp.ClientSession,
+        max_bytes: int = 5_000_000,
     ) -> None:
-        """`key` is "" if none is needed; an answer has at most `max_bytes`."""
+        """UsageError if the key is missing in `environ`. An answer has at most `max_bytes`."""
+        key = environment_override(spec.key_env, environ)
+        if spec.key_env and not key:
+            raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
+        if not key.isprintable() or not key.isascii():
+            raise UsageError(
+                f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
+            )
         SECRETS.add(key)
         self.name, self._service, self._key = spec.name, spec, key
         self._session, self._max_bytes = session, max_bytes
@@ -249,53 +259,13 @@ def _message(data: bytes) -> str:
 # --- Engines and readers
 
 
-def open_engine(spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> SearchEngine:
-    """Open the search engine of `spec`, which sends its requests through `session`, owned by the caller.
-
-    UsageError if its key or the documents of its corpus are missing.
-    """
-    if spec.kind == "corpus":
-        return _corpus(spec)
-    return HttpEngine(spec, _key(spec, environ), session)
-
-
-def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
-    """Open the page reader of `spec`; as `open_engine`. `direct` makes its own sessions."""
-    if spec.kind == "corpus":
-        return _corpus(spec)
-    if spec.kind == "direct":
-        from cts_async.search.backends.fetch import DirectReader
-
-        return DirectReader(spec)
-    backend = JinaReader if spec.kind == "jina" else HttpReader
-    return backend(spec, _key(spec, environ), session)
-
-
-def _key(spec: ServiceSpec, environ: Mapping[str, str]) -> str:
-    """Return the key of `spec`, "" if it needs none."""
-    key = environment_override(spec.key_env, environ)
-    if spec.key_env and not key:
-        raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
-    if not key.isprintable() or not key.isascii():
-        raise UsageError(
-            f"{spec.key_env} is not a valid key: it contains line breaks or non-ASCII characters"
-        )
-    return key
-
-
-def _corpus(spec: ServiceSpec) -> CorpusBackend:
-    if spec.path is None:
-        raise UsageError(f"{spec.name} has no documents: name a file with --corpus, or as path in cts.toml")
-    return CorpusBackend(spec.path)
-
-
 class HttpEngine(HttpService):
     """A search engine that a `[search.NAME]` table describes, Serper among them."""
 
     refusals = SEARCH_REFUSALS
 
-    def __init__(self, spec: EngineSpec, key: str, session: aiohttp.ClientSession) -> None:
-        super().__init__(spec, key, session)
+    def __init__(self, spec: EngineSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> None:
+        super().__init__(spec, environ, session)
         self.engine, self._spec = spec.engine, spec
 
     async def search(self, query: str, limit: int) -> list[Hit]:
@@ -340,9 +310,13 @@ class HttpReader(HttpService):
     refusals = READER_REFUSALS
 
     def __init__(
-        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+        self,
+        spec: ReaderSpec,
+        environ: Mapping[str, str],
+        session: aiohttp.ClientSession,
+        lookup: Lookup = system_lookup,
     ) -> None:
-        super().__init__(spec, key, session, spec.max_bytes)
+        super().__init__(spec, environ, session, spec.max_bytes)
         self._spec, self._allow, self._lookup = spec, AllowList.parse(spec.allow), lookup
 
     async def fetch(self, url: str) -> Page:
@@ -395,6 +369,15 @@ class JinaReader(HttpReader):
         if found := _PAGE_ERROR.search(warning):
             raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
         return title, text
+
+
+def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
+    """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions."""
+    if spec.kind == "direct":
+        from cts_async.search.backends.fetch import DirectReader
+
+        return DirectReader(spec)
+    return (JinaReader if spec.kind == "jina" else HttpReader)(spec, environ, session)
 
 
 # --- Templates of requests, paths into answers

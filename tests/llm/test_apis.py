@@ -1,14 +1,18 @@
-"""What is sent to an OpenAI-style server, and what each of its answers means, provider by provider."""
+"""What is sent in each wire format, and what each response means, provider by provider."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cts_async.engine.events import Usage
+from cts_async.engine.ratelimit import Quota, Quotas
 from cts_async.errors import (
     ContentRefused,
     CTSError,
@@ -17,7 +21,8 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm.apis import ChatRequest, Constraint, Reply, openai
+from cts_async.llm.apis import ChatRequest, Message, Reply, anthropic, load_api, openai
+from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import read_reply
 
@@ -30,13 +35,25 @@ GOOD: dict[str, Any] = {
     "usage": {"prompt_tokens": 7, "completion_tokens": 2},
 }
 
+CLAUDE = ModelSpec("claude", "anthropic", "https://h/v1", "claude-x", "MY_KEY", "MY_KEY", 4)
+CLAUDE_GOOD: dict[str, Any] = {
+    "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-x-20250929",
+    "content": [{"type": "text", "text": "Hello!"}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 12, "output_tokens": 6},
+}
+
 
 def read(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> Reply:
     data = body if isinstance(body, bytes) else orjson.dumps(body)
-    return read_reply(openai, spec, status, head or {}, data, now=0.0)
+    return read_reply(load_api(spec.api), spec, status, head or {}, data, now=0.0)
 
 
-def raised(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> Exception:
+def raised(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> CTSError:
     with pytest.raises(CTSError) as caught:
         read(status, body, head, spec)
     return caught.value
@@ -46,34 +63,39 @@ def error(code: str, message: str = "no", **more: Any) -> dict[str, Any]:
     return {"error": {"code": code, "message": message, **more}}
 
 
-def test_a_completion_is_read() -> None:
+def test_completion_is_read() -> None:
     assert read(200, GOOD) == Reply("hello", "m-1", "stop", Usage(7, 2))
-
-
-def test_no_content_is_an_empty_text() -> None:
     choice = {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
     assert read(200, {"choices": [choice]}) == Reply("", "", "length", None)
 
 
+NO_REPLY = (
+    b"",
+    b"<html>Be right back</html>",
+    b'{"model": "m-1", "cho',
+    b"[]",
+    b"null",
+    b"3",
+    b"{}",
+    b"\xff\xfe",
+)
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("spec", "body"),
     [
-        b"",
-        b"<html>Be right back</html>",
-        orjson.dumps(GOOD)[:-20],
-        b"[]",
-        b"null",
-        b"3",
-        b"{}",
-        b'{"choices": []}',
-        b'{"choices": [{}]}',
-        b'{"choices": [{"message": null}]}',
-        b'{"choices": [{"message": {"content": [{"type": "text"}]}}]}',
-        b"\xff\xfe",
+        *((spec, body) for spec in (SPEC, CLAUDE) for body in NO_REPLY),
+        *((SPEC, b'{"choices": [%b]}' % choice) for choice in (b"", b"{}", b'{"message": null}')),
+        (SPEC, b'{"choices": [{"message": {"content": [{"type": "text"}]}}]}'),
+        *(
+            (CLAUDE, b'{"content": %b}' % content)
+            for content in (b"null", b'["text"]', b'[{"type": "text"}]')
+        ),
+        (CLAUDE, b'{"content": [{"type": "text", "text": 3}]}'),
     ],
 )
-def test_a_broken_body_under_200_is_transient(body: bytes) -> None:
-    broken = raised(200, body)
+def test_broken_body_under_200_is_transient(spec: ModelSpec, body: bytes) -> None:
+    broken = raised(200, body, spec=spec)
     assert type(broken) is TransientError
     assert "not a chat completion" in str(broken)
 
@@ -218,10 +240,11 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "expected"),
+    ("spec", "usage", "expected"),
     [
         # OpenAI: 8 of the 10 tokens out were reasoning.
         (
+            SPEC,
             {
                 "prompt_tokens": 7,
                 "completion_tokens": 10,
@@ -231,21 +254,28 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
             Usage(7, 10),
         ),
         # Gemini: 10 tokens of reasoning stand in the total alone.
-        ({"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 19}, Usage(7, 12)),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": None}, Usage(7, 2)),
-        (None, None),
-        ("many", None),
-        ({}, None),
-        ([], None),
-        ({"prompt_tokens": "x"}, None),
-        ({"prompt_tokens": []}, None),
-        ({"prompt_tokens": -7, "completion_tokens": 2}, None),
-        ({"prompt_tokens": 7, "completion_tokens": 1e300}, None),
-        ({"prompt_tokens": 7, "completion_tokens": 10**9}, None),
+        (SPEC, {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 19}, Usage(7, 12)),
+        (SPEC, {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": None}, Usage(7, 2)),
+        (SPEC, {"prompt_tokens": "x"}, None),
+        (SPEC, {"prompt_tokens": []}, None),
+        (SPEC, {"prompt_tokens": -7, "completion_tokens": 2}, None),
+        (SPEC, {"prompt_tokens": 7, "completion_tokens": 1e300}, None),
+        (SPEC, {"prompt_tokens": 7, "completion_tokens": 10**9}, None),
+        (
+            CLAUDE,
+            {**CLAUDE_GOOD["usage"], "cache_creation_input_tokens": 100, "cache_read_input_tokens": 2000},
+            Usage(2112, 6),
+        ),
+        (CLAUDE, {"input_tokens": 3}, None),
+        (CLAUDE, {"output_tokens": 3}, None),
+        *((spec, usage, None) for spec in (SPEC, CLAUDE) for usage in (None, "many", {}, [])),
     ],
 )
-def test_usage_counts_reasoning_and_is_none_where_unreadable(usage: Any, expected: Usage | None) -> None:
-    assert read(200, {**GOOD, "usage": usage}).usage == expected
+def test_usage_counts_reasoning_and_cached_input_and_is_none_where_unreadable(
+    spec: ModelSpec, usage: Any, expected: Usage | None
+) -> None:
+    good = GOOD if spec is SPEC else CLAUDE_GOOD
+    assert read(200, {**good, "usage": usage}, spec=spec).usage == expected
 
 
 def test_a_reply_that_the_server_broke_off_is_transient() -> None:
@@ -312,16 +342,140 @@ def test_parameters_are_sent_as_the_server_wants_them(spec: ModelSpec, sent: dic
 
 def test_a_constraint_is_a_schema_or_a_grammar() -> None:
     schema = {"type": "array"}
-    form = orjson.loads(openai.body(SPEC, ChatRequest(ASK, Constraint(schema))))["response_format"]
+    form = orjson.loads(openai.body(SPEC, ChatRequest(ASK, json_schema=schema)))["response_format"]
     assert form["json_schema"]["schema"] == schema
-    assert orjson.loads(openai.body(SPEC, ChatRequest(ASK, Constraint(schema, "root ::= x")))).keys() == {
-        "model",
-        "messages",
-        "temperature",
-        "grammar",
-    }
+    both = orjson.loads(openai.body(SPEC, ChatRequest(ASK, {}, schema, "root ::= x")))
+    assert both.keys() == {"model", "messages", "temperature", "grammar"}
 
 
-def test_the_key_is_in_the_headers_alone() -> None:
-    assert openai.headers("s3cret")["Authorization"] == "Bearer s3cret"
-    assert "Authorization" not in openai.headers("")
+def test_key_is_in_the_headers_alone() -> None:
+    assert openai.headers("s3cret") == {"Authorization": "Bearer s3cret"}
+    assert openai.headers("") == {}
+    assert anthropic.headers("s3cret") == {"anthropic-version": "2023-06-01", "x-api-key": "s3cret"}
+    assert anthropic.headers("") == {"anthropic-version": "2023-06-01"}
+
+
+# --- Anthropic --------------------------------------------------------------------------------------------
+
+
+def said(role: str, text: str) -> Message:
+    return {"role": role, "content": text}
+
+
+def claude_error(kind: str, message: str = "no") -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011"}
+
+
+def test_request_to_claude_has_instructions_parameters_and_no_form() -> None:
+    def sent(*messages: Message, spec: ModelSpec = CLAUDE, **params: Any) -> dict[str, Any]:
+        request = ChatRequest(messages, params, json_schema={"type": "array"})
+        return dict(orjson.loads(anthropic.body(spec, request)))
+
+    hi = said("user", "hi")
+    usual = {"model": "claude-x", "max_tokens": 4096, "messages": [hi]}
+    assert sent(said("system", "Be brief."), hi) == {**usual, "system": "Be brief."}
+    assert sent(hi, max_tokens=70) == {**usual, "max_tokens": 70}
+    # Newer models take a temperature or top_p, not both.
+    spec = replace(CLAUDE, params={"max_tokens": 900, "temperature": 0.0}, drops=("top_p",))
+    assert sent(hi, spec=spec, top_p=0.95) == {**usual, "max_tokens": 900, "temperature": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("messages", "system", "turns"),
+    [
+        (
+            [said("system", "A"), said("user", "1"), said("user", "2"), said("system", "B")],
+            "A\n\nB",
+            [said("user", "1\n\n2")],
+        ),
+        # Others continue a last turn of the assistant's; newer Claude models refuse one.
+        (
+            [said("user", "Who?"), said("assistant", "<think>\n")],
+            "",
+            [said("user", f"Who?\n\n{BEGIN_WITH}\n<think>\n")],
+        ),
+        (
+            [said("assistant", "Hello."), said("user", "Hi.")],
+            "",
+            [said("user", OPENING), said("assistant", "Hello."), said("user", "Hi.")],
+        ),
+        ([said("system", "Say hi.")], "", [said("user", "Say hi.")]),
+        ([said("system", " "), said("user", "\n"), said("user", "hi")], "", [said("user", "hi")]),
+    ],
+    ids=["joined", "begun by the assistant", "opened for it", "instructions only", "blank"],
+)
+def test_turns_are_as_the_api_requires(messages: list[Message], system: str, turns: list[Message]) -> None:
+    assert split_system(messages) == (system, turns)
+
+
+messages = st.lists(
+    st.builds(said, st.sampled_from(["system", "user", "assistant"]), st.text(max_size=8)), max_size=8
+)
+
+
+@given(messages)
+def test_turns_alternate_begin_and_end_with_the_user_and_hold_every_text(talk: Sequence[Message]) -> None:
+    system, turns = split_system(talk)
+    assert [turn["role"] for turn in turns] == ["user", "assistant"] * (len(turns) // 2) + ["user"]
+    assert all(turn["content"].strip() for turn in turns)
+    everything = system + "".join(turn["content"] for turn in turns)
+    for message in talk:
+        if message["content"].strip():
+            assert message["content"] in everything
+
+
+def test_text_blocks_are_one_text_and_thinking_is_separated() -> None:
+    assert read(200, CLAUDE_GOOD, spec=CLAUDE) == Reply("Hello!", "claude-x-20250929", "stop", Usage(12, 6))
+    blocks = [
+        {"type": "thinking", "thinking": "A greeting.", "signature": "EqQB"},
+        {"type": "redacted_thinking", "data": "Emw"},
+        {"type": "text", "text": "Hel"},
+        {"type": "text", "text": "lo!"},
+    ]
+    reply = read(200, {**CLAUDE_GOOD, "content": blocks}, spec=CLAUDE)
+    assert (reply.text, reply.reasoning) == ("Hello!", "A greeting.")
+
+
+def test_stop_reasons() -> None:
+    for reason in ("max_tokens", "model_context_window_exceeded"):
+        assert read(200, {**CLAUDE_GOOD, "stop_reason": reason}, spec=CLAUDE).finish_reason == "length"
+    for content in ([], None):
+        reply = read(200, {**CLAUDE_GOOD, "content": content, "stop_reason": "refusal"}, spec=CLAUDE)
+        assert (reply.refused, reply.usage) == ("the model refuses to answer", Usage(12, 6))
+    assert type(raised(200, {**CLAUDE_GOOD, "stop_reason": "pause_turn"}, spec=CLAUDE)) is TransientError
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (400, claude_error("invalid_request_error", "max_tokens: Field required"), RejectedError),
+        (400, claude_error("x", "Your credit balance is too low to access"), ProviderRefused),
+        (400, claude_error("x", "Output blocked by content filtering policy"), ContentRefused),
+        (401, claude_error("authentication_error", "invalid x-api-key"), ProviderRefused),
+        (402, claude_error("billing_error"), ProviderRefused),
+        (403, claude_error("permission_error"), ProviderRefused),
+        (404, claude_error("not_found_error", "model: claude-x"), ProviderRefused),
+        (413, claude_error("request_too_large"), RejectedError),
+        (429, claude_error("rate_limit_error"), RateLimited),
+        (500, claude_error("api_error"), TransientError),
+        (504, claude_error("timeout_error"), TransientError),
+        (529, claude_error("overloaded_error", "Overloaded"), TransientError),
+        (200, claude_error("overloaded_error", "Overloaded"), TransientError),
+        (200, {"type": "error"}, TransientError),
+    ],
+)
+def test_each_documented_error_has_its_meaning(status: int, body: Any, expected: type[CTSError]) -> None:
+    assert type(raised(status, body, spec=CLAUDE)) is expected
+
+
+def test_rate_limit_has_a_wait() -> None:
+    reset = {"anthropic-ratelimit-output-tokens-reset": "1970-01-01T00:00:42Z"}
+    for head, wait_s in (({"retry-after": "17"}, 17.0), (reset, 42.0)):
+        limited = raised(429, claude_error("rate_limit_error"), head, spec=CLAUDE)
+        assert isinstance(limited, RateLimited)
+        assert limited.retry_after_s == wait_s
+
+
+def test_an_answer_brings_the_account_s_limits() -> None:
+    head = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49"}
+    assert read(200, CLAUDE_GOOD, head, spec=CLAUDE).quotas == Quotas(Quota(50, 49))
