@@ -119,16 +119,13 @@ def test_missing_part_leaves_its_weight_to_the_others() -> None:
     assert Weights(0.0).of_texts(2, [], []) == [0.0]
 
 
-@pytest.mark.parametrize("weights", [(-0.1, None), (1.1, None), (0.6, 0.5), (float("nan"), None)])
-def test_weights_beyond_one_are_refused(weights: tuple[float, float | None]) -> None:
-    with pytest.raises(UsageError, match="from 0 to 1"):
-        Weights(*weights)
-
-
-@pytest.mark.parametrize("mu", [0, -1, float("nan"), float("inf")])
-def test_mu_must_be_positive(mu: float) -> None:
-    with pytest.raises(UsageError, match="mu must be"):
-        QueryLikelihoodRanker(pages_of(*THREE), mu=mu)
+def test_invalid_weights_and_mu_are_refused() -> None:
+    for weights in ((-0.1, None), (1.1, None), (0.6, 0.5), (float("nan"), None)):
+        with pytest.raises(UsageError, match="from 0 to 1"):
+            Weights(*weights)
+    for mu in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="mu must be"):
+            QueryLikelihoodRanker(pages_of(*THREE), mu=mu)
 
 
 WORDS = st.lists(st.sampled_from(["ant", "bee", "cow", "dog", "elk", "zzz"]), max_size=6)
@@ -315,28 +312,17 @@ def t5() -> Any:
 
 
 @needs_torch
-def test_single_logit_is_the_score(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labels", [1, 2])
+def test_single_logit_or_second_of_two_is_the_score(tmp_path: Path, labels: int) -> None:
     import torch
 
-    network = bert(1)
+    network = bert(labels)
     scorer = open_pair_scorer(save(tmp_path, network))
     with torch.no_grad():
         read = torch.tensor([[2, 5, 3, 6, 7, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
-        logit = float(network.eval()(input_ids=read[0], token_type_ids=read[1]).logits[0, 0])
-    assert scorer.score("red", ["fox hen"]) == pytest.approx([logit], abs=1e-5)
-
-
-@needs_torch
-def test_second_of_two_logits_is_relevant(tmp_path: Path) -> None:
-    import torch
-
-    network = bert(2)
-    scorer = open_pair_scorer(save(tmp_path, network))
-    with torch.no_grad():
-        read = torch.tensor([[2, 5, 3, 6, 3]]), torch.tensor([[0, 0, 0, 1, 1]])
         logits = network.eval()(input_ids=read[0], token_type_ids=read[1]).logits[0]
-    expected = float(logits[1] - torch.logsumexp(logits, 0))
-    assert scorer.score("red", ["fox"]) == pytest.approx([expected], abs=1e-5)
+    expected = float(logits[0] if labels == 1 else logits[1] - torch.logsumexp(logits, 0))
+    assert scorer.score("red", ["fox hen"]) == pytest.approx([expected], abs=1e-5)
 
 
 @needs_torch
