@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
+from cts_async.search import rankers
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
@@ -216,33 +217,42 @@ class Length:
         return [float(len(text)) for text in texts]
 
 
+@pytest.fixture
+def scorer(monkeypatch: pytest.MonkeyPatch) -> Length:
+    length = Length()
+    monkeypatch.setattr(rankers, "open_pair_scorer", lambda model: length)
+    return length
+
+
 def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
     rows = [{"id": f"d{n}", "url": f"u{n}", "title": "T", "text": text} for n, text in enumerate(texts)]
     (folder / "docs").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Corpus.open(folder / "docs", folder / "cache")
 
 
-def test_candidates_are_ordered_by_scorer_with_ties_as_in_base(tmp_path: Path) -> None:
-    corpus, scorer = corpus_of(tmp_path, ["a", "abc", "ab", "xyz", "longest"]), Length()
-    ranker = CrossEncoderRanker(InFileOrder(5), "some/model", corpus, 4, scorer=scorer)
+def test_candidates_are_ordered_by_scorer_with_ties_as_in_base(tmp_path: Path, scorer: Length) -> None:
+    corpus = corpus_of(tmp_path, ["a", "abc", "ab", "xyz", "longest"])
+    ranker = CrossEncoderRanker(InFileOrder(5), "some/model", corpus, 4)
     assert ranker.name == "all+model"
     assert ranker.rank("query", 9) == [("d1", 5.0), ("d3", 5.0), ("d2", 4.0), ("d0", 3.0)]
     assert ranker.rank("query", 1) == [("d1", 5.0)]
     assert scorer.read[0] == ("query", ["T abc", "T xyz", "T ab", "T a"])
 
 
-def test_no_document_is_scored_without_candidates(tmp_path: Path) -> None:
-    corpus, scorer = corpus_of(tmp_path, ["a"]), Length()
-    assert CrossEncoderRanker(InFileOrder(0), "m", corpus, scorer=scorer).rank("query", 5) == []
-    assert CrossEncoderRanker(InFileOrder(1), "m", corpus, scorer=scorer).rank("query", 0) == []
+def test_no_document_is_scored_without_candidates(tmp_path: Path, scorer: Length) -> None:
+    corpus = corpus_of(tmp_path, ["a"])
+    assert CrossEncoderRanker(InFileOrder(0), "m", corpus).rank("query", 5) == []
+    assert CrossEncoderRanker(InFileOrder(1), "m", corpus).rank("query", 0) == []
     assert scorer.read == []
 
 
 @pytest.mark.parametrize("count", [BATCH, BATCH + 1, 2 * BATCH + 5])
-def test_documents_are_scored_in_batches_of_similar_length(tmp_path: Path, count: int) -> None:
+def test_documents_are_scored_in_batches_of_similar_length(
+    tmp_path: Path, scorer: Length, count: int
+) -> None:
     texts = ["x" * (n * 7 % count + 1) for n in range(count)]
-    corpus, scorer = corpus_of(tmp_path, texts), Length()
-    ranked = CrossEncoderRanker(InFileOrder(count), "m", corpus, count, scorer=scorer).rank("query", count)
+    corpus = corpus_of(tmp_path, texts)
+    ranked = CrossEncoderRanker(InFileOrder(count), "m", corpus, count).rank("query", count)
     sizes = [len(batch) for _, batch in scorer.read]
     assert max(sizes) <= BATCH
     assert (sum(sizes), len(ranked)) == (count, count)
