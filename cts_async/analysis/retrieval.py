@@ -61,7 +61,12 @@ def evaluate(
     """
     import ir_measures
 
-    judged = {query: _relevant(grades) for query, grades in qrels.items() if grades}
+    # Grades below 1 are dropped: not relevant is the same as not judged.
+    judged = {
+        query: {document: grade for document, grade in grades.items() if grade > 0}
+        for query, grades in qrels.items()
+        if grades
+    }
     found = {query: dict(run[query]) for query, grades in judged.items() if grades and run.get(query)}
     # trec_eval has no reciprocal rank with a cutoff: it is that of the whole ranking, or 0 below the cutoff.
     names: dict[Any, list[tuple[str, float]]] = {}
@@ -95,11 +100,6 @@ def hopeless_note(hopeless: int, of: str, level: int) -> str:
     """Explain `count_hopeless`; `of` names the total: "198 facets"."""
     where = " except in nDCG" if level > 1 else ""
     return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
-
-
-def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
-    """Drop grades below 1: not relevant is the same as not judged."""
-    return {document: grade for document, grade in grades.items() if grade > 0}
 
 
 # Pseudo-judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.

@@ -154,7 +154,9 @@ def unsupported(
     """Find the years and regions of the rewritten query that nothing it was made from supports."""
     sources = [blurred_query, *_known_answers(questions, answers)]
     years = years_in(rewritten_query) - {year for text in sources for year in years_in(text)}
-    short = {year for text in sources for year in _short_years(text)}
+    # Years of two digits, as 24年 and '24, may be spans as well: only the rewritten query tells.
+    found = (_SHORT.findall(unicodedata.normalize("NFKC", text)) for text in sources)
+    short = {before or after for pairs in found for before, after in pairs}
     named = {region for text in sources for region in regions_in(text)}
     supported = named | {outer for region in named for outer in enclosing(region)}
     return Unsupported(
@@ -169,11 +171,6 @@ def years_in(text: str) -> frozenset[str]:
     years = set(_NUMBER.findall(normalised))
     years |= {year.translate(_DIGITS) for year in _CHINESE.findall(normalised)}
     return frozenset(years | {year for year, pattern in _RELATIVE.items() if pattern.search(normalised)})
-
-
-def _short_years(text: str) -> set[str]:
-    """Return years of two digits, as 24年 and '24, which may be spans as well: only the rewritten query tells."""
-    return {a or b for a, b in _SHORT.findall(unicodedata.normalize("NFKC", text))}
 
 
 def _known_answers(questions: Sequence[str], answers: Sequence[str]) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 from cts_async.analysis.conversations import TurnRetrieval
-from cts_async.config import EvaluationConfig
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, number, text
 
@@ -22,17 +20,6 @@ class TalkReport:
     """Turn by turn, of each Clarifier; none without documents."""
     judgments: str = ""
     """What was searched and who judged; "" without documents."""
-
-
-def evaluate_held(runs: Sequence[RunSummary], settings: EvaluationConfig) -> TalkReport:
-    """The tables of `cts converse` over the conversations held so far; notes say what cannot be evaluated.
-
-    Raises UsageError for documents and judgments that cannot be read.
-    """
-    # By name: nothing in this room imports the neighbours.
-    evaluation = import_module("cts_async.neighbours.at_cot.evaluation")
-    report: TalkReport = evaluation.evaluate_held(runs, settings)
-    return report
 
 
 def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:

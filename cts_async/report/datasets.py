@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cts_async.datasets.inspect import Contents, spread
 from cts_async.datasets.io import unreadable
 from cts_async.datasets.kinds import Kind
-from cts_async.report.output import plain
-from cts_async.report.tables import Column, DataTable, number, text
+from cts_async.report.tables import Column, DataTable, number, print_facts, text
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import read_documents
 
@@ -23,9 +20,6 @@ from cts_async.search.backends.corpus import read_documents
 
 _LABELS: Final = {"blurred_query": "q", "fused_query": "q*"}
 """Printed names of fields, if not their own."""
-
-Line = tuple[str, str]
-"""A label, "" for none, and its text."""
 
 
 def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
@@ -39,7 +33,7 @@ def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
             ("expects", about.expects),
             ("used by", "; ".join(about.uses)),
         ]
-        _print(console, about.title, lines)
+        print_facts(console, about.title, lines)
 
 
 def print_contents(console: Console, title: str, paths: Sequence[Path], contents: Contents) -> None:
@@ -47,20 +41,20 @@ def print_contents(console: Console, title: str, paths: Sequence[Path], contents
     lines = [("file", str(path)) for path in paths]
     lines += fact_lines(contents)
     lines += [("note", note) for note in contents.notes]
-    _print(console, title, lines)
+    print_facts(console, title, lines)
 
 
-def fact_lines(contents: Contents) -> list[Line]:
+def fact_lines(contents: Contents) -> list[tuple[str, str]]:
     """Return the name and the value of each fact: `("nuggets", "total 12, min 2, mean 3.0, max 4")`."""
     return [(name.replace("_", " "), _shown(value)) for name, value in contents.facts.items()]
 
 
 def print_item(console: Console, item: Mapping[str, Any], *, whole: bool = False) -> None:
     """Print an instance or a pane; lists of records are counted, or with `whole` printed."""
-    _print(console, str(item["id"]), _item_lines(item, whole))
+    print_facts(console, str(item["id"]), _item_lines(item, whole))
 
 
-def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[Line]:
+def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[tuple[str, str]]:
     for name, value in item.items():
         label = _LABELS.get(name, name.replace("_", " "))
         if name == "id" or value is None or value in ([], ()):
@@ -73,18 +67,6 @@ def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[Line]:
             yield label, str(len(value))
         else:
             yield from ((label, _shown(record)) for record in value)
-
-
-def _print(console: Console, title: str, lines: Iterable[Line]) -> None:
-    """Print a title, labelled lines folded in their column, and an empty line."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, value in lines:
-        grid.add_row(Text(f"  {label}"), Text(plain(value)))
-    console.print(Text(plain(title), style="bold"))
-    console.print(grid)
-    console.print()
 
 
 def corpus_contents(path: Path) -> Contents:

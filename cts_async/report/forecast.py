@@ -27,8 +27,6 @@ from cts_async.report.tables import Column, DataTable, print_table, text
 
 Row = tuple[str, ...]
 Runs = Mapping[System, Observed]
-
-
 Timed = tuple[Effort, float]
 """An effort and its seconds."""
 
@@ -40,7 +38,11 @@ def compare(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
         len(run.done) != (run.forecast or {}).get("instances") for run in runs.values()
     ):
         return None
-    planned = sum((_stored_effort(note) for note in notes), Effort())
+    planned = Effort()
+    for note in notes:
+        known = note["cost_usd"] is not None
+        tokens = note["input_tokens"], note["output_tokens"]
+        planned += Effort(note["calls"], *tokens, note["known_cost_usd"], known)
     planned_s = max(float(note["time_s"]) for note in notes)
     return (planned, planned_s), (actual(plan, runs.values()), max(run.wall_s for run in runs.values()))
 
@@ -54,18 +56,12 @@ def comparison_line(plan: Plan, runs: Runs) -> str | None:
     return f"Planned: {planned}. Took: {took}."
 
 
-def _stored_effort(note: Mapping[str, Any]) -> Effort:
-    known = note["cost_usd"] is not None
-    return Effort(note["calls"], note["input_tokens"], note["output_tokens"], note["known_cost_usd"], known)
-
-
 # --- As JSON
 
 
 def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     """Return the content of the tables, and the steps of every system."""
-    names = ("planned", "actual")
-    compared = compare(plan, runs) or (None, None)
+    planned, took = compare(plan, runs) or (None, None)
     return {
         "instances": plan.n_instances,
         "total": {**_timed_json(forecast.total, forecast.time_s), "bound_by": forecast.binding},
@@ -100,7 +96,8 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         "models_without_price": list(forecast.unpriced),
         "assumptions": list(forecast.assumptions),
         "spent": actual(plan, runs.values()).as_json(),
-        **{name: timed and _timed_json(*timed) for name, timed in zip(names, compared, strict=True)},
+        "planned": planned and _timed_json(*planned),
+        "actual": took and _timed_json(*took),
     }
 
 

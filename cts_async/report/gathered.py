@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -45,7 +46,7 @@ from cts_async.report.comparison import (
     judged_tables,
     judges_tables,
 )
-from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
+from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
 from cts_async.report.results import SMOKE_TEST
 from cts_async.report.statistics import diagnosis_tables
@@ -128,6 +129,11 @@ def gather(
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
     conversations = tuple(summarise_runs(talks))
+    talked: TalkReport | None = None
+    if conversations:
+        # By name: nothing in this layer imports the neighbours.
+        at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
+        talked = at_cot.evaluate_held(conversations, evaluation)
     return Gathered(
         words=tuple(words),
         named=named,
@@ -136,7 +142,7 @@ def gather(
         compared=compared,
         diagnosis=diagnosis,
         talks=conversations,
-        talked=evaluate_held(conversations, evaluation) if conversations else None,
+        talked=talked,
         notes=tuple(notes),
     )
 
@@ -364,20 +370,21 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
         yield "scores", judged_tables(compared.judged[0], compared, all_pairs=True)
         yield "judges", judges_tables(compared)
         for judged in compared.judged[1:]:
+            name = judged.judge
             tables = judged_tables(judged, compared, all_pairs=True)
-            yield "judges", (_of_judge(table, judged.judge) for table in tables)
+            yield (
+                "judges",
+                (
+                    replace(one, name=f"{one.name}_{name}", title=f"{one.title}, judge {name}")
+                    for one in tables
+                ),
+            )
     if gathered.diagnosis:
         yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
     yield "effort", [effort_table(runs), health_table(runs), causes_table(runs), served_table(every)]
     yield "failures", [failures_table(every)]
-    if gathered.talks:
-        yield "conversations", [conversations_table(gathered.talks)]
     if gathered.talked:
-        yield "conversations", gathered.talked.tables
-
-
-def _of_judge(table: DataTable, judge: str) -> DataTable:
-    return replace(table, name=f"{table.name}_{judge}", title=f"{table.title}, judge {judge}")
+        yield "conversations", [conversations_table(gathered.talks), *gathered.talked.tables]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
@@ -450,40 +457,36 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
     compared = gathered.compared
     if compared is None:
         return (), ()
-    runs = [run for run in _read(compared) if run.instances]
-    nuggets, notes = _nuggets(gathered, {one.extreme.id for run in runs for one in run.instances})
-    found = [
-        replace(
-            run,
-            instances=tuple(replace(one, nuggets=nuggets.get(one.extreme.id, {})) for one in run.instances),
-        )
-        for run in runs
-    ]
-    if (left_out := len(compared.board.entrants) - MOST_SYSTEMS) > 0:
-        notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
-    return tuple(found), tuple(notes)
-
-
-def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
-    judge = compared.judged[0].judge
-    entrants = compared.board.entrants[:MOST_SYSTEMS]
+    judge, board, baseline = compared.judged[0].judge, compared.board, compared.baseline
+    entrants = board.entrants[:MOST_SYSTEMS]
     most = MANY if len(entrants) <= FEW_SYSTEMS else FEW
-    for entrant in entrants:
-        if entrant.directory.is_dir() and judge in entrant.judges:
-            found = extremes(compared.board, judge, entrant.label, compared.baseline, most)
-            yield OpenedRun(
-                entrant.label,
-                entrant.directory,
-                measure=f"judge {judge}",
-                decimals=1,
-                baseline=compared.baseline,
-                embedded=entrant.embedded,
-                instances=tuple(opened_lines(entrant.directory, found)),
-            )
+    found = [
+        (entrant, extremes(board, judge, entrant.label, baseline, most))
+        for entrant in entrants
+        if entrant.directory.is_dir() and judge in entrant.judges
+    ]
+    nuggets, notes = _nuggets(gathered, {one.id for _, instances in found for one in instances})
+    runs = (
+        OpenedRun(
+            entrant.label,
+            entrant.directory,
+            measure=f"judge {judge}",
+            decimals=1,
+            baseline=baseline,
+            embedded=entrant.embedded,
+            instances=tuple(_opened(entrant.directory, instances, nuggets)),
+        )
+        for entrant, instances in found
+    )
+    if (left_out := len(board.entrants) - MOST_SYSTEMS) > 0:
+        notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
+    return tuple(run for run in runs if run.instances), tuple(notes)
 
 
-def opened_lines(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:
-    """Yield those instances from the run's files, without nuggets; those without a line are left out."""
+def _opened(
+    directory: Path, found: Sequence[Extreme], nuggets: Mapping[str, Mapping[str, Nugget]]
+) -> Iterator[Opened]:
+    """Yield those instances from the run's files; those without a line are left out."""
     wanted = {one.id for one in found}
     lines = _lines(directory / results_of(directory), wanted)
     further = {path.stem: _lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))}
@@ -493,7 +496,7 @@ def opened_lines(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:
             verdicts = {
                 str(verdict.get("judge") or "unnamed"): verdict for verdict in judged if _labelled(verdict)
             }
-            yield Opened(one, line, verdicts, {})
+            yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
 
 
 def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
@@ -535,6 +538,8 @@ def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dic
 
 def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     """Open the extremes of each evaluated run of conversations in the first measure, over q itself."""
+    import numpy as np
+
     retrieved = gathered.talked.retrieved if gathered.talked else ()
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
@@ -547,7 +552,10 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
         ]
         if found and own:
             measure, last = found.measures[0], max(own, key=lambda cell: cell.turn)
-            opened = _extremes(last.scores[measure], found.without[measure], most)
+            scores, ids = last.scores[measure], sorted(last.scores[measure])
+            values = np.array([scores[id] for id in ids], float)
+            gains = values - np.array([found.without[measure].get(id, np.nan) for id in ids], float)
+            opened = extremes_of(ids, values, gains, most)
             yield OpenedRun(
                 talk.label,
                 talk.directory,
@@ -555,14 +563,5 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
                 embedded=bool(talk.manifest.get("embedded")),
-                instances=tuple(opened_lines(talk.directory, opened)),
+                instances=tuple(_opened(talk.directory, opened, {})),
             )
-
-
-def _extremes(scores: Mapping[str, float], without: Mapping[str, float], most: int) -> tuple[Extreme, ...]:
-    import numpy as np
-
-    ids = sorted(scores)
-    values = np.array([scores[id] for id in ids], float)
-    gains = values - np.array([without.get(id, np.nan) for id in ids], float)
-    return extremes_of(ids, values, gains, most)

@@ -9,9 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from cts_async.engine.run_dir import write_json
 from cts_async.errors import InputError
@@ -20,6 +18,7 @@ from cts_async.protocol.run_files import RESULTS, SUMMARY
 from cts_async.report.output import plain
 from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
+from cts_async.report.tables import print_facts
 
 MOST_SUSPECTS = 10
 MOST_TERMS = 6
@@ -123,14 +122,7 @@ def _mean(numbers: list[float] | list[int]) -> float | None:
 
 def print_gold(console: Console, summary: GoldSummary) -> None:
     """Print the table, the most suspicious nuggets, and failures."""
-    table = Table(
-        title="static gold", title_justify="left", box=SIMPLE_HEAD, show_edge=False, show_header=False
-    )
-    table.add_column("", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for row in _rows(summary.values):
-        table.add_row(*row)
-    console.print(table)
+    print_facts(console, "static gold", _facts(summary.values))
     suspects = summary.values["suspicious"]
     for suspect in suspects[:MOST_SUSPECTS]:
         style = "dim" if suspect["grounded"] else "yellow"
@@ -141,7 +133,7 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
     print_failures(console, [summary.run])
 
 
-def _rows(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     n, per_intent, grounding = values["nuggets"], values["nuggets_per_intent"], values["grounding"]
     yield "intents done", f"{values['n_done']}/{values['n_expected']}"
     yield "intents failed", str(values["n_failed"])

@@ -84,10 +84,6 @@ def _left(seconds: float | None) -> str:
     return "" if seconds is None else f"{duration(seconds)} left"
 
 
-def _failed(part: LivePart) -> str:
-    return f"{part['n_failed']} failed" if part["n_failed"] else ""
-
-
 def efforts(live: LiveFile) -> list[str]:
     """Calls, failures, tokens and costs so far."""
     calls, replayed, retries = live["calls"], live["replayed"], live["retries"]
@@ -192,7 +188,9 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     most = max(MIN_BARS, room - len(used) - bool(idle) - bool(done) - 1)
     shown, rest = (shown[:most], shown[most:]) if len(shown) > most + 1 else (shown, [])
     bars = [_bar(part, named[part["name"]], width) for part in shown]
-    bars += [_sum_bar(live, width)] if len(parts) > 1 else []
+    if len(parts) > 1:
+        count = _count(live["n_done"], live["n_expected"], width)
+        bars.append([Text("all"), *count, Text(), Text(), Text(_left(live["eta_s"] or None))])
     drawn = _aligned(bars, width, BAR_COLUMNS_DROPPED, right=(2, 3))
     lines = [
         *drawn[: len(shown)],
@@ -231,20 +229,15 @@ def _aligned(
         widths[column] = 0 if needed > width else widths[column]
     lines = []
     for row in rows:
-        line = Text("  ").join(
-            _padded(cell, size, right=column in right)
-            for column, (cell, size) in enumerate(zip(row, widths, strict=True))
-            if size
-        )
+        cells = []
+        for column, (cell, size) in enumerate(zip(row, widths, strict=True)):
+            if size:
+                cells.append(cell.copy())
+                (cells[-1].pad_left if column in right else cells[-1].pad_right)(size - cell.cell_len)
+        line = Text("  ").join(cells)
         line.rstrip()
         lines.append(line)
     return lines
-
-
-def _padded(cell: Text, width: int, *, right: bool) -> Text:
-    padded = cell.copy()
-    (padded.pad_left if right else padded.pad_right)(width - cell.cell_len)
-    return padded
 
 
 def _bar(part: LivePart, label: str, width: int) -> list[Text]:
@@ -253,13 +246,9 @@ def _bar(part: LivePart, label: str, width: int) -> list[Text]:
         outlook = "done"
     name = Text(plain(label))
     name.truncate(40 if width >= WIDE else min(24, width // 4), overflow="ellipsis")
-    cells = [Text(_failed(part), "red"), Text(mean_of(part)), Text(plain(outlook))]
-    return [name, *_count(part["n_done"], part["n_expected"], width), *cells]
-
-
-def _sum_bar(live: LiveFile, width: int) -> list[Text]:
-    count = _count(live["n_done"], live["n_expected"], width)
-    return [Text("all"), *count, Text(), Text(), Text(_left(live["eta_s"] or None))]
+    failed = Text(f"{part['n_failed']} failed" if part["n_failed"] else "", "red")
+    count = _count(part["n_done"], part["n_expected"], width)
+    return [name, *count, failed, Text(mean_of(part)), Text(plain(outlook))]
 
 
 def _count(done: int, expected: int, width: int) -> list[Text]:

@@ -1,18 +1,111 @@
-"""The models of the catalogue on a terminal: an overview, or one in detail."""
+"""The models of the catalogue, what each lacks and which roles it plays: on a terminal, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.systems import ModelEntry
+from cts_async.config import RunConfig
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.local import model_file
+from cts_async.protocol.systems import choose_roles
+from cts_async.report.tables import print_facts
 
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
+
+    name: str
+    spec: ModelSpec
+    roles: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Environment variables that have to be set."""
+    problem: str
+    """What else prevents its use; empty: nothing."""
+    shipped: bool
+    """Whether it is defined as shipped, not by a cts.toml."""
+
+    @property
+    def ready(self) -> bool:
+        return not (self.missing or self.problem)
+
+    @property
+    def key_set(self) -> bool | None:
+        """Whether its key is set; None: it needs no key."""
+        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
+
+
+def model_entries(
+    catalogue: Catalogue, environ: Mapping[str, str], name: str | None = None
+) -> list[ModelEntry]:
+    """The model called `name` (or `alias:model-id`), else all of the catalogue and of cts.toml's [roles].
+
+    Roles are those that a model plays without options. Raises UsageError for an unknown name.
+    """
+    usual = choose_roles(RunConfig(models=("a model",)), catalogue.roles)
+    players = {"clarifier": "local", "support": usual.support, "judge": usual.judges[0], "agent": usual.agent}
+    if "extractor" in catalogue.roles:
+        players["extractor"] = catalogue.roles["extractor"]
+    shipped = load_catalogue().models
+    entries = []
+    for one in [name] if name else dict.fromkeys([*catalogue.models, *players.values()]):
+        missing, problem = catalogue.missing_variables(one, environ), ""
+        spec = catalogue.models[one.partition(":")[0]]
+        as_shipped = shipped.get(spec.name) == spec
+        try:
+            spec = catalogue.resolve(one, environ)
+            if spec.embedded:
+                model_file(environ)
+        except UsageError as error:
+            problem = "" if missing else str(error)
+        roles = tuple(role for role, player in players.items() if player == one)
+        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped))
+    return entries
+
+
+def model_json(entry: ModelEntry) -> dict[str, Any]:
+    """An entry as JSON; never contains a key."""
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "model": spec.model,
+        "api": spec.api,
+        "base_url": spec.base_url or None,
+        "key_env": spec.key_env,
+        "key_set": entry.key_set,
+        "ready": entry.ready,
+        "missing": entry.missing,
+        "problem": entry.problem or None,
+        "roles": entry.roles,
+        "source": "shipped" if entry.shipped else "cts.toml",
+        "account": spec.account,
+        "limits": {
+            "requests_per_min": spec.requests_per_min,
+            "tokens_per_min": spec.tokens_per_min,
+            "max_concurrency": spec.max_concurrency,
+            "limit": spec.limit,
+            "window_s": spec.window_s,
+            "fixed": spec.limits_fixed,
+        },
+        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
+        "params": spec.sent({}),
+        "drops": spec.drops,
+        "timeout_s": spec.timeout_s,
+        "context_tokens": spec.context_tokens,
+        "agent": spec.agent,
+        "agent_prompt": spec.agent_prompt,
+        "embedded": spec.embedded,
+        "note": spec.note,
+    }
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
@@ -38,26 +131,20 @@ def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
 
 def print_model(console: Console, entry: ModelEntry) -> None:
     """Print all facts about one model, one per line."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(ratio=1, overflow="fold")
-    for name, value in _facts(entry):
-        table.add_row(name, Text(value))
-    console.print(Text(entry.name, "bold cyan"))
-    console.print(table)
+    print_facts(console, entry.name, _facts(entry))
 
 
 def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     spec = entry.spec
+    elsewhere = "this machine" if spec.embedded else f"where {spec.base_url_env} says"
+    lacks = "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
     yield "model id", spec.model
-    yield "address", f"{spec.base_url or _nowhere(spec)} ({_APIS[spec.api]})"
+    yield "address", f"{spec.base_url or elsewhere} ({_APIS[spec.api]})"
     yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
-    yield "missing", "nothing" if entry.ready else _lacks(entry)
+    yield "missing", "nothing" if entry.ready else lacks
     yield "roles", ", ".join(entry.roles) or "none by default"
-    counted = f"{limit_text(spec)}; {spec.limit}" + (
-        " (yours: headers may only lower them)" * spec.limits_fixed
-    )
-    yield "limits", f"{counted}; account {spec.account}"
+    yours = " (yours: headers may only lower them)" * spec.limits_fixed
+    yield "limits", f"{limit_text(spec)}; {spec.limit}{yours}; account {spec.account}"
     yield "time", f"{spec.timeout_s:g} s for a whole answer"
     yield "prices", price_text(spec)
     yield "parameters", _parameters(spec.sent({})) or "none"
@@ -83,14 +170,6 @@ def _state(entry: ModelEntry) -> Text:
     return Text(text, "green" if entry.ready else "yellow")
 
 
-def _lacks(entry: ModelEntry) -> str:
-    return "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
-
-
-def _nowhere(spec: ModelSpec) -> str:
-    return "this machine" if spec.embedded else f"where {spec.base_url_env} says"
-
-
 def limit_text(spec: ModelSpec) -> str:
     """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
     known = [
@@ -107,15 +186,10 @@ def price_text(spec: ModelSpec) -> str:
     price_in, price_out = spec.input_usd_per_mtok, spec.output_usd_per_mtok
     if price_in is None or price_out is None:
         return "price unknown"
-    return (
-        "free"
-        if price_in == price_out == 0
-        else f"${_usd(price_in)} in, ${_usd(price_out)} out per million tokens"
-    )
-
-
-def _usd(amount: float) -> str:
-    return f"{amount:.2f}".removesuffix(".00")
+    if price_in == price_out == 0:
+        return "free"
+    each = (f"${price:.2f}".removesuffix(".00") for price in (price_in, price_out))
+    return "{} in, {} out per million tokens".format(*each)
 
 
 def short_count(value: float) -> str:

@@ -124,11 +124,9 @@ def plain(text: str, mark: str = "?", *, lines: bool = False) -> str:
 
     Spaces of other scripts and widths, such as the ideographic one in Chinese text, become plain spaces.
     """
-    return "".join(c if c.isprintable() or (lines and c == "\n") else _instead(c, mark) for c in text)
-
-
-def _instead(character: str, mark: str) -> str:
-    return " " if category(character) == "Zs" else mark
+    return "".join(
+        c if c.isprintable() or (lines and c == "\n") else " " if category(c) == "Zs" else mark for c in text
+    )
 
 
 _KEPT: Final = frozenset("\n\t\u200c\u200d")

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -102,6 +103,18 @@ def print_table(console: Console, table: DataTable) -> None:
         if line:
             console.print(Text(printable(line), style=style))
     console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
+    console.print()
+
+
+def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:
+    """Print a title, labelled texts folded in their column, and an empty line. All text is untrusted."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in facts:
+        grid.add_row(Text(f"  {label}"), Text(plain(value)))
+    console.print(Text(plain(title), style="bold"))
+    console.print(grid)
     console.print()
 
 
@@ -233,38 +246,7 @@ def with_short_note(caption: str, rows: Sequence[Row]) -> str:
 # Tables as files for papers
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
-_LATEX: Final = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "%": r"\%",
-        "_": r"\_",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "|": r"\textbar{}",
-        '"': '{"}',
-        "`": r"\textasciigrave{}",
-        "Δ": r"$\Delta$",
-        "α": r"$\alpha$",
-        "κ": r"$\kappa$",
-        "τ": r"$\tau$",
-        "≤": r"$\leq$",
-        "≥": r"$\geq$",
-        "−": "$-$",
-        "†": r"$\dagger$",
-        "‡": r"$\ddagger$",
-        "×": r"$\times$",
-        "–": "--",
-        "…": r"\ldots{}",
-        "�": "?",
-    }
-)
+
 _LIGATURE: Final = re.compile(r"([-',])(?=\1)")
 _UNLABELLED: Final = re.compile(r"[^A-Za-z0-9:.-]")
 _SIGN: Final = re.compile(r"(?<![\w}])-(?=[.\d])")
@@ -279,7 +261,7 @@ def markdown(table: DataTable) -> str:
         _row(_marked_down(column.heading) for column in table.columns),
         f"| {aligned} |",
     ]
-    best = _best(table)
+    best = best_cells(written_rows(table), table.columns)
     for i, row in enumerate(written_rows(table)):
         cells = (_marked_down(column.show(row)) for column in table.columns)
         lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
@@ -314,7 +296,8 @@ def latex(table: DataTable) -> str:
 
 
 def _typeset_rows(table: DataTable) -> Iterator[str]:
-    rows, best = written_rows(table), _best(table)
+    rows = written_rows(table)
+    best = best_cells(rows, table.columns)
     following = [*(b for _, b in pairwise(rows)), None]
     for i, (row, after) in enumerate(zip(rows, following, strict=True)):
         cells = [_typeset(column.show(row).strip()) for column in table.columns]
@@ -335,10 +318,6 @@ def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tupl
     return frozenset(found)
 
 
-def _best(table: DataTable) -> frozenset[tuple[int, int]]:
-    return best_cells(written_rows(table), table.columns)
-
-
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -349,9 +328,16 @@ def _marked_down(text: str) -> str:
 
 def _typeset(text: str) -> str:
     plain = _LIGATURE.sub(r"\1\0", _SIGN.sub("−", _one_line(text)))  # a sign becomes a minus, "--" no dash
-    typeset = plain.translate(_LATEX).replace("\0", "{}")
+    typeset = plain.translate(_latex_characters()).replace("\0", "{}")
     # At the start of a row a bracket or a star would belong to the line break before it.
     return f"{{{typeset[0]}}}{typeset[1:]}" if typeset.startswith(("[", "*")) else typeset
+
+
+@cache
+def _latex_characters() -> dict[int, str]:
+    """Read latex.tsv: how characters are written in LaTeX."""
+    lines = Path(__file__).with_name("latex.tsv").read_text(encoding="utf-8").splitlines()
+    return {ord(character): written for character, written in (line.split("\t") for line in lines)}
 
 
 def _label_word(unusual: re.Match[str]) -> str:

@@ -16,51 +16,29 @@ from cts_async.analysis.diagnose import (
     FrontierPoint,
     any_answered,
     ask_or_not,
-    by_known_count,
     calibrate,
     fold_of,
     gain_per_question,
     predict_answerability,
 )
-from cts_async.analysis.interactions import Interactions
+from cts_async.analysis.interactions import (
+    Interactions,
+    count_unknowns,
+    cq_region_rate,
+    region_turns,
+    type_profiles,
+    unknown_ranges,
+)
 from cts_async.analysis.stats import Difference
 
 ORIG = dict.fromkeys("abcdef", 10.0)
 
 
-JUDGED = system(
-    2,
-    row("a", "time- time-", 20.0),
-    row("b", "time- time-", 20.0),
-    row("c", "time+ time-", 50.0),
-    row("d", "time+ time-"),  # not judged
-    row("e", "time+ time-", 30.0),  # without a score of orig
-)
-
-
-def test_known_counts_have_scores_and_gains() -> None:
-    none, one, two = by_known_count(JUDGED, {"a": 10.0, "b": 10.0, "c": 20.0, "d": 0.0})
-    assert (none.known_cnt, none.n) == (0, 2)
-    assert none.score == Difference(2, 20.0, 20.0, 20.0)
-    assert none.gain == Difference(2, 10.0, 10.0, 10.0)
-    assert (one.n, one.score and (one.score.n, one.score.mean)) == (3, (2, 40.0))
-    assert one.gain == Difference(1, 30.0, None, None)
-    assert (two.n, two.score, two.gain) == (0, None, None)
-
-
-def test_type_gain_at_one_question_is_mean_gain() -> None:
-    """Time gains 30 and 10, region 0 and 6."""
-    rows = [
-        row("a", "time+", 40.0),
-        row("b", "time-", 20.0),
-        row("c", "region-", 10.0),
-        row("d", "region+", 16.0),
-    ]
-    found = gain_per_question([system(1, *rows)], ORIG)
-    assert list(found) == ["time", "region"]
-    assert (found["time"].n, found["time"].mean) == (2, pytest.approx(20.0))
-    assert (found["region"].n, found["region"].mean) == (2, pytest.approx(3.0))
-    assert (found["region"].low, found["region"].high) == (pytest.approx(0.0), pytest.approx(6.0))
+def test_unusual_runs_are_counted() -> None:
+    found = count_unknowns(system(0, row("a", "time+ region-")))  # more questions than k
+    assert (found.known_cnt, found.by_turn) == ((0, 1, 0), ((1, 0), (1, 1)))
+    assert unknown_ranges(region_turns(system(1, row("a", "time+")))) == {}
+    assert (cq_region_rate([]), type_profiles([])[0].share) == (None, None)
 
 
 def test_type_gain_resamples_rows_of_an_instance_together() -> None:
@@ -69,12 +47,6 @@ def test_type_gain_resamples_rows_of_an_instance_together() -> None:
     found = gain_per_question([system(1, *rows), system(1, *rows, clarifier="kimi")], ORIG)
     assert (found["time"].n, found["time"].mean) == (4, pytest.approx(10.0))
     assert (found["time"].low, found["time"].high) == (pytest.approx(5.0), pytest.approx(15.0))
-
-
-def test_type_gain_ignores_instances_without_both_scores() -> None:
-    rows = [row("a", "time+", 40.0), row("b", "region+"), row("x", "region+", 90.0)]
-    assert list(gain_per_question([system(1, *rows)], ORIG)) == ["time"]
-    assert gain_per_question([system(1, *rows)], {}) == {}
 
 
 def ids_in(fold: int, n: int) -> list[str]:

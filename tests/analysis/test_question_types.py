@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, Reading, labelled, read_question
+from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, Reading, read_question
 from cts_async.records import language_of
 
 Labelled = tuple[tuple[str, ...], str]
@@ -185,12 +185,6 @@ def test_width_case_and_quotes_do_not_matter() -> None:
 @pytest.mark.parametrize("text", ["", "   ", "？", "ok", "……"])
 def test_text_without_question_is_other(text: str) -> None:
     assert read_question(text) == Reading(("other",), mentions_region=False)
-
-
-def test_own_labels_make_a_reading() -> None:
-    assert labelled(["region", "time", "region"]) == Reading(("region", "time"), mentions_region=True)
-    assert labelled(["region"]).region_only
-    assert labelled([]) == Reading(("other",), mentions_region=False)
 
 
 @given(st.text(max_size=80))

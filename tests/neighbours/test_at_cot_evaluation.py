@@ -21,12 +21,18 @@ from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments, turn_tables
+from cts_async.neighbours.at_cot.evaluation import (
+    Judgments,
+    evaluate_held,
+    evaluate_talks,
+    open_judgments,
+    turn_tables,
+)
 from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
 from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
-from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
+from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.tables import DataTable, print_table, write_csv
 

@@ -231,6 +231,7 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
     judges = named(found, "judges")
     assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
+    assert judges.remarks[0] == "Ordering by x: b-k1 > a-k1"  # by the instance that both have
     assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
 

@@ -10,12 +10,6 @@ from scipy import stats
 from cts_async.report.progress import LastMinute, Pace, RunningMean, t_975
 
 
-def test_in_the_first_minute_it_is_all_there_is() -> None:
-    sent = LastMinute(100.0, 0)
-    assert sent.grown(110.0, 7) == 7
-    assert sent.grown(160.0, 20) == 20
-
-
 def test_growth_before_the_last_minute_is_excluded() -> None:
     sent = LastMinute(0.0, 0)
     for second in range(1, 301):  # two a second
@@ -23,16 +17,6 @@ def test_growth_before_the_last_minute_is_excluded() -> None:
     assert grown == 120
     # A pause: nothing is added for a minute.
     assert sent.grown(360.0, 600) == 0
-
-
-def test_three_scores_worked_by_hand() -> None:
-    mean = RunningMean()
-    mean.add([40.0])
-    assert (mean.mean, mean.interval()) == (40.0, None)
-    mean.add([50.0, 60.0])
-    # s = 10, s / sqrt(3) = 5.7735, t(2) = 4.3027: 50 ± 24.84
-    assert mean.mean == 50.0
-    assert mean.interval() == pytest.approx((25.16, 74.84), abs=0.01)
 
 
 @pytest.mark.parametrize("df", [1, 2, 5, 10, 11, 12, 17, 30, 100, 10_000])
@@ -65,17 +49,6 @@ def begun(now: float = 0.0) -> Pace:
     return pace
 
 
-def test_no_estimate_before_three_jobs_have_ended() -> None:
-    pace = begun()
-    assert pace.left_s(10, 5.0) is None
-    for n in range(2):
-        walked(pace, str(n), 4)
-    assert pace.left_s(8, 10.0) is None
-    walked(pace, "2", 4)
-    # 3 jobs of 5 (four steps, and ending) in 15 s are one a second; 7 jobs of 5 are left.
-    assert pace.left_s(7, 15.0) == pytest.approx(35.0)
-
-
 def test_steps_of_jobs_under_way_are_done_already() -> None:
     pace = begun()
     for n in range(3):
@@ -94,17 +67,6 @@ def test_replayed_steps_do_not_count_towards_the_pace() -> None:
     assert pace.left_s(4, 12.0) == pytest.approx(40.0)
 
 
-def test_outage_stops_the_clock_and_the_estimate() -> None:
-    pace = begun()
-    for n in range(3):
-        walked(pace, str(n), 4)
-    pace.hold(15.0, held=True)
-    assert pace.left_s(7, 500.0) is None
-    pace.hold(600.0, held=True)
-    pace.hold(1000.0, held=False)
-    assert pace.left_s(7, 1000.0) == pytest.approx(35.0)
-
-
 def test_after_a_while_it_is_the_pace_of_late() -> None:
     pace = begun()
     for second in range(1, 101):  # a job of two a second ...
@@ -114,14 +76,6 @@ def test_after_a_while_it_is_the_pace_of_late() -> None:
         walked(pace, f"slow {second}", 1)
         left = pace.left_s(60, float(second))
     assert left == pytest.approx(600.0, rel=0.05)
-
-
-def test_steps_and_jobs_counted_in_bulk_make_the_same_pace() -> None:
-    pace = begun()
-    pace.counted(12)
-    pace.ended_in_bulk(3, executed=12, steps=12)
-    # As above: 3 jobs of 5 in 15 s are one a second; 7 jobs of 5 are left.
-    assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
 def test_bulk_steps_of_active_jobs_count_once() -> None:

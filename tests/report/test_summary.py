@@ -203,20 +203,6 @@ def run_of_two_judges(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_lexical_agreement_matches_hand_calculation(run_of_two_judges: Path) -> None:
-    (found,) = summarise_run(run_of_two_judges).judge_pairs
-    assert (found.judge, found.other) == ("ernie", "lexical")
-    assert found.pairs == {
-        ("full", "full"): 1, ("full", "none"): 1, ("none", "none"): 1, ("partial", "partial"): 2,
-        ("full", "partial"): 1,
-    }  # fmt: skip
-    assert sorted(zip(found.scores.tolist(), found.other_scores.tolist(), strict=True)) == [
-        (25.0, 25.0),
-        (75.0, 50.0),
-        (100.0, 50.0),
-    ]
-
-
 def test_summary_has_coefficients_of_lexical_agreement(run_of_two_judges: Path) -> None:
     """Equal 4 of 6. Rows f 3 p 2 n 1, columns f 1 p 3 n 2: by chance (3 + 6 + 2)/36, so (24 - 11)/(36 - 11)."""
     (found,) = write_summary(summarise_run(run_of_two_judges))["agreement"]

@@ -61,14 +61,6 @@ def test_names_are_printed_without_markup_or_control_characters() -> None:
     assert "[bold]�[2Jjudge[/]" in shown
 
 
-def test_long_name_folds() -> None:
-    rows = [{**ROWS[0], "who": "openrouter:some-vendor/some-very-long-model-name-2026-preview"}]
-    text = printed(DataTable("t", "", "", COLUMNS, rows), width=40)
-    assert all(len(line) <= 40 for line in text.splitlines())
-    assert "…" not in text
-    assert "+1.0 [-2.0, +4.0]" in text
-
-
 def test_empty_table_is_neither_printed_nor_written(tmp_path: Path) -> None:
     empty = DataTable("t", "A title", "", COLUMNS, [])
     assert printed(empty) == ""

@@ -14,7 +14,7 @@ from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.plots import Drawn, Material, figures
+from cts_async.report.plots import Drawn, figures
 from cts_async.report.summary import summarise_run
 
 BIDI = "\u202egnp.x-k1"
@@ -45,7 +45,7 @@ def hostile(tmp_path: Path) -> Drawn:
         made_run(tmp_path, label=label, rows=rows, name=name, k=int(asked), clarifier="<u>" * asked)
     named = [str(tmp_path)]
     summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
-    return figures(Material(compare_runs(named), diagnose_named(named), summaries))
+    return figures(compare_runs(named), diagnose_named(named), summaries=summaries)
 
 
 def test_no_text_of_others_is_markup(hostile: Drawn) -> None:
@@ -78,7 +78,7 @@ def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
     for label, embedded in (("orig", False), ("gpt-k1", False), ("local-k1", True)):
         made_run(tmp_path, label=label, rows=rows, embedded=embedded)
     named = [str(tmp_path)]
-    drawn = figures(Material(compare_runs(named), diagnose_named(named)))
+    drawn = figures(compare_runs(named), diagnose_named(named))
     together = [one for one in drawn.figures if one.name in ("agreement", "answerability", "calibration")]
     assert len(together) == 3
     for figure in together:
@@ -91,6 +91,6 @@ def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
 
 def test_one_run_alone_has_figures_too(tmp_path: Path) -> None:
     found = diagnose_named([str(made_run(tmp_path, label="gpt-k1", rows=[Row("a", ["Where?"], ["x"])]))])
-    drawn = figures(Material(diagnosed=found))
+    drawn = figures(diagnosed=found)
     assert {"unknown_by_turn", "question_types"} <= {figure.name for figure in drawn.figures}
     assert {"type_gain", "known_answers", "ask_or_not"} == {one.name for one in drawn.left_out}
