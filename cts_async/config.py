@@ -235,12 +235,6 @@ def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path
     return {**(shipped or {}), **row}
 
 
-def check_table_name(name: str, what: str, path: Path) -> None:
-    """Raise InputError for a table name that could not be the value of an option."""
-    if not _NAME.fullmatch(name):
-        raise InputError(path, f"{what} name has letters, digits, dots, - and _ only", field=name)
-
-
 def is_secret_name(name: str) -> bool:
     """True if a field or URL parameter of this name holds a secret: `api_key`, `X-Token`, `clientSecret`, `sig`."""
     if name.lower() in _NO_SECRETS:
@@ -254,14 +248,19 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
-    """Check the values in `[table]` at any depth: no secrets, and only what JSON can represent.
+def check_table(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
+    """Check the name of `[table]`, which has to be fit for an option, and its values at any depth.
 
-    With `key_place`, `{key}` in a value is the place of the key. Raises InputError, which does not repeat the value.
+    There must be no secrets, and only what JSON can represent. With `key_place`, `{key}` in a value is the place of the
+    key. Raises InputError, which does not repeat the value.
     """
+    kind, _, name = table.partition(".")
+    if not _NAME.fullmatch(name):
+        problem = f"a name in [{kind}.NAME] has letters, digits, dots, - and _ only"
+        raise InputError(path, problem, field=name)
     for place, name, value in _leaves(row, "", "", MAX_DEPTH):
-        if problem := _value_problem(name, value, key_place=key_place):
-            raise field_error(path, table, place, problem)
+        if fault := _value_problem(name, value, key_place=key_place):
+            raise field_error(path, table, place, fault)
 
 
 def _leaves(value: object, field: str, name: str, depth: int) -> Iterator[tuple[str, str, object]]:

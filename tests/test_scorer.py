@@ -86,14 +86,12 @@ def test_unknown_label_is_refused(label: Any) -> None:
         restore_score_100([(1, label)])
 
 
-def test_no_nuggets_are_no_score() -> None:
-    with pytest.raises(ValueError, match="no nuggets"):
-        restore_score_100([])
-
-
-def test_weights_whose_sum_overflows_are_refused() -> None:
-    with pytest.raises(ValueError, match="too large"):
-        restore_score_100([(1.7e308, "full"), (1.7e308, "full")])
+@pytest.mark.parametrize(
+    ("pairs", "problem"), [([], "no nuggets"), ([(1.7e308, "full"), (1.7e308, "full")], "too large")]
+)
+def test_no_nuggets_and_weights_whose_sum_overflows_are_no_score(pairs: list[Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        restore_score_100(pairs)
 
 
 @given(judged)
@@ -207,19 +205,14 @@ def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
     assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0, 125 / 3)
 
 
-def test_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", {**failure("a"), "nuggets": nuggets((1, "full"))})
-    assert read_outcomes(path) == {"a": Unscored.FAILED}
-
-
-def test_last_line_of_an_id_counts(tmp_path: Path) -> None:
+def test_last_line_of_an_id_counts_and_an_error_outweighs_nuggets(tmp_path: Path) -> None:
     path = write(
         tmp_path / "r.jsonl",
         failure("a"),
         item("b", (1, "full")),
         item("a", (1, "none")),
         item("a", (1, "partial")),
-        failure("b"),
+        {**failure("b"), "nuggets": nuggets((1, "full"))},
     )
     assert read_outcomes(path) == {"a": 50.0, "b": Unscored.FAILED}
 
@@ -511,25 +504,6 @@ def test_standard_librarys_parser_refuses_what_orjson_refuses(
             read_outcomes(path)
 
 
-@given(judged)
-def test_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
-    path = write(tmp_path_factory.mktemp("r") / "r.jsonl", item("a", *pairs))
-    assert read_outcomes(path) == {"a": restore_score_100(pairs)}
-
-
-def test_null_answer_is_empty_and_a_stored_score_is_a_verdict(tmp_path: Path) -> None:
-    """As `cts judge` reads them; the mean is (0 + 40 + 80) / 3."""
-    path = write(
-        tmp_path / "r.jsonl",
-        {"id": "a", "answer": None},
-        {"id": "b", "answer": "", "restore_score_100": 40},
-        {"id": "c", "restore_score_100": 80},
-        {"id": "d", "answer": "text"},
-    )
-    found = score_file(path, empty_is_zero=True)
-    assert (found.n_scored, found.n_unjudged, found.mean) == (3, 1, 40.0)
-
-
 def test_items_without_an_answer_are_0_if_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -548,6 +522,10 @@ def test_items_without_an_answer_are_0_if_asked_for(
     assert found.mean_failed_as_0 == 20.0
     usual = score_file(path)
     assert (usual.n_scored, usual.n_failed, usual.mean, usual.mean_failed_as_0) == (1, 3, 100.0, 25.0)
+    # As `cts judge` reads them, a null answer is empty and a stored score is a verdict: (0 + 40 + 80) / 3.
+    more = [{"id": "a", "answer": None}, {"id": "b", "answer": "", "restore_score_100": 40}]
+    other = write(tmp_path / "other.jsonl", *more, {"id": "c", "restore_score_100": 80})
+    assert score_file(other, empty_is_zero=True).mean == 40.0
     assert main([str(path), "--json", "--empty-answers", "zero"]) == 1
     assert json.loads(capsys.readouterr().out)[0]["mean"] == 25.0
     assert main([str(path)]) == 1

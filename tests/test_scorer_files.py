@@ -144,19 +144,20 @@ def test_score_survives_every_form_of_file(
 # -- a row for each item --------------------------------------------------------------------------------
 
 
-def test_scores_that_somebody_computed_are_taken_as_they_are(tmp_path: Path) -> None:
-    text = "id,restore_score_100,error\nq1,62.5,\nq2,,timed out\nq3,,\nq1,50,\n"
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("s.csv", "id,restore_score_100,error\nq1,62.5,\nq2,,timed out\nq3,,\nq1,50,\n"),
+        (
+            "s.jsonl",
+            '{"id": "q1", "restore_score_100": 62.5}\n{"id": "q2", "restore_score_100": null, "error": "timed out"}\n'
+            '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 50}\n',
+        ),
+    ],
+)
+def test_scores_that_somebody_computed_are_taken_as_they_are(tmp_path: Path, name: str, text: str) -> None:
     expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
-    assert read_outcomes(write(tmp_path / "s.csv", text)) == expected
-
-
-def test_stored_scores_in_json_lines(tmp_path: Path) -> None:
-    text = (
-        '{"id": "q1", "restore_score_100": 62.5}\n{"id": "q2", "restore_score_100": null, "error": "timed out"}\n'
-        '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 50}\n'
-    )
-    expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
-    assert read_outcomes(write(tmp_path / "s.jsonl", text)) == expected
+    assert read_outcomes(write(tmp_path / name, text)) == expected
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Cal
     async with stoppable() as stopper:
         with opened(lambda: census(heads[0].workers) if heads else {}) as files:
             heads.append(head_of(files))
-            stopper.watch(heads[0])
+            stopper.stop = heads[0].stop
             await heads[0].run()
 
 

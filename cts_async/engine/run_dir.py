@@ -11,8 +11,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -34,21 +35,11 @@ FEW = 3
 """Differences within one field of the identity that an error message lists."""
 
 
-class Lock:
-    """A run directory that is locked by this process."""
-
-    def __init__(self, directory: Path, fd: int) -> None:
-        self._directory, self._fd = directory, fd
-
-    def holds(self) -> bool:
-        """True if the path still leads to the locked directory; another process may lock what replaced it."""
-        return is_open_file(self._directory, self._fd)
-
-
 @contextmanager
-def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
+def locked(directory: Path, *, place: str = "") -> Iterator[Callable[[], bool]]:
     """Lock the directory for writing, and create it if necessary. The lock ends with the process.
 
+    Yields a function that says whether the path still leads to the locked directory, which may have been replaced.
     `place` is the option that chooses another directory, where there is one. Raises RunLocked naming the process that
     has the lock, UsageError where nothing can be written or the directory is a symbolic link, StorageFull where the
     disk is full.
@@ -81,7 +72,7 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
-        yield Lock(directory, folder)
+        yield partial(is_open_file, directory, folder)
 
 
 def _flock(fd: int, kind: int) -> bool:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Protocol
 
 import anyio
 import anyio.abc
@@ -19,36 +18,21 @@ from cts_async.engine.runner import interrupted
 from cts_async.errors import CTSError, RunStopped
 
 
-def stop_signals() -> list[signal.Signals]:
-    """The signals that stop a run."""
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
-
-
-class Stoppable(Protocol):
-    """A Runner, or the head of a cluster."""
-
-    def stop(self, reason: RunStopped) -> None:
-        """Start nothing new; what is in flight is finished."""
-
-
 class Stopper:
-    """Turns signals into a stop of the runner it watches; cancels everything while there is none yet."""
+    """Turns the first signal into a call of `stop`, of a runner or a cluster's head; any other cancels everything."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
-        self._runner: Stoppable | None = None
-        self.signalled = False
-
-    def watch(self, runner: Stoppable) -> None:
-        self._runner = runner
+        self._signalled = False
+        self.stop: Callable[[RunStopped], None] | None = None
+        """Starts nothing new, and lets what is in flight finish; None while there is nothing to stop yet."""
 
     def signal(self) -> None:
-        if self._runner is None or self.signalled:
+        if self.stop is None or self._signalled:
             self._scope.cancel()
         else:
-            self._runner.stop(interrupted())
-        self.signalled = True
+            self.stop(interrupted())
+        self._signalled = True
 
 
 @asynccontextmanager
@@ -94,7 +78,9 @@ def _signal_queue() -> Iterator[asyncio.Queue[int]]:
     def receive(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(signals.put_nowait, number)
 
-    before = {number: signal.signal(number, receive) for number in stop_signals()}
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
+    before = {number: signal.signal(number, receive) for number in numbers}
     try:
         yield signals
     finally:

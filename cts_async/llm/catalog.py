@@ -17,8 +17,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 from cts_async.config import (
     VARIABLE_PATTERN,
     address_problem,
-    check_table_name,
-    check_values,
+    check_table,
     environment_override,
     field_error,
     line_of,
@@ -208,8 +207,7 @@ _FIELDS: Final = tuple(
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
     """Validate one merged table. Raises InputError that names `path`."""
     table = f"models.{name}"
-    check_table_name(name, "a model's", path)
-    check_values(table, row, path)
+    check_table(table, row, path)
     for key in row:
         if key not in _FIELDS:
             raise field_error(path, table, key, f"unknown field{suggestion(key, _FIELDS)}")

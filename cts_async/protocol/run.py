@@ -97,7 +97,7 @@ async def execute(
             in_flight=config.in_flight or instances_in_flight(resources),
             budget=jobs.budget,
         )
-        stopper.watch(runner)
+        stopper.stop = runner.stop
         await runner.run(*jobs.streams, in_flight=jobs.in_flight)
 
 

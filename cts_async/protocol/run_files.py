@@ -194,7 +194,7 @@ def open_run_files(
 @contextmanager
 def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> Iterator[None]:
     """`open_run_files` without the files: the lock, the prompts, and the manifest, which records this execution."""
-    with locked(directory, place=record.option) as lock:
+    with locked(directory, place=record.option) as is_still_ours:
         check_files(directory)
         identity = same_run(directory, record.identity, record.option)
         manifest = read_manifest(directory)
@@ -221,7 +221,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
             raise
         finally:
             session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
-            if lock.holds():
+            if is_still_ours():
                 write_json(directory / MANIFEST, manifest)
 
 

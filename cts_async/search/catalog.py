@@ -20,8 +20,7 @@ from cts_async.config import (
     KEYS_FROM_ENVIRONMENT,
     VARIABLE_PATTERN,
     address_problem,
-    check_table_name,
-    check_values,
+    check_table,
     environment_override,
     field_error,
     merge_table,
@@ -216,8 +215,7 @@ def _reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
 
 def _valid(model: type[_Spec], table: str, name: str, row: Mapping[str, Any], path: Path) -> _Spec:
     """Return the validated table; what it leaves out follows from its other fields."""
-    check_table_name(name, "such a", path)
-    check_values(table, row, path, key_place=True)
+    check_table(table, row, path, key_place=True)
     known = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
     if "name" in row:
         raise field_error(path, table, "name", f"unknown field{suggestion('name', known)}")

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_bench import Bench, after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, Deadline, Lines, amount
-from cts_async.engine.events import BudgetUsed, Cost, Event, Events, Usage
-from cts_async.engine.journal import Journal, read_records
+from cts_async.engine.events import BudgetUsed, Cost, Events, Usage
+from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.runner import Context, Job, Runner, interrupted
-from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
+from cts_async.engine.runner import Context, interrupted
+from cts_async.engine.step import Prices, Step
 from cts_async.errors import (
     EXIT_RESUMABLE,
     BudgetSpent,
@@ -30,7 +31,6 @@ from cts_async.errors import (
     RunStopped,
     StepError,
     TransientError,
-    UnusableOutput,
 )
 
 PRICES = Prices(input_usd_per_mtok=1_000.0, output_usd_per_mtok=10_000.0)
@@ -152,21 +152,6 @@ async def test_budget_error_names_limit_and_spending() -> None:
         "the budget is spent: $1.48 of --max-usd $1.50, and the next call may cost $0.03; "
         "the same command with a higher --max-usd resumes"
     )
-
-
-@in_virtual_time
-async def test_cancelled_waiter_takes_nothing_and_blocks_no_other() -> None:
-    budget = Budget(Lines(max_calls=2, max_tokens=100))
-    await budget.reserve(0, tokens(60))
-    big = asyncio.create_task(budget.reserve(1, tokens(90)))
-    small = asyncio.create_task(budget.reserve(2, tokens(40)))
-    await asyncio.sleep(0)
-    assert not small.done()
-    big.cancel()
-    with suppress(asyncio.CancelledError):
-        await big
-    await small
-    assert budget.reserved == Cost(2, 100)
 
 
 @in_virtual_time
@@ -293,149 +278,91 @@ def test_a_step_starts_while_half_of_its_lanes_latest_attempts_would_end_in_time
 
 # --- In a run
 
-POLICY = RetryPolicy(max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0)
 
+class BudgetBench(Bench):
+    """A run under a budget: every attempt reserves 100 + 10 tokens ($0.20) and is charged `CHARGED`."""
 
-class Bench:
-    """A run under a budget: every attempt reserves 100 + 10 tokens ($0.20) and is charged `charged`."""
+    budget = Budget(Lines())
+    stopped: RunStopped | None = None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.sent: list[str] = []
-        self.finished: dict[str, Any] = {}
-        self.events: list[Event] = []
-        self.budget = Budget(Lines())
-        self.stopped: RunStopped | None = None
-        self.ended_at = 0.0
+    def step(self, ctx: Context, name: str, lane: Lane, **options: Any) -> Step[str]:
+        most = {"tokens": 55.0, "most": lambda _: Usage(100, 10), "prices": PRICES}
+        return super().step(ctx, name, lane=lane, **{"value": name, "charged": CHARGED, **most, **options})
 
-    def step(
+    def run_jobs(
         self,
-        ctx: Context,
-        name: str,
-        lane: Lane | None,
-        *,
-        seconds: float = 1.0,
-        charged: Usage | None = CHARGED,
-        failures: Iterable[Exception] = (),
-    ) -> Step[str]:
-        left = list(failures)
-
-        async def execute(_: UnusableOutput | None) -> Executed:
-            self.sent.append(f"{ctx.job.id}/{name}")
-            await asyncio.sleep(seconds)
-            if left:
-                raise left.pop(0)
-            return Executed(name, charged)
-
-        return Step(
-            name=name,
-            key=step_key(ctx.job.id, name),
-            execute=execute,
-            decode=str,
-            model="m",
-            lane=lane,
-            tokens=55.0,
-            most=lambda _: Usage(100, 10),
-            prices=PRICES,
-        )
-
-    def run(
-        self,
-        walk: Callable[[Context, list[Lane]], Awaitable[Any]],
+        walk: Callable[[Context, Sequence[Lane]], Awaitable[Any]],
         lines: Lines | None = None,
         *,
         jobs: int = 1,
         deadline: float | None = None,
         spent: Cost = NOTHING,
-        stop_at: float | None = None,
-        in_flight: int = 64,
-        journal_type: type[Journal] = Journal,
+        **options: Any,
     ) -> None:
-        """Run `jobs` walks; a run that ends early leaves its reason in `stopped`."""
-
-        async def main() -> None:
-            journal = journal_type(self.path)
-            events = Events(self.events.append)
-            lanes = [Lane(name, LaneLimits(), events) for name in ("slow", "quick")]
-            until = None if deadline is None else Deadline(deadline, "noon")
-            self.budget = Budget(lines or Lines(), spent, deadline=until, events=events)
-            runner = Runner(lanes, events=events, policy=POLICY, budget=self.budget, in_flight=in_flight)
-            if stop_at is not None:
-                asyncio.get_running_loop().call_later(stop_at, runner.stop, interrupted())
-
-            def job(number: int) -> Job:
-                async def finish(result: Any) -> None:
-                    self.finished[f"q{number}"] = result
-
-                return Job("group", f"q{number}", journal, lambda ctx: walk(ctx, lanes), finish)
-
-            try:
-                await runner.run(job(number) for number in range(jobs))
-            except RunStopped as stopped:
-                self.stopped = stopped
-            finally:
-                journal.close()
-                self.ended_at = round(asyncio.get_running_loop().time(), 6)
-            assert all(lane.in_flight == 0 for lane in lanes)
-            assert (self.budget.in_flight, self.budget.reserved) == (0, NOTHING)
-
-        run_virtual(main)
-
-    def journal(self) -> list[dict[str, Any]]:
-        return list(read_records(self.path))
+        """Run `jobs` walks anew; a run that ends early leaves its reason in `stopped`."""
+        events = Events(self.events.append)
+        lanes = self.lanes = [Lane(name, LaneLimits(), events) for name in ("slow", "quick")]
+        until = None if deadline is None else Deadline(deadline, "noon")
+        self.budget = Budget(lines or Lines(), spent, deadline=until, events=events)
+        self.finished, self.stopped = {}, None
+        walks = {f"q{number}": lambda ctx: walk(ctx, lanes) for number in range(jobs)}
+        try:
+            self.run(walks, events=events, budget=self.budget, **options)
+        except RunStopped as stopped:
+            self.stopped = stopped
+        assert all(lane.in_flight == 0 for lane in lanes)
+        assert (self.budget.in_flight, self.budget.reserved) == (0, NOTHING)
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path / "steps.jsonl")
+def bench(tmp_path: Path) -> BudgetBench:
+    return BudgetBench(tmp_path / "steps.jsonl")
 
 
-def two_steps(bench: Bench, **options: Any) -> Callable[[Context, list[Lane]], Awaitable[Any]]:
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+def two_steps(bench: BudgetBench, **options: Any) -> Callable[[Context, Sequence[Lane]], Awaitable[Any]]:
+    async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         await ctx.step(bench.step(ctx, "a", lanes[0], **options))
         return await ctx.step(bench.step(ctx, "b", lanes[0], **options))
 
     return walk
 
 
-def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: Bench) -> None:
-    bench.run(two_steps(bench), Lines(max_calls=5), jobs=4)
+def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: BudgetBench) -> None:
+    bench.run_jobs(two_steps(bench), Lines(max_calls=5), jobs=4)
     assert isinstance(bench.stopped, BudgetSpent)
     # The four first steps, then the oldest one's second.
-    assert bench.sent == ["q0/a", "q1/a", "q2/a", "q3/a", "q0/b"]
+    assert bench.executed == ["q0/a", "q1/a", "q2/a", "q3/a", "q0/b"]
     assert bench.finished == {"q0": "b"}
     assert [record["ok"] for record in bench.journal()] == [True] * 5
     assert bench.budget.spent == Cost(5, 275, pytest.approx(0.5))
 
 
-def test_dollars_count_charges_not_reservations(bench: Bench) -> None:
+def test_dollars_count_charges_not_reservations(bench: BudgetBench) -> None:
     # Each reserves $0.20 and is charged $0.10: of a dollar, 9 can be made before the tenth could cross it.
-    bench.run(two_steps(bench), Lines(max_usd=1.05), jobs=8)
-    assert len(bench.sent) == 9
+    bench.run_jobs(two_steps(bench), Lines(max_usd=1.05), jobs=8)
+    assert len(bench.executed) == 9
     assert bench.budget.spent.usd == pytest.approx(0.9)
     assert isinstance(bench.stopped, BudgetSpent)
     assert bench.stopped.line == "usd"
 
 
-def test_spending_of_earlier_sessions_counts(bench: Bench) -> None:
-    bench.run(two_steps(bench), Lines(max_calls=3), jobs=1, spent=Cost(2))
-    assert bench.sent == ["q0/a"]
+def test_spending_of_earlier_sessions_counts_and_replayed_steps_cost_nothing(bench: BudgetBench) -> None:
+    bench.run_jobs(two_steps(bench), Lines(max_calls=3), jobs=1, spent=Cost(2))
+    assert bench.executed == ["q0/a"]
     assert isinstance(bench.stopped, BudgetSpent)
-
-
-def test_replayed_steps_cost_nothing(bench: Bench) -> None:
-    bench.run(two_steps(bench), Lines(max_calls=2))
+    bench.run_jobs(two_steps(bench), Lines(max_calls=1))
     assert bench.stopped is None
-    bench.run(two_steps(bench), Lines(max_calls=0))
-    assert bench.stopped is None
-    assert len(bench.sent) == 2
+    bench.run_jobs(two_steps(bench), Lines(max_calls=0))
+    assert (bench.stopped, bench.executed) == (None, ["q0/a", "q0/b"])
 
 
-def test_a_budget_that_is_enough_changes_nothing(bench: Bench) -> None:
-    bench.run(two_steps(bench), Lines(max_calls=16, max_tokens=10_000, max_usd=100.0), jobs=8, deadline=1e6)
+def test_a_budget_that_is_enough_changes_nothing(bench: BudgetBench) -> None:
+    bench.run_jobs(
+        two_steps(bench), Lines(max_calls=16, max_tokens=10_000, max_usd=100.0), jobs=8, deadline=1e6
+    )
     assert bench.stopped is None
     assert len(bench.finished) == 8
-    assert bench.ended_at == 2.0
+    assert bench.elapsed_s == 2.0
     used = [event for event in bench.events if isinstance(event, BudgetUsed)]
     assert len(used) == 16
     assert used[-1] == BudgetUsed(bench.budget.spent, 16, 10_000, 100.0)
@@ -454,39 +381,39 @@ def test_a_budget_that_is_enough_changes_nothing(bench: Bench) -> None:
     ],
 )
 def test_a_failed_attempt_counts_as_its_provider_charges(
-    bench: Bench, error: StepError, spent_tokens: int
+    bench: BudgetBench, error: StepError, spent_tokens: int
 ) -> None:
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+    async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[error]))
 
-    bench.run(walk, Lines(max_calls=10))
+    bench.run_jobs(walk, Lines(max_calls=10))
     assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2 if spent_tokens else 1, spent_tokens)
     (record,) = bench.journal()
     assumed = {"tokens": 110, "usd": pytest.approx(0.2)} if spent_tokens > 110 else None
     assert record.get("assumed") == assumed
 
 
-def test_unknown_usage_keeps_the_reservation(bench: Bench) -> None:
-    bench.run(two_steps(bench, charged=None), Lines(max_calls=10))
+def test_unknown_usage_keeps_the_reservation(bench: BudgetBench) -> None:
+    bench.run_jobs(two_steps(bench, charged=None), Lines(max_calls=10))
     assert bench.budget.spent == Cost(2, 220, pytest.approx(0.4))
     assert [record["assumed"]["tokens"] for record in bench.journal()] == [110, 110]
 
 
-def test_interrupt_wakes_callers_waiting_for_budget(bench: Bench) -> None:
-    bench.run(two_steps(bench, seconds=10.0), Lines(max_tokens=250), jobs=8, stop_at=5.0)
+def test_interrupt_wakes_callers_waiting_for_budget(bench: BudgetBench) -> None:
+    bench.run_jobs(two_steps(bench, seconds=10.0), Lines(max_tokens=250), jobs=8, begin=after(5.0))
     assert isinstance(bench.stopped, Interrupted)
-    assert bench.sent == ["q0/a", "q1/a"]
-    assert bench.ended_at == 10.0
+    assert bench.executed == ["q0/a", "q1/a"]
+    assert bench.elapsed_s == 10.0
 
 
-def test_deadline_cancels_and_counts_attempts_in_flight(bench: Bench) -> None:
-    bench.run(two_steps(bench, seconds=4.0), Lines(max_calls=10), jobs=2, deadline=6.0, in_flight=1)
+def test_deadline_cancels_and_counts_attempts_in_flight(bench: BudgetBench) -> None:
+    bench.run_jobs(two_steps(bench, seconds=4.0), Lines(max_calls=10), jobs=2, deadline=6.0, in_flight=1)
     assert isinstance(bench.stopped, DeadlineReached)
-    assert bench.ended_at == 4.0  # 2 s are left, an attempt takes 4: nothing more was started
-    bench.run(two_steps(bench, seconds=4.0), Lines(max_calls=10), deadline=3.0)
+    assert bench.elapsed_s == 4.0  # 2 s are left, an attempt takes 4: nothing more was started
+    bench.run_jobs(two_steps(bench, seconds=4.0), Lines(max_calls=10), deadline=3.0)
     assert isinstance(bench.stopped, DeadlineReached)
     assert "has come" in str(bench.stopped)
-    assert bench.ended_at == 3.0
+    assert bench.elapsed_s == 3.0
     cancelled = bench.journal()[-1]
     assert (cancelled["ok"], cancelled["step"], cancelled["attempts"]) == (False, "b", 1)
     assert cancelled["error"] == {"kind": "cancelled", "message": "the run was stopped at once"}
@@ -494,8 +421,7 @@ def test_deadline_cancels_and_counts_attempts_in_flight(bench: Bench) -> None:
     assert cancelled["assumed"] == {"tokens": 110, "usd": pytest.approx(0.2)}
     assert bench.budget.spent.tokens == 110
     # And the same command goes on from there.
-    bench.stopped = None
-    bench.run(two_steps(bench), Lines(max_calls=10))
+    bench.run_jobs(two_steps(bench), Lines(max_calls=10))
     assert bench.stopped is None
     assert bench.finished == {"q0": "b"}
 
@@ -508,19 +434,19 @@ class SlowJournal(Journal):
         await asyncio.sleep(10.0)
 
 
-def test_step_cancelled_while_being_written_is_recorded_once(bench: Bench) -> None:
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+def test_step_cancelled_while_being_written_is_recorded_once(bench: BudgetBench) -> None:
+    async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[TransientError("reset")]))
 
-    bench.run(walk, Lines(max_calls=10), deadline=6.0, journal_type=SlowJournal)
+    bench.run_jobs(walk, Lines(max_calls=10), deadline=6.0, journal_type=SlowJournal)
     assert isinstance(bench.stopped, DeadlineReached)
     (record,) = bench.journal()
     assert (record["ok"], record["attempts"]) == (True, 2)
     assert bench.budget.spent.calls == 2
 
 
-def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> None:
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: BudgetBench) -> None:
+    async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         slow, quick = lanes
         if ctx.job.id != "q1":
             await ctx.step(bench.step(ctx, "slow", slow, seconds=10.0))
@@ -528,13 +454,13 @@ def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> 
             await ctx.step(bench.step(ctx, name, quick, seconds=3.0))
         return await ctx.step(bench.step(ctx, "end", slow, seconds=10.0))
 
-    bench.run(walk, jobs=3, deadline=22.0, in_flight=2)
+    bench.run_jobs(walk, jobs=3, deadline=22.0, in_flight=2)
     # q1's last step and q2's first, begun at 9 and 19 s; at 19 s 3 are left: too little for 10, so q0 ends there.
     assert isinstance(bench.stopped, DeadlineReached)
     assert "too near" in str(bench.stopped)
-    assert bench.sent == ["q0/slow", "q1/b", "q1/c", "q1/d", "q1/end", "q0/b", "q0/c", "q0/d"]
+    assert bench.executed == ["q0/slow", "q1/b", "q1/c", "q1/d", "q1/end", "q0/b", "q0/c", "q0/d"]
     assert bench.finished == {"q1": "end"}
-    assert bench.ended_at == 19.0
+    assert bench.elapsed_s == 19.0
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 12), st.floats(0, 2), st.floats(0.1, 12))
@@ -542,7 +468,7 @@ def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> 
 def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
     tmp_path_factory: pytest.TempPathFactory, rng: random.Random, max_calls: int, max_usd: float, until: float
 ) -> None:
-    bench = Bench(tmp_path_factory.mktemp("run") / "steps.jsonl")
+    bench = BudgetBench(tmp_path_factory.mktemp("run") / "steps.jsonl")
     faults: list[Callable[[], Exception]] = [
         lambda: RateLimited("slower", retry_after_s=1.0),
         lambda: TransientError("reset"),
@@ -550,7 +476,7 @@ def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
     ]
     lines = Lines(max_calls=max_calls, max_usd=max_usd)
 
-    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+    async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         for name in ("a", "b"):
             failures = [rng.choice(faults)() for _ in range(rng.randint(0, 2))]
             charged = Usage(rng.randint(0, 100), rng.randint(0, 10))
@@ -560,7 +486,7 @@ def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
             await ctx.step(step)
         return "done"
 
-    bench.run(walk, lines, jobs=5, deadline=until)
+    bench.run_jobs(walk, lines, jobs=5, deadline=until)
     assert lines.crossed(bench.budget.spent) is None
     # The journal says the same: what a later session would read is what this one counted.
     records = bench.journal()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -38,18 +35,6 @@ def line(n: int, *, ok: bool = True, text: str = "an answer, 答案", key: str |
 
 def places(path: Path, key: str) -> list[int]:
     return list(scan_journal(path).index.lookup(key))
-
-
-@contextmanager
-def journal_of(content: bytes) -> Iterator[Journal]:
-    with tempfile.TemporaryDirectory(dir=SHM) as directory:
-        path = Path(directory, "steps.jsonl")
-        path.write_bytes(content)
-        journal = Journal(path)
-        try:
-            yield journal
-        finally:
-            journal.close()
 
 
 @pytest.fixture
@@ -201,41 +186,6 @@ def test_a_sparse_file_of_nul_bytes_costs_no_memory(path: Path) -> None:
         tracemalloc.stop()
     assert (found.records, found.damaged_lines) == (2, [2])
     assert peak < 2 * MAX_LINE
-
-
-# --- any damage
-
-
-def high_bit(text: bytes, at: int) -> bytes:
-    # Another bit where this one would make a line end, and so two damaged lines of one.
-    bit = 0x40 if text[at] == 0x8A else 0x80
-    return text[:at] + bytes([text[at] ^ bit]) + text[at + 1 :]
-
-
-DAMAGES: dict[str, Any] = {
-    "a flipped bit": high_bit,
-    "a NUL": lambda text, at: text[:at] + b"\0" + text[at + 1 :],
-    "a page of NULs": lambda text, at: text[:at] + b"\0" * 4096 + text[at:],
-    # Cut just behind an inner brace a line still looks whole; only reading it finds out.
-    "its end lost": lambda text, at: text[:at].rstrip(b"}"),
-    "its beginning lost": lambda text, at: text[at + 1 :],
-    "garbage": lambda text, at: b"garbage"[: at + 1],
-}
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.data())
-def test_damage_hides_only_the_damaged_lines(data: st.DataObject) -> None:
-    whole = [line(n, text=data.draw(st.text(max_size=20))) for n in range(6)]
-    damaged = data.draw(st.dictionaries(st.integers(0, 5), st.sampled_from(sorted(DAMAGES)), min_size=1))
-    written = list(whole)
-    for n, kind in damaged.items():
-        at = data.draw(st.integers(0, len(whole[n]) - 2))
-        written[n] = DAMAGES[kind](whole[n][:-1], at) + b"\n"
-    with journal_of(b"".join(written)) as journal:
-        assert journal.report.damaged_lines == [n + 1 for n in sorted(damaged)]
-        for n, one in enumerate(whole):
-            assert journal.find(step_key(n)) == (None if n in damaged else orjson.loads(one))
 
 
 # --- parts

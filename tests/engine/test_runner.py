@@ -7,13 +7,14 @@ import errno
 import os
 import random
 import tempfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_bench import Bench, Walk, after, steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
@@ -47,110 +48,10 @@ from cts_async.errors import (
     UnusableOutput,
 )
 
-Walk = Callable[[Context], Awaitable[Any]]
-
-
-class Bench:
-    """A run that can be interrupted and continued: its journal, its results, and what it executed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.executed: list[str] = []
-        self.done: list[str] = []
-        self.finished: dict[str, Any] = {}
-        self.events: list[Event] = []
-        self.elapsed_s = 0.0
-        self.problems: list[UnusableOutput | None] = []
-
-    def step(
-        self,
-        ctx: Context,
-        name: str,
-        *,
-        value: Any = None,
-        seconds: float = 1.0,
-        failures: Iterable[BaseException] = (),
-        **options: Any,
-    ) -> Step[Any]:
-        """Takes `seconds` an attempt; raises `failures` one after the other, then gives `value`."""
-        label, left = f"{ctx.job.id}/{name}", list(failures)
-
-        async def execute(problem: UnusableOutput | None) -> Executed:
-            self.executed.append(label)
-            self.problems.append(problem)
-            await asyncio.sleep(seconds)
-            if left:
-                raise left.pop(0)
-            self.done.append(label)
-            return Executed(label if value is None else value, Usage(10, 1))
-
-        options = {"decode": lambda response: response, **options}
-        return Step(name=name, key=step_key(ctx.job.group, ctx.job.id, name), execute=execute, **options)
-
-    def run(
-        self,
-        walks: dict[str, Walk],
-        *,
-        limits: LaneLimits | None = None,
-        begin: Callable[[Runner], None] = lambda runner: None,
-        **options: Any,
-    ) -> None:
-        """Run what is not finished yet, in virtual time. `begin` sees the runner before it starts."""
-
-        async def main() -> None:
-            journal = Journal(self.path)
-            events = Events(self.events.append)
-            lanes = [] if limits is None else [Lane("lane", limits, events)]
-            runner = Runner(lanes, events=events, **{"policy": POLICY, **options})
-            try:
-                begin(runner)
-                await runner.run(self.jobs(walks, journal))
-            finally:
-                journal.close()
-                self.elapsed_s = round(asyncio.get_running_loop().time(), 6)
-                assert all(lane.in_flight == 0 for lane in lanes)
-
-        run_virtual(main)
-
-    def jobs(self, walks: dict[str, Walk], journal: Journal) -> Iterator[Job]:
-        for name, walk in walks.items():
-            if name not in self.finished:
-
-                async def finish(result: Any, name: str = name) -> None:
-                    assert name not in self.finished
-                    self.finished[name] = result
-
-                yield Job("group", name, journal, walk, finish)
-
-    def journal(self) -> list[dict[str, Any]]:
-        return list(read_records(self.path))
-
-    def named(self, step: str) -> list[dict[str, Any]]:
-        return [one for one in self.journal() if one["step"] == step]
-
-
-POLICY = RetryPolicy(
-    max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0, patience_s=0.0
-)
-
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "steps.jsonl")
-
-
-def steps(bench: Bench, *names: str, **options: Any) -> Walk:
-    async def walk(ctx: Context) -> list[Any]:
-        return [await ctx.step(bench.step(ctx, name, **options)) for name in names]
-
-    return walk
-
-
-def after(seconds: float, error: RunStopped | None = None) -> Callable[[Runner], None]:
-    """Stop the run at this second."""
-    return lambda runner: (
-        asyncio.get_running_loop().call_later(seconds, runner.stop, error or interrupted()) and None
-    )
 
 
 # --- remembering
@@ -259,7 +160,7 @@ def test_permanent_failure_fails_only_its_instance(
         "q2": steps(bench, "bad", "never", failures=[error] * 9),
         "q3": steps(bench, "a", "b", "c"),
     }
-    bench.run(walks, limits=LaneLimits())
+    bench.run(walks)
     assert bench.finished == {"q1": ["q1/a", "q1/b"], "q2": error, "q3": ["q3/a", "q3/b", "q3/c"]}
     assert error.step == "bad"
     assert bench.executed.count("q2/bad") == attempts
@@ -358,57 +259,13 @@ def test_stop_wakes_retries_and_records_their_attempts(bench: Bench) -> None:
     assert (record["ok"], record["error"]["kind"], record["attempts"]) == (False, "stopped", 1)
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        LaneLimits(max_concurrency=1),
-        LaneLimits(requests_per_min=1),
-        LaneLimits(requests_per_min=1, kind="bucket"),
-        LaneLimits(tokens_per_min=1000, kind="bucket"),
-        LaneLimits(tokens_per_min=1000, kind="sliding"),
-        LaneLimits(tokens_per_min=1000),
-    ],
-)
-@in_virtual_time
-async def test_stop_wakes_callers_waiting_for_the_lane(bench: Bench, limits: LaneLimits) -> None:
-    journal = Journal(bench.path)
-    lane = Lane("lane", limits)
-    runner = Runner([lane])
-    # Two of 1000 tokens: the second has to wait for a slot, or about a minute for its turn.
-    walks = {name: steps(bench, "a", seconds=10.0, lane=lane, tokens=1000.0) for name in ("q1", "q2")}
-    loop = asyncio.get_running_loop()
-    began = 0.0
-
-    async def stop_soon() -> None:
-        nonlocal began
-        while not bench.executed:  # noqa: ASYNC110
-            await asyncio.sleep(0.5)
-        began = loop.time()
-        await asyncio.sleep(4.0)
-        runner.stop(interrupted())
-
-    stopping = asyncio.create_task(stop_soon())
+def test_stop_wakes_callers_waiting_for_the_lane(tmp_path: Path) -> None:
+    lane = Lane("lane", LaneLimits(max_concurrency=1))
+    bench = Bench(tmp_path / "steps.jsonl", lane)
+    walks = {name: steps(bench, "a", seconds=10.0, lane=lane) for name in ("q1", "q2")}
     with pytest.raises(Interrupted):
-        await runner.run(bench.jobs(walks, journal))
-    await stopping
-    journal.close()
-    ended = loop.time()
-    assert bench.executed == ["q1/a"]
-    assert ended <= began + 10.001
-
-
-def test_provider_refusal_stops_the_run_and_in_flight_steps_are_recorded(bench: Bench) -> None:
-    refused = ProviderRefused("the key is not valid")
-    walks = {
-        "q1": steps(bench, "a", failures=[refused]),
-        "q2": steps(bench, "a", "b", seconds=5.0),
-        "q3": steps(bench, "a"),
-    }
-    with pytest.raises(ProviderRefused, match="the key is not valid"):
-        bench.run(walks, in_flight=2)
-    assert bench.executed == ["q1/a", "q2/a"]
-    assert [one["instance"] for one in bench.journal()] == ["q2"]
-    assert bench.finished == {}
+        bench.run(walks, begin=after(4.0))
+    assert (bench.executed, bench.elapsed_s) == (["q1/a"], 10.0)
 
 
 def test_a_refusal_in_one_branch_stops_the_others_at_their_next_step(bench: Bench) -> None:
@@ -426,67 +283,23 @@ def test_a_refusal_in_one_branch_stops_the_others_at_their_next_step(bench: Benc
     assert sorted(one["instance"] for one in bench.journal()) == ["q1", "q2"]
 
 
-def run_one_step_jobs(
-    path: Path,
-    lanes: Sequence[Lane],
-    jobs: Iterable[tuple[Lane, str, list[StepError | RunStopped]]],
-    **options: Any,
-) -> tuple[dict[str, object], float, RunStopped | None]:
-    """Run jobs of one step of a second each: their ends by name, the time it took, and the reason of an early end.
-
-    Each job names its lane, itself, and the errors of its attempts, the last of which goes on for ever.
-    """
-    ended: dict[str, object] = {}
-
-    def job(journal: Journal, lane: Lane, name: str, errors: list[StepError | RunStopped]) -> Job:
-        left = list(errors)
-
-        async def execute(_: object) -> Executed:
-            await asyncio.sleep(1.0)
-            if left:
-                raise left.pop(0) if len(left) > 1 else left[0]
-            return Executed(name)
-
-        async def walk(ctx: Context) -> str:
-            return await ctx.step(Step("a", step_key(name), execute, str, lane=lane))
-
-        async def finish(result: object) -> None:
-            ended[name] = result
-
-        return Job(lane.name, name, journal, walk, finish)
-
-    async def main() -> tuple[dict[str, object], float, RunStopped | None]:
-        journal, stopped = Journal(path), None
-        try:
-            await Runner(lanes, **options).run(job(journal, *one) for one in jobs)
-        except RunStopped as reason:
-            stopped = reason
-        finally:
-            journal.close()
-        return ended, asyncio.get_running_loop().time(), stopped
-
-    return run_virtual(main)
-
-
 def test_a_provider_that_is_gone_stops_only_the_groups_that_need_it(tmp_path: Path) -> None:
     """Two groups, each on a lane of its own; the first group's provider refuses its second job and all later ones."""
-    events: list[Event] = []
     bad, good = Lane("bad", LaneLimits()), Lane("good", LaneLimits())
     refused = ProviderRefused("the key is not valid")
-    jobs = [
-        (lane, f"{lane.name}/{i}", [refused] if i and lane is bad else [])
+    bench = Bench(tmp_path / "steps.jsonl", bad, good)
+    walks = {
+        f"{lane.name}/{i}": steps(bench, "a", lane=lane, failures=[refused] if i and lane is bad else [])
         for i in range(5)
         for lane in (bad, good)
-    ]
-    ended, _, stopped = run_one_step_jobs(
-        tmp_path / "steps.jsonl", [bad, good], jobs, in_flight=6, events=Events(events.append)
-    )
-    assert stopped is refused
-    assert sorted(ended) == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
+    }
+    with pytest.raises(ProviderRefused):
+        bench.run(walks, in_flight=6)
+    assert sorted(bench.finished) == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
     # Two requests in flight were refused: users read of it once.
-    notices = [event for event in events if isinstance(event, Notice)]
+    notices = [event for event in bench.events if isinstance(event, Notice)]
     assert notices == [Notice("the key is not valid; systems that do not use this provider continue")]
-    assert [event for event in events if isinstance(event, GroupHeldUp)] == [GroupHeldUp("bad", "bad")]
+    assert [event for event in bench.events if isinstance(event, GroupHeldUp)] == [GroupHeldUp("bad", "bad")]
 
 
 TOMORROW, SOON = 86_400.0, 50.0
@@ -509,13 +322,15 @@ def test_outage_stops_the_run_and_poisoned_requests_fail(
     tmp_path: Path, errors: list[StepError], ended_at: float | None, n_failed: int
 ) -> None:
     lanes = [Lane("bad", LaneLimits(max_outage_s=60.0)), Lane("good", LaneLimits())]
-    jobs = [(lanes[0], f"q{i}", [error]) for i, error in enumerate(errors)]
-    lanes = lanes[:1] if ended_at is None else lanes
-    ended, took_s, stopped = run_one_step_jobs(tmp_path / "steps.jsonl", lanes, jobs)
-    assert len(ended) == n_failed
-    assert isinstance(stopped, ProviderDown) == (n_failed == 0)
+    bench = Bench(tmp_path / "steps.jsonl", *(lanes[:1] if ended_at is None else lanes))
+    walks = {
+        f"q{i}": steps(bench, "a", lane=lanes[0], failures=[error] * 999) for i, error in enumerate(errors)
+    }
+    with pytest.raises(ProviderDown) if not n_failed else nullcontext():
+        bench.run(walks, policy=RetryPolicy())
+    assert len(bench.finished) == n_failed
     if ended_at is not None:
-        assert took_s == pytest.approx(ended_at)
+        assert bench.elapsed_s == pytest.approx(ended_at)
 
 
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:
@@ -566,7 +381,7 @@ def test_a_full_disk_stops_the_run_and_the_same_command_resumes(
     assert bench.finished == {f"q{n}": [f"q{n}/a", f"q{n}/b", f"q{n}/c"] for n in range(6)}
 
 
-@pytest.mark.parametrize("where", ["walk", "execute", "decode", "finish"])
+@pytest.mark.parametrize("where", ["walk", "execute", "decode"])
 def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
     def decode(response: Any) -> Any:
         return response["no such field"] if where == "decode" else response
@@ -574,26 +389,11 @@ def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
     async def walk(ctx: Context) -> None:
         if where == "walk":
             raise KeyError("walk")
-        await ctx.step(
-            bench.step(ctx, "a", value={}, failures=[KeyError("x")] * (where == "execute"), decode=decode)
-        )
-
-    async def main() -> None:
-        journal = Journal(bench.path)
-
-        async def finish(result: Any) -> None:
-            if where == "finish":
-                raise KeyError("finish")
-
-        other = steps(bench, "a", seconds=99.0)
-        jobs = [Job("g", "q1", journal, walk, finish), Job("g", "q2", journal, other, finish)]
-        try:
-            await Runner().run(jobs)
-        finally:
-            journal.close()
+        failures = [KeyError("x")] * (where == "execute")
+        await ctx.step(bench.step(ctx, "a", value={}, failures=failures, decode=decode))
 
     with pytest.raises(ExceptionGroup) as raised:
-        run_virtual(main)
+        bench.run({"q1": walk, "q2": steps(bench, "a", seconds=99.0)})
     assert raised.group_contains(KeyError)
 
 

@@ -59,7 +59,7 @@ async def main():
         try:
             runner = Runner(events=Events(tell))
             if watched:
-                stopper.watch(runner)
+                stopper.stop = runner.stop
             await runner.run(Job("g", f"q{n}", journal, walk, finish) for n in range(3))
         finally:
             journal.close()
@@ -164,7 +164,7 @@ def test_the_second_call_cancels_even_a_runner_that_waits() -> None:
     async def main() -> None:
         async with stoppable() as stopper:
             runner = Runner()
-            stopper.watch(runner)
+            stopper.stop = runner.stop
             stopper.signal()
             assert isinstance(runner.stopped, Interrupted)
             await anyio.lowlevel.checkpoint()  # the first one cancels nothing
