@@ -8,7 +8,7 @@ from typing import Any
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.plots import Drawn, Figure, Material, figures
+from cts_async.report.plots import Drawn, Figure
 
 LINK = '<a href="javascript:alert(1)">x</a>'
 
@@ -23,10 +23,6 @@ def three_runs(folder: Path) -> RunsCompared:
     same = [Row(f"q{i}", ["Where?"] * 3, ["here"] * 3, score=score) for i, score in enumerate(scores)]
     made_run(folder, label="local-k3", rows=same, embedded=True)
     return compare_runs([str(folder)])
-
-
-def drawn(material: Material, name: str) -> Figure:
-    return named(figures(material), name)
 
 
 def named(found: Drawn, name: str) -> Figure:

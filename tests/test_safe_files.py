@@ -188,7 +188,6 @@ ELSEWHERE = {
     "cli/start.py": "the null device, in place of a standard stream that is closed or fails",
     "report/output.py": "the null device, in place of a standard output that fails",
     "search/backends/corpus.py": "bm25s and numpy save into a folder that tempfile has just made",
-    "report/plots/image_files.py": "a script in a folder that tempfile has just made",
 }
 
 

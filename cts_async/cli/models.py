@@ -26,22 +26,16 @@ def models(
     """
     import os
 
-    from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol import systems
-
-    catalogue = load_catalogue(options.config_file(config))
-    entries = (
-        [systems.entry(catalogue, name, os.environ)] if name else systems.model_list(catalogue, os.environ)
-    )
-    if as_json:
-        rows = [systems.model_json(entry) for entry in entries]
-        print_json(rows[0] if name else rows)
-        return
     from rich.console import Console
 
-    from cts_async.report.models import print_model, print_models
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.report.models import model_entries, model_json, print_model, print_models
 
-    if name:
+    entries = model_entries(load_catalogue(options.config_file(config)), os.environ, name)
+    if as_json:
+        rows = [model_json(entry) for entry in entries]
+        print_json(rows[0] if name else rows)
+    elif name:
         print_model(Console(), entries[0])
     else:
         print_models(Console(), entries)

@@ -105,41 +105,28 @@ async def converse(
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
     if system.mode == "at-once":
-        return (await _at_once(ctx, people, clarifier, instance, system, answered=not every_turn),)
+        view = TurnView(instance.blurred_query, Conversation(instance.blurred_query), system.k)
+        offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
+        if every_turn:
+            return (ConversationTurn(offer.offered, offer.types, offer.reasoning),)
+        answers, q_hat = await answer_and_rewrite(ctx, people, instance, offer.offered)
+        return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
     if system.mode == "respond":
         return await _respond(ctx, people, clarifier, instance, system, every_turn)
     return await _select(ctx, people, clarifier, instance, system)
 
 
-async def answer_each(
-    ctx: Context, answerer: Answerer, instance: Instance, questions: tuple[str, ...]
-) -> tuple[Answer, ...]:
-    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
+async def answer_and_rewrite(
+    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
+) -> tuple[tuple[Answer, ...], str]:
+    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2), and q-hat."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
     asks: list[Callable[[], Awaitable[Answer]]] = [
-        partial(answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
+        partial(people.answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
     ]
-    return tuple(await ctx.gather(asks))
-
-
-async def _at_once(
-    ctx: Context,
-    people: Participants,
-    clarifier: Role,
-    instance: Instance,
-    system: System,
-    *,
-    answered: bool,
-) -> ConversationTurn:
-    q = instance.blurred_query
-    view = TurnView(q, Conversation(q), system.k)
-    offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
-    if not answered:
-        return ConversationTurn(offer.offered, offer.types, offer.reasoning)
-    answers = await answer_each(ctx, people.answerer, instance, offer.offered)
-    pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
-    q_hat = await rewrite(ctx, people.rewriter, RewriterView(q, pairs))
-    return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
+    answers = tuple(await ctx.gather(asks))
+    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    return answers, await rewrite(ctx, people.rewriter, RewriterView(instance.blurred_query, pairs))
 
 
 async def _respond(

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Participants, answer_each, converse
+from cts_async.protocol.conversation import Participants, answer_and_rewrite, converse
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.roles import DeepSearch, Role, clarify, rewrite
+from cts_async.protocol.roles import DeepSearch, Role, clarify
 from cts_async.protocol.systems import System
-from cts_async.protocol.views import ClarifierView, JudgeView, RewriterView, SearchView
-from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Trace
+from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
+from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,9 @@ async def clarify_then_search(
     ctx: Context, cast: Cast, clarifier: Role, instance: Instance, k: int
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
-    q = instance.blurred_query
-    questions = await clarify(ctx, clarifier, ClarifierView(q, k))
-    answers = await answer_each(ctx, cast.people.answerer, instance, questions)
-    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    q_hat = await rewrite(ctx, cast.people.rewriter, RewriterView(q, pairs))
-    trace = await cast.searcher.search(ctx, SearchView(q_hat))
-    return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, answers)
+    questions = await clarify(ctx, clarifier, ClarifierView(instance.blurred_query, k))
+    answers, q_hat = await answer_and_rewrite(ctx, cast.people, instance, questions)
+    return await _search(ctx, cast, instance, q_hat, k, questions, answers)
 
 
 async def converse_then_search(
@@ -50,19 +46,17 @@ async def converse_then_search(
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
     turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
-    query = turns[-1].query
-    trace = await cast.searcher.search(ctx, SearchView(query))
     answered = [turn for turn in turns if turn.answers]
     questions = tuple(question for turn in answered for question in turn.offered)
     answers = tuple(answer for turn in answered for answer in turn.answers)
-    return await _outcome(ctx, cast, instance, trace, query, system.k, questions, answers, turns)
+    return await _search(ctx, cast, instance, turns[-1].query, system.k, questions, answers, turns)
 
 
 async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
     """A reference point: the agent on q itself (`orig`) or on q* (`gold`), nobody asked."""
-    query = instance.blurred_query if kind == "orig" else instance.fused_query
-    trace = await cast.searcher.search(ctx, SearchView(query))
-    return await _outcome(ctx, cast, instance, trace, query, 0, (), ())
+    return await _search(
+        ctx, cast, instance, instance.blurred_query if kind == "orig" else instance.fused_query
+    )
 
 
 async def judge_answer(
@@ -77,16 +71,17 @@ async def judge_answer(
     return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
 
 
-async def _outcome(
+async def _search(
     ctx: Context,
     cast: Cast,
     instance: Instance,
-    trace: Trace,
     query: str,
-    k: int,
-    questions: tuple[str, ...],
-    answers: tuple[Answer, ...],
+    k: int = 0,
+    questions: tuple[str, ...] = (),
+    answers: tuple[Answer, ...] = (),
     turns: tuple[ConversationTurn, ...] = (),
 ) -> Outcome:
+    """Search `query`, and judge the answer; `questions` and `answers` led to it."""
+    trace = await cast.searcher.search(ctx, SearchView(query))
     judgments = await judge_answer(ctx, cast.judges, instance, trace.answer)
     return Outcome(instance, k, questions, answers, query, trace, judgments, turns)

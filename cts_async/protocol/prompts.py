@@ -116,16 +116,12 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
 
     InputError names an invalid file, or a directory without prompts.
     """
-    directory = directory or _shipped()
+    packaged = _PACKAGE / "_prompts"
+    directory = directory or (packaged if packaged.is_dir() else _PACKAGE.parent / "prompts")
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, "holds no prompts (ROLE.LANGUAGE.txt)")
     return PromptSet(directory, {path.stem: _read(path) for path in files})
-
-
-def _shipped() -> Path:
-    packaged = _PACKAGE / "_prompts"
-    return packaged if packaged.is_dir() else _PACKAGE.parent / "prompts"
 
 
 def _read(path: Path) -> Prompt:
@@ -138,25 +134,19 @@ def _read(path: Path) -> Prompt:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"cannot be read as UTF-8 text: {error}") from error
     fields = FIELDS[named["role"]]
-    sections = tuple((role, _split(content, fields)) for role, content in _sections(path, text))
+    before, *rest = _HEADER.split(text)
+    if before.strip() or rest[::2] != ["system", "user"]:
+        raise InputError(path, "expected exactly a '## system' and then a '## user' section")
+    placeholder = re.compile(rf"\{{({'|'.join(fields)})\}}")
+    sections = tuple(
+        (role, tuple(placeholder.split(content.strip())))
+        for role, content in zip(rest[::2], rest[1::2], strict=True)
+    )
     used = {part for _, parts in sections for part in parts[1::2]}
     if used != set(fields):
         raise InputError(path, _difference(frozenset(fields), frozenset(used)))
     digest = hashlib.sha256(data).hexdigest()
     return Prompt(path.stem, text, digest, frozenset(fields), sections, _fence(text, fields))
-
-
-def _sections(path: Path, text: str) -> list[tuple[str, str]]:
-    """The file's two sections, each stripped."""
-    before, *rest = _HEADER.split(text)
-    if before.strip() or rest[::2] != ["system", "user"]:
-        raise InputError(path, "expected exactly a '## system' and then a '## user' section")
-    return [(role, content.strip()) for role, content in zip(rest[::2], rest[1::2], strict=True)]
-
-
-def _split(template: str, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts and field names alternating; the first and the last are texts."""
-    return tuple(re.split(rf"\{{({'|'.join(fields)})\}}", template))
 
 
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cts_async.config import RunConfig
 from cts_async.errors import UsageError
-from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
 from cts_async.llm.model import model_prices
 from cts_async.protocol.judge import LEXICAL
@@ -173,21 +173,6 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     )
 
 
-def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Role to model name without options; `defaults` are cts.toml's [roles].
-
-    A run without `--model` is clarified by the embedded model, which then plays the other roles too.
-    """
-    chosen = choose_roles(RunConfig(models=("a model",)), defaults)
-    players = {
-        "clarifier": "local",
-        "support": chosen.support,
-        "judge": chosen.judges[0],
-        "agent": chosen.agent,
-    }
-    return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
-
-
 def with_stand_ins(
     wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
 ) -> dict[str, str]:
@@ -260,87 +245,3 @@ def check_prices(specs: Iterable[ModelSpec]) -> None:
             "output_usd_per_mtok in its table of cts.toml ([models.NAME], with its id as model), "
             "or limit --max-tokens instead"
         )
-
-
-# --- The list of models
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
-    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
-
-    name: str
-    spec: ModelSpec
-    roles: tuple[str, ...]
-    missing: tuple[str, ...]
-    """Environment variables that have to be set."""
-    problem: str
-    """What else prevents its use; empty: nothing."""
-    shipped: bool
-    """Whether it is defined as shipped, not by a cts.toml."""
-
-    @property
-    def ready(self) -> bool:
-        return not (self.missing or self.problem)
-
-    @property
-    def key_set(self) -> bool | None:
-        """Whether its key is set; None: it needs no key."""
-        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
-
-
-def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[ModelEntry]:
-    """Every model of the catalogue, then those that only appear in cts.toml's [roles]."""
-    names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
-    return [entry(catalogue, name, environ) for name in names]
-
-
-def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> ModelEntry:
-    """The model called `name`, which may be `alias:model-id`. Raises UsageError for an unknown one."""
-    missing, problem = catalogue.missing_variables(name, environ), ""
-    spec = catalogue.models[name.partition(":")[0]]
-    shipped = load_catalogue().models.get(spec.name) == spec
-    try:
-        spec = catalogue.resolve(name, environ)
-        if spec.embedded:
-            model_file(environ)
-    except UsageError as error:
-        problem = "" if missing else str(error)
-    roles = tuple(role for role, player in default_players(catalogue.roles).items() if player == name)
-    return ModelEntry(name, spec, roles, missing, problem, shipped)
-
-
-def model_json(entry: ModelEntry) -> dict[str, Any]:
-    """An entry as JSON; never contains a key."""
-    spec = entry.spec
-    return {
-        "name": entry.name,
-        "model": spec.model,
-        "api": spec.api,
-        "base_url": spec.base_url or None,
-        "key_env": spec.key_env,
-        "key_set": entry.key_set,
-        "ready": entry.ready,
-        "missing": entry.missing,
-        "problem": entry.problem or None,
-        "roles": entry.roles,
-        "source": "shipped" if entry.shipped else "cts.toml",
-        "account": spec.account,
-        "limits": {
-            "requests_per_min": spec.requests_per_min,
-            "tokens_per_min": spec.tokens_per_min,
-            "max_concurrency": spec.max_concurrency,
-            "limit": spec.limit,
-            "window_s": spec.window_s,
-            "fixed": spec.limits_fixed,
-        },
-        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
-        "params": spec.sent({}),
-        "drops": spec.drops,
-        "timeout_s": spec.timeout_s,
-        "context_tokens": spec.context_tokens,
-        "agent": spec.agent,
-        "agent_prompt": spec.agent_prompt,
-        "embedded": spec.embedded,
-        "note": spec.note,
-    }

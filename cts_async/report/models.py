@@ -1,19 +1,111 @@
-"""The models of the catalogue on a terminal: an overview, or one in detail."""
+"""The models of the catalogue, what each lacks and which roles it plays: on a terminal, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.systems import ModelEntry
+from cts_async.config import RunConfig
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.local import model_file
+from cts_async.protocol.systems import choose_roles
 from cts_async.report.tables import print_facts
 
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
+
+    name: str
+    spec: ModelSpec
+    roles: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Environment variables that have to be set."""
+    problem: str
+    """What else prevents its use; empty: nothing."""
+    shipped: bool
+    """Whether it is defined as shipped, not by a cts.toml."""
+
+    @property
+    def ready(self) -> bool:
+        return not (self.missing or self.problem)
+
+    @property
+    def key_set(self) -> bool | None:
+        """Whether its key is set; None: it needs no key."""
+        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
+
+
+def model_entries(
+    catalogue: Catalogue, environ: Mapping[str, str], name: str | None = None
+) -> list[ModelEntry]:
+    """The model called `name` (or `alias:model-id`), else all of the catalogue and of cts.toml's [roles].
+
+    Roles are those that a model plays without options. Raises UsageError for an unknown name.
+    """
+    usual = choose_roles(RunConfig(models=("a model",)), catalogue.roles)
+    players = {"clarifier": "local", "support": usual.support, "judge": usual.judges[0], "agent": usual.agent}
+    if "extractor" in catalogue.roles:
+        players["extractor"] = catalogue.roles["extractor"]
+    shipped = load_catalogue().models
+    entries = []
+    for one in [name] if name else dict.fromkeys([*catalogue.models, *players.values()]):
+        missing, problem = catalogue.missing_variables(one, environ), ""
+        spec = catalogue.models[one.partition(":")[0]]
+        as_shipped = shipped.get(spec.name) == spec
+        try:
+            spec = catalogue.resolve(one, environ)
+            if spec.embedded:
+                model_file(environ)
+        except UsageError as error:
+            problem = "" if missing else str(error)
+        roles = tuple(role for role, player in players.items() if player == one)
+        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped))
+    return entries
+
+
+def model_json(entry: ModelEntry) -> dict[str, Any]:
+    """An entry as JSON; never contains a key."""
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "model": spec.model,
+        "api": spec.api,
+        "base_url": spec.base_url or None,
+        "key_env": spec.key_env,
+        "key_set": entry.key_set,
+        "ready": entry.ready,
+        "missing": entry.missing,
+        "problem": entry.problem or None,
+        "roles": entry.roles,
+        "source": "shipped" if entry.shipped else "cts.toml",
+        "account": spec.account,
+        "limits": {
+            "requests_per_min": spec.requests_per_min,
+            "tokens_per_min": spec.tokens_per_min,
+            "max_concurrency": spec.max_concurrency,
+            "limit": spec.limit,
+            "window_s": spec.window_s,
+            "fixed": spec.limits_fixed,
+        },
+        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
+        "params": spec.sent({}),
+        "drops": spec.drops,
+        "timeout_s": spec.timeout_s,
+        "context_tokens": spec.context_tokens,
+        "agent": spec.agent,
+        "agent_prompt": spec.agent_prompt,
+        "embedded": spec.embedded,
+        "note": spec.note,
+    }
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:

@@ -13,7 +13,7 @@ from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Origin, ReportContents, write_report
 from cts_async.report.output import plain
-from cts_async.report.plots import Material, check_export, export, figures
+from cts_async.report.plots import Drawn, check_export, export, figures
 from cts_async.report.tables import write_table_files
 
 
@@ -43,7 +43,7 @@ def make_report(
     _check_writable(out)
     opened, notes = open_instances(gathered)
     opened += tuple(open_talks(gathered))
-    drawn = figures(_drawing(gathered))
+    drawn = _figures(gathered)
     contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
     write_report(out, contents, origin)
     n_figures, n_opened = len(drawn.figures), sum(len(run.instances) for run in opened)
@@ -68,18 +68,16 @@ def default_path(gathered: Gathered) -> Path:
     return near / REPORT
 
 
-def _drawing(gathered: Gathered) -> Material:
+def _figures(gathered: Gathered) -> Drawn:
     talked = gathered.talked
     embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
-    return Material(
+    return figures(
         gathered.compared,
         gathered.diagnosis,
-        gathered.summaries,
+        summaries=gathered.summaries,
         turns=talked.retrieved if talked else (),
         judgments=talked.judgments if talked else "",
-        embedded_talks=frozenset(
-            str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded
-        ),
+        embedded_talks={str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded},
     )
 
 

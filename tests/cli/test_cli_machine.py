@@ -31,31 +31,29 @@ def judged(tmp_path: Path) -> list[str]:
     return ["judge", "--gold", str(gold), *words]
 
 
-def test_full_disk_for_the_manifest_is_resumable(
-    cts: Cts, priced: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+RUN = ("run", "--all", "fake", "--no-orig", "--limit", "2", "-q")
+
+
+@pytest.mark.parametrize(
+    ("owner", "function", "path"), [(os, "fsync", "judged/run.json"), (RunFiles, "add_judgment", "somewhere")]
+)
+def test_full_disk_is_resumable(
+    cts: Cts,
+    priced: Remote,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    function: str,
+    path: str,
 ) -> None:
-    def refuse(fd: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", *[path] * (owner is RunFiles))
 
-    command = judged(tmp_path)
+    command = judged(tmp_path) if owner is os else RUN
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", refuse)
+        patched.setattr(owner, function, refuse)
         done = cts(*command)
-    assert (done.code, done.err) == (75, f"cts: judged/run.json: {TOLD}")
-    assert cts(*command).code == 0
-
-
-def test_unexpected_full_disk_during_a_run_is_resumable(
-    cts: Cts, priced: Remote, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
-
-    command = ["run", "--all", "fake", "--no-orig", "--limit", "2", "-q"]
-    with monkeypatch.context() as patched:
-        patched.setattr(RunFiles, "add_judgment", refuse)
-        done = cts(*command)
-    assert (done.code, done.err) == (75, f"cts: somewhere: {TOLD}")
+    assert (done.code, done.err) == (75, f"cts: {path}: {TOLD}")
     assert cts(*command).code == 0
 
 
@@ -67,34 +65,38 @@ def test_bug_during_a_run_is_not_reported_as_a_full_disk(
 
     monkeypatch.setattr(RunFiles, "add_judgment", fail)
     with pytest.raises(BaseExceptionGroup):
-        cts("run", "--all", "fake", "--no-orig", "--limit", "2", "-q")
+        cts(*RUN)
 
 
 OURS = str(Path(cts_async.__file__).parents[1])
 FEW, MANY = 50, 80
-LIMITED = f"""
+LIMITED = """
 import resource
 from cts_async.cli.start import start
 
-resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW}, 4096))
+resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))
 start()
 """
+
+
+def limited(folder: Path, soft: int, hard: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `cts WORDS` in a process that may open so many files."""
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED.format(soft, hard), *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": OURS},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
     ("limit", "command"), [(8, ["run"]), (33, ["run", "--limit", "1"]), (33, ["doctor"])]
 )
 def test_too_small_limit_on_open_files_is_one_line(tmp_path: Path, limit: int, command: list[str]) -> None:
-    code = LIMITED.replace(f"({FEW}, 4096)", f"({limit}, {limit})")
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": OURS},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = limited(tmp_path, limit, limit, *command)
     last = f"cts: only {limit} files may be open, and 64 are needed: raise the limit (ulimit -n 1024)"
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(last)
@@ -123,16 +125,8 @@ def test_small_limit_on_open_files_is_raised(tmp_path: Path) -> None:
     with provider_process(latency_s=0.3) as provider:
         table = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "mine-1"\nmax_concurrency = {MANY}\n'
         (tmp_path / "cts.toml").write_text(table)
-        command = ["run", "--all", "mine", "-k", "3", "--no-orig", "--name", "r", "--max-outage", "5"]
-        done = subprocess.run(
-            [sys.executable, "-c", LIMITED, *command],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": OURS},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        words = ("--all", "mine", "-k", "3", "--no-orig", "--name", "r", "--max-outage", "5")
+        done = limited(tmp_path, FEW, 4096, "run", *words)
         assert done.returncode == 0, done.stderr
         assert provider.stats()["max_in_flight"] > FEW
     assert not [

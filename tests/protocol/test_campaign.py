@@ -24,23 +24,28 @@ from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused, UsageError
+from cts_async.errors import BudgetSpent, ProviderDown, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
-from cts_async.records import EmptyAnswers
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.scorer import score_file
 
 N, K = 10, 2
 TURNS = 2
 """Model calls of the fake agent: it searches once, then answers."""
+CLARIFIED, ORIG = 1 + K + 1 + TURNS + 1, TURNS + 1
+"""Calls for an instance: clarify, answer, rewrite, search, judge; and search, judge."""
+EXPECTED_CALLS = N * (CLARIFIED + ORIG)
 KEY = "sk-right-0123456789"
-EXPECTED_CALLS = N * ((1 + K + 1 + TURNS + 1) + (TURNS + 1))
 SYSTEMS = ("orig", "fake-k2")
 FAULTS_20_PERCENT = dict.fromkeys(FAULTS, 0.2 / len(FAULTS))
+FAKE = (
+    '[models.fake]\nbase_url = "{url}"\nmodel = "fake-1"\nkey_env = "FAKE_KEY"\n'
+    "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -49,21 +54,24 @@ def _fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def campaign(
-    directory: Path, provider: FakeProvider, *, key: str = KEY, events: Events | None = None, **options: Any
+    directory: Path,
+    provider: FakeProvider,
+    *,
+    model: str = "fake",
+    table: str = FAKE,
+    events: Events | None = None,
+    **options: Any,
 ) -> dict[str, Path]:
     """Run or resume; give the run directories by system. Raises what `cts run` would report."""
     config = directory / "cts.toml"
 
     async def main() -> dict[str, Path]:
         async with provider:
-            config.write_text(
-                f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nkey_env = "FAKE_KEY"\n'
-                "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n"
-            )
+            config.write_text(table.format(url=provider.url))
             asked = RunConfig(
-                models=("fake",), every_role="fake", ks=(K,), limit=N, runs_dir=directory / "runs"
+                models=(model,), every_role=model, ks=(K,), limit=N, runs_dir=directory / "runs"
             )
-            environ = {"FAKE_KEY": key}
+            environ = {"FAKE_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
             plan = make_plan(replace(asked, **options), load_catalogue(config), environ)
             # The date is part of the agent's prompt: the same requests, and so the same faults, every day.
             plan = replace(plan, current_date="2033-01-15")
@@ -81,104 +89,82 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def results_of(run: Path) -> list[dict[str, Any]]:
+    return list(latest_results(run / "results.jsonl").values())
+
+
+def summary_of(run: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = orjson.loads((run / "summary.json").read_bytes())
+    return summary
+
+
+def counts(run: Path) -> tuple[int, int, float | None]:
+    summary = summary_of(run)
+    return summary["n_scored"], summary["n_failed"], summary["mean"]
+
+
 def again(provider: FakeProvider, **settings: Any) -> FakeProvider:
     """The same provider's behaviour on another port, with nothing counted yet."""
     return FakeProvider(replace(provider.settings, **settings))
 
 
-# --- Without faults ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeProvider, dict[str, Path]]:
-    directory = tmp_path_factory.mktemp("clean")
+def test_run_scores_every_instance_once_and_is_resumed_for_nothing(tmp_path: Path) -> None:
     provider = FakeProvider(Settings(unknown_share=0.5))
-    return directory, provider, campaign(directory, provider)
-
-
-def test_every_instance_is_scored(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
-    directories = clean[2]
-    assert tuple(directories) == SYSTEMS
-    for path in directories.values():
-        summary = orjson.loads((path / "summary.json").read_bytes())
-        assert (summary["n_expected"], summary["n_scored"], summary["n_failed"]) == (N, N, 0)
-        assert not any(failed(line) for line in lines(path / "results.jsonl"))
-
-
-def test_nothing_is_asked_twice(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
-    seen = clean[1].seen
-    assert len(seen) == EXPECTED_CALLS
-    roles = Counter(request.role for request in seen)
+    runs = campaign(tmp_path, provider)
+    assert tuple(runs) == SYSTEMS
+    roles = Counter(request.role for request in provider.seen)
     assert roles == {"clarify": N, "answer": K * N, "rewrite": N, "agent": 2 * TURNS * N, "judge": 2 * N}
-
-
-def test_a_summary_agrees_with_the_scorer_run_alone(
-    clean: tuple[Path, FakeProvider, dict[str, Path]],
-) -> None:
-    for path in clean[2].values():
-        command = [sys.executable, "-m", "cts_async.scorer", "--json", str(path / "results.jsonl")]
+    for run in runs.values():
+        command = [sys.executable, "-m", "cts_async.scorer", "--json", str(run / "results.jsonl")]
         alone = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)[0]
-        summary = orjson.loads((path / "summary.json").read_bytes())
+        summary = summary_of(run)
+        assert (summary["n_expected"], summary["n_scored"], summary["n_failed"]) == (N, N, 0)
         shared = ("n_scored", "n_failed", "mean", "p50", "p90", "min", "max")
         assert {name: alone[name] for name in shared} == {name: summary[name] for name in shared}
         assert summary["mean"] > 0
-
-
-def test_costs_and_unknown_rates_are_those_of_the_replies(
-    clean: tuple[Path, FakeProvider, dict[str, Path]],
-) -> None:
-    path = clean[2]["fake-k2"]
-    summary = orjson.loads((path / "summary.json").read_bytes())
-    answers = [line["answers"] for line in lines(path / "results.jsonl")]
+    summary = summary_of(runs["fake-k2"])
+    unknown = sum(line["answers"].count("unknown") for line in results_of(runs["fake-k2"]))
+    assert 0 < unknown < K * N
+    assert summary["ua_unknown_rate"] == unknown / (K * N)
     used = summary["tokens"]["fake-1"]
-    assert summary["ua_unknown_rate"] == sum(reply.count("unknown") for reply in answers) / (K * N)
-    assert 0 < summary["ua_unknown_rate"] < 1
     assert summary["cost_usd"] == pytest.approx((used["input"] + 2 * used["output"]) / 1e6)
-    assert summary["calls"] == N * (1 + K + 1 + TURNS + 1)
-    assert summary["failed_attempts"] == 0
+    assert (summary["calls"], summary["failed_attempts"]) == (N * CLARIFIED, 0)
 
-
-def test_the_same_command_again_asks_nothing(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
-    directory, provider, paths = clean
-    before = [path.joinpath("results.jsonl").read_bytes() for path in paths.values()]
+    before = {name: latest_results(run / "results.jsonl") for name, run in runs.items()}
+    written = [(run / "results.jsonl").read_bytes() for run in runs.values()]
+    events: list[Event] = []
     second = again(provider)
-    told: list[Event] = []
-    campaign(directory, second, events=Events(told.append))
+    campaign(tmp_path, second, events=Events(events.append))
     assert second.seen == []
-    assert told == [JobsFound(path.name, N) for path in paths.values()]
-    assert [path.joinpath("results.jsonl").read_bytes() for path in paths.values()] == before
+    assert events == [JobsFound(run.name, N) for run in runs.values()]
+    assert [(run / "results.jsonl").read_bytes() for run in runs.values()] == written
+    # Lost results are made again from the journal.
+    for run in runs.values():
+        (run / "results.jsonl").unlink()
+    third = again(provider)
+    campaign(tmp_path, third)
+    assert third.seen == []
+    assert {name: latest_results(run / "results.jsonl") for name, run in runs.items()} == before
 
 
-def test_lost_results_are_made_again_from_the_journal_for_free(tmp_path: Path) -> None:
-    provider = FakeProvider()
-    paths = campaign(tmp_path, provider, limit=4)
-    before = {name: latest_results(path / "results.jsonl") for name, path in paths.items()}
-    for path in paths.values():
-        (path / "results.jsonl").unlink()
-    second = again(provider)
-    campaign(tmp_path, second, limit=4)
-    assert second.seen == []
-    assert {name: latest_results(path / "results.jsonl") for name, path in paths.items()} == before
-
-
-# --- With faults ------------------------------------------------------------------------------------------
+# --- Faults
 
 
 @pytest.mark.parametrize(
     ("faults", "seed"),
     [(FAULTS_20_PERCENT, 1), (FAULTS_20_PERCENT, 2), ({"empty": 0.25, "length": 0.2, "wrong_ids": 0.2}, 3)],
 )
-def test_a_bad_day_leaves_every_instance_accounted_for(
+def test_every_instance_is_accounted_for_despite_faults(
     tmp_path: Path, faults: dict[str, float], seed: int
 ) -> None:
     provider = FakeProvider(Settings(faults=faults, retry_after_s=0.15, seed=seed))
-    paths = campaign(tmp_path, provider)
+    runs = campaign(tmp_path, provider)
     assert sum(bool(request.fault) for request in provider.seen) > 10
     ids = [line["id"] for line in lines(sample_dir() / "queries.jsonl")][:N]
-    for path in paths.values():
-        results = lines(path / "results.jsonl")
+    for run in runs.values():
+        results = lines(run / "results.jsonl")
         assert sorted(line["id"] for line in results) == sorted(ids)
-        records = lines(path / "steps.jsonl")
+        records = lines(run / "steps.jsonl")
         assert all(list(record)[:2] == ["key", "ok"] for record in records)
         reasons = {(r["instance"], r["step"]): r["error"] for r in records if not r["ok"]}
         assert {line["id"] for line in results if failed(line)} == {instance for instance, _ in reasons}
@@ -188,7 +174,7 @@ def test_a_bad_day_leaves_every_instance_accounted_for(
             assert reasons[line["id"], error["step"]] == {"kind": error["kind"], "message": error["message"]}
         assert any(map(failed, results)) == (faults is not FAULTS_20_PERCENT)
         spent = sum(record.get("attempts", 1) for record in records if "model" in record)
-        assert spent == orjson.loads((path / "summary.json").read_bytes())["calls"]
+        assert spent == summary_of(run)["calls"]
 
 
 @pytest.mark.parametrize(("fault", "retry_after_s"), [("429", 0.12), ("429", 1.2), ("503", 0.12)])
@@ -219,46 +205,21 @@ def test_nothing_is_sent_again_before_its_retry_after_has_passed(
         ("empty", "clarify", "empty"),
     ],
 )
-def test_a_failure_tells_its_true_reason_and_is_no_score(
+def test_failure_has_its_true_reason_and_no_score(
     tmp_path: Path, fault: str, step: str, problem: str
 ) -> None:
     provider = FakeProvider(Settings(faults={fault: 1.0}))
-    path = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
-    for line in lines(path / "results.jsonl"):
+    run = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
+    for line in results_of(run):
         assert (line["error"]["step"], line["error"]["kind"]) == (step, "unusable_output")
         assert problem in line["error"]["message"]
-    summary = orjson.loads((path / "summary.json").read_bytes())
-    assert (summary["n_scored"], summary["n_failed"], summary["mean"]) == (0, 2, None)
+    assert counts(run) == (0, 2, None)
 
 
-# --- Stops ------------------------------------------------------------------------------------------------
+# --- Stops
 
 
-def test_a_wrong_key_stops_the_run_and_the_right_one_finishes_it(tmp_path: Path) -> None:
-    provider = FakeProvider(Settings(key=KEY))
-    with pytest.raises(ProviderRefused, match="FAKE_KEY") as stopped:
-        campaign(tmp_path, provider, key="sk-wrong-0123456789")
-    assert stopped.value.exit_code == 75
-    assert {request.fault for request in provider.seen} == {"401"}
-    second = again(provider)
-    paths = campaign(tmp_path, second)
-    assert len(second.seen) == EXPECTED_CALLS
-    for path in paths.values():
-        assert orjson.loads((path / "summary.json").read_bytes())["n_scored"] == N
-
-
-def test_no_file_of_a_run_holds_the_key(tmp_path: Path) -> None:
-    wrong = "sk-wrong-0123456789"
-    with pytest.raises(ProviderRefused) as stopped:
-        campaign(tmp_path, FakeProvider(Settings(key=KEY)), key=wrong)
-    campaign(tmp_path, FakeProvider(Settings(key=KEY, faults=FAULTS_20_PERCENT, retry_after_s=0.05)), limit=4)
-    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert wrong not in str(stopped.value)
-    assert wrong.encode() not in written
-    assert KEY.encode() not in written
-
-
-def test_an_outage_stops_the_run_and_the_same_command_finishes_it(tmp_path: Path) -> None:
+def test_outage_stops_the_run_and_the_same_command_finishes_it(tmp_path: Path) -> None:
     provider = FakeProvider()
     answered = 0
 
@@ -273,14 +234,22 @@ def test_an_outage_stops_the_run_and_the_same_command_finishes_it(tmp_path: Path
     first = {request.digest for request in provider.seen}
     assert 30 <= len(provider.seen) < EXPECTED_CALLS
     second = again(provider, outage=False)
-    paths = campaign(tmp_path, second, max_outage_s=0.5)
+    runs = campaign(tmp_path, second, max_outage_s=0.5)
     assert not first & {request.digest for request in second.seen}
     assert len(provider.seen) + len(second.seen) == EXPECTED_CALLS
-    for path in paths.values():
-        assert orjson.loads((path / "summary.json").read_bytes())["n_scored"] == N
+    for run in runs.values():
+        assert summary_of(run)["n_scored"] == N
 
 
-# --- The closed book --------------------------------------------------------------------------------------
+def test_failed_calls_count_towards_the_budget_of_all_sessions(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(faults=FAULTS_20_PERCENT))
+    for session, calls in ((provider, 60), (again(provider), 0)):
+        with pytest.raises(BudgetSpent):
+            campaign(tmp_path, session, budget=BudgetConfig(max_calls=60))
+        assert len(session.seen) == calls
+
+
+# --- The closed book
 
 
 def world_with_canaries(directory: Path) -> Path:
@@ -296,164 +265,97 @@ def world_with_canaries(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("unknown_share", [1.0, 0.5])
-def test_the_intent_reaches_nobody_but_through_an_answer(tmp_path: Path, unknown_share: float) -> None:
+def test_intent_reaches_nobody_but_through_an_answer_to_one_question(
+    tmp_path: Path, unknown_share: float
+) -> None:
     world = world_with_canaries(tmp_path / "world")
     provider = FakeProvider(Settings(unknown_share=unknown_share, keep=True))
-    path = campaign(tmp_path, provider, data=f"sample:{world}")["fake-k2"]
-    told = {
-        i for i, line in latest_results(path / "results.jsonl").items() if "quokka" in str(line["answers"])
-    }
-    assert bool(told) == (unknown_share < 1)
+    results = results_of(campaign(tmp_path, provider, data=f"sample:{world}")["fake-k2"])
+    revealed = {line["id"] for line in results if "quokka" in str(line["answers"])}
+    assert bool(revealed) == (unknown_share < 1)
+    questions = {question for line in results for question in line["questions"]}
     for request in provider.seen:
-        text = json.dumps(request.messages, ensure_ascii=False)
+        text = "\n".join(message["content"] for message in request.messages or ())
         leaks = "quokka" in text
         if request.role in ("answer", "judge"):
             assert leaks
+            assert request.role == "judge" or sum(question in text for question in questions) == 1
         elif request.role == "clarify":
             assert not leaks
         else:
-            assert not leaks or any(f"quokka{i}" in text for i in told)
+            assert not leaks or any(f"quokka{id}" in text for id in revealed)
 
 
-def test_the_answerer_sees_one_question_at_a_time(tmp_path: Path) -> None:
-    provider = FakeProvider(Settings(keep=True))
-    path = campaign(tmp_path, provider, limit=3, references=())["fake-k2"]
-    questions = [q for line in lines(path / "results.jsonl") for q in line["questions"]]
-    for request in provider.seen:
-        if request.role == "answer":
-            text = "".join(message["content"] for message in request.messages or ())
-            assert sum(question in text for question in questions) == 1
+# --- The messages API, reasoning, refusals
 
 
-# --- Budgets ----------------------------------------------------------------------------------------------
-
-
-def test_failed_calls_count_and_no_session_crosses_the_line(tmp_path: Path) -> None:
-    provider = FakeProvider(Settings(faults=FAULTS_20_PERCENT))
-    budget = BudgetConfig(max_calls=60)
-    with pytest.raises(BudgetSpent):
-        campaign(tmp_path, provider, budget=budget)
-    assert len(provider.seen) == 60
-    # What was asked stands in the journals, failures too: the same command has nothing left to spend.
-    second = again(provider)
-    with pytest.raises(BudgetSpent):
-        campaign(tmp_path, second, budget=budget)
-    assert second.seen == []
-
-
-# --- Models of every habit: the messages API, reasoning, refusals
-
-
-N_MODELS = 2
-KEY = "sk-right-0123456789"
-CLARIFIED, ORIG = 6, 3
-"""Calls for an instance: clarify, answer, rewrite, two turns, judge; and two turns, judge."""
 CLAUDE = '[models.claude]\nbase_url = "{url}"\nrequests_per_min = 60000\ntokens_per_min = 60000000\n'
-CHAT = '[models.claude]\napi = "openai"\nbase_url = "{url}"\nrequests_per_min = 60000\ntokens_per_min = 60000000\n'
+CHAT = CLAUDE.replace("\n", '\napi = "openai"\n', 1)
+N_CLAUDE = 2
 
 
-class Ran:
-    """A run that has ended: its files, what was said meanwhile, and the provider."""
-
-    def __init__(self, directory: Path, provider: FakeProvider, said: list[Event]) -> None:
-        self.provider, self.said = provider, said
-        self.results = [self._lines(directory, system, "results.jsonl") for system in ("orig", "claude-k1")]
-        self.steps = self._lines(directory, "claude-k1", "steps.jsonl")
-        self.summary = write_summary(summarise_run(directory / "runs" / "sample-claude-k1+all-claude"))
-
-    @staticmethod
-    def _lines(directory: Path, system: str, name: str) -> list[dict[str, Any]]:
-        path = directory / "runs" / f"sample-{system}+all-claude" / name
-        return sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: line.get("id", ""))
-
-
-def ran(directory: Path, toml: str = CLAUDE, **settings: Any) -> Ran:
-    """Run the sample world's first instances with `claude` in every role."""
-    said: list[Event] = []
+def claude(directory: Path, table: str = CLAUDE, **settings: Any) -> tuple[FakeProvider, Path, list[Any]]:
+    """Run `claude` in every role: the provider, the Clarifier's run, and the results of both systems by instance."""
     provider = FakeProvider(Settings(key=KEY, **settings))
-
-    async def main() -> None:
-        async with provider:
-            config = directory / "cts.toml"
-            config.write_text(toml.format(url=provider.url))
-            asked = RunConfig(
-                models=("claude",), every_role="claude", limit=N_MODELS, runs_dir=directory / "runs"
-            )
-            environ = {"ANTHROPIC_API_KEY": KEY}
-            plan = make_plan(asked, load_catalogue(config), environ)
-            await run_plan(plan, environ, Events(said.append))
-
-    asyncio.run(main())
-    return Ran(directory, provider, said)
+    runs = campaign(directory, provider, model="claude", table=table, limit=N_CLAUDE)
+    results = [sorted(results_of(run), key=lambda line: str(line["id"])) for run in runs.values()]
+    return provider, runs["claude-k2"], results
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return ran(tmp_path_factory.mktemp("plain"))
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeProvider, Path, list[Any]]:
+    return claude(tmp_path_factory.mktemp("plain"))
 
 
-def test_claude_plays_every_role_over_the_messages_api(plain: Ran) -> None:
-    assert (plain.summary["n_scored"], plain.summary["n_failed"]) == (N_MODELS, 0)
-    assert [seen.fault for seen in plain.provider.seen] == [""] * N_MODELS * (CLARIFIED + ORIG)
-    assert plain.summary["calls"] == N_MODELS * CLARIFIED
-    assert plain.summary["tokens"].keys() == {"claude-sonnet-4-5-20250929"}
+def test_claude_plays_every_role_over_the_messages_api(plain: tuple[FakeProvider, Path, list[Any]]) -> None:
+    provider, run, _ = plain
+    summary = summary_of(run)
+    assert (summary["n_scored"], summary["n_failed"], summary["calls"]) == (N_CLAUDE, 0, N_CLAUDE * CLARIFIED)
+    assert [seen.fault for seen in provider.seen] == [""] * N_CLAUDE * (CLARIFIED + ORIG)
+    assert summary["tokens"].keys() == {"claude-sonnet-4-5-20250929"}
 
 
-@pytest.mark.parametrize("toml", [CLAUDE, CHAT])
+@pytest.mark.parametrize("table", [CLAUDE, CHAT])
 @pytest.mark.parametrize("where", ["apart", "in the text"])
-def test_what_a_model_thinks_changes_nothing_and_is_kept(
-    plain: Ran, tmp_path: Path, toml: str, where: str
+def test_reasoning_changes_no_result_and_is_recorded(
+    plain: tuple[FakeProvider, Path, list[Any]], tmp_path: Path, table: str, where: str
 ) -> None:
-    thinker = ran(tmp_path, toml, thoughts=where)
-    assert thinker.results == plain.results
-    for step in thinker.steps:
+    _, run, results = claude(tmp_path, table, thoughts=where)
+    assert results == plain[2]
+    for step in lines(run / "steps.jsonl"):
         if "model" in step and not (where == "in the text" and step["step"].startswith("search/")):
             assert step["response"]["reasoning"] == THOUGHTS
             assert THOUGHTS not in step["response"]["text"]
 
 
-@pytest.mark.parametrize("toml", [CLAUDE, CHAT])
-def test_a_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, toml: str) -> None:
-    refused = ran(tmp_path, toml, refuses="judge")
-    for line in (*refused.results[0], *refused.results[1]):
+@pytest.mark.parametrize("table", [CLAUDE, CHAT])
+def test_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, table: str) -> None:
+    provider, run, results = claude(tmp_path, table, refuses="judge")
+    for line in (*results[0], *results[1]):
         assert line["error"]["kind"] == "refused"
         assert "refuses" in line["error"]["message"]
         assert "restore_score_100" not in line
-    assert (refused.summary["n_scored"], refused.summary["n_failed"], refused.summary["mean"]) == (
-        0,
-        N_MODELS,
-        None,
-    )
-    assert len(refused.provider.seen) == N_MODELS * (CLARIFIED + ORIG), "nobody asks again"
-    judged = [step for step in refused.steps if step["step"].startswith("judge/")]
+    assert counts(run) == (0, N_CLAUDE, None)
+    assert len(provider.seen) == N_CLAUDE * (CLARIFIED + ORIG), "nobody asks again"
+    judged = [step for step in lines(run / "steps.jsonl") if step["step"].startswith("judge/")]
     assert all(step["usage"]["input"] > 0 for step in judged), "a refusal is charged all the same"
 
 
 # --- Schemes and modes
 
 
-N_TALKS, K = 2, 2
-MODES = {
-    "modes": ("at-once", "respond", "select"),
-    "schemes": ("at-cot",),
-    "references": (),
-    "limit": N_TALKS,
-}
+MODES = {"modes": ("at-once", "respond", "select"), "schemes": ("at-cot",), "references": (), "limit": 2}
 AT_ONCE, RESPOND, SELECT = "fake-at-cot-k2", "fake-at-cot-respond-k2", "fake-at-cot-select-k2"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def talks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made(tmp_path_factory.mktemp("talks"), Settings(unknown_share=0.0), **MODES)
 
 
-def latest_lines(run: Path) -> list[dict[str, Any]]:
-    return list(latest_results(run / "results.jsonl").values())
-
-
-def test_a_line_has_its_turns_and_what_was_asked_and_answered(runs: dict[str, Path]) -> None:
+def test_result_has_the_turns_of_its_conversation(talks: dict[str, Path]) -> None:
     for label, mode in ((AT_ONCE, "at-once"), (RESPOND, "respond")):
-        for line in latest_lines(runs[label]):
+        for line in results_of(talks[label]):
             assert (line["scheme"], line["mode"], line["k"]) == ("at-cot", mode, K)
             turns = line["turns"]
             assert len(turns) == (1 if mode == "at-once" else K)
@@ -464,59 +366,58 @@ def test_a_line_has_its_turns_and_what_was_asked_and_answered(runs: dict[str, Pa
             assert turns[0]["reasoning"] == "Nothing says which time is meant."
             assert turns[-1]["query"] == line["rewritten_query"]
             assert all("chosen" not in turn for turn in turns)
-
-
-def test_in_select_nothing_was_asked_and_the_last_choice_is_searched(runs: dict[str, Path]) -> None:
-    for line in latest_lines(runs[SELECT]):
+    selected = results_of(talks[SELECT])
+    for line in selected:
         assert (line["questions"], line["answers"]) == ([], [])
-        for turn in line["turns"]:
-            assert turn["query"] == turn["offered"][turn["chosen"]]
-        assert line["rewritten_query"] == line["turns"][-1]["query"]
-    openings = [r for r in read_records(runs[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
+        assert [turn["query"] for turn in line["turns"]] == [
+            turn["offered"][turn["chosen"]] for turn in line["turns"]
+        ]
+    openings = [r for r in read_records(talks[SELECT] / "steps.jsonl") if r["step"] == "search/turn/1"]
     searched = {record["instance"]: record["request"]["fields"]["question"] for record in openings}
-    assert searched == {line["id"]: line["rewritten_query"] for line in latest_lines(runs[SELECT])}
+    assert searched == {line["id"]: line["rewritten_query"] for line in selected}
+    assert searched == {line["id"]: line["turns"][-1]["query"] for line in selected}
 
 
-def test_only_who_converses_says_scheme_and_mode_and_keeps_those_prompts(
-    runs: dict[str, Path], tmp_path: Path
+def test_only_conversations_record_scheme_and_mode_and_their_prompts(
+    talks: dict[str, Path], tmp_path: Path
 ) -> None:
     usual = made(tmp_path, limit=1, references=())["fake-k2"]
     identity = json.loads((usual / "run.json").read_text())["identity"]
     assert identity.keys().isdisjoint({"scheme", "mode"})
     assert {name.split(".")[0] for name in identity["prompts"]} >= {"clarify", "answer", "rewrite"}
-    assert "turns" not in latest_lines(usual)[0]
-    identity = json.loads((runs[RESPOND] / "run.json").read_text())["identity"]
+    assert "turns" not in results_of(usual)[0]
+    identity = json.loads((talks[RESPOND] / "run.json").read_text())["identity"]
     assert (identity["scheme"], identity["mode"]) == ("at-cot", "respond")
     roles = {"at_cot", "respond", "reformulate", "agent", "judge"}
     assert {name.split(".")[0] for name in identity["prompts"]} == roles
-    assert {path.stem for path in (runs[RESPOND] / "prompts").iterdir()} == set(identity["prompts"])
+    assert {path.stem for path in (talks[RESPOND] / "prompts").iterdir()} == set(identity["prompts"])
 
 
 @pytest.mark.parametrize("kept", [1, 4, 9])
-def test_a_run_that_was_cut_off_goes_on_in_the_middle_of_a_conversation(tmp_path: Path, kept: int) -> None:
-    first = made(tmp_path, **MODES)
+def test_interrupted_conversation_is_resumed_in_its_middle(tmp_path: Path, kept: int) -> None:
     whole = {
-        label: (list(read_records(run / "steps.jsonl")), latest_lines(run)) for label, run in first.items()
+        label: (run, list(read_records(run / "steps.jsonl")), results_of(run))
+        for label, run in made(tmp_path, **MODES).items()
     }
-    for label, run in first.items():
-        write(run / "steps.jsonl", whole[label][0][:kept])
+    for run, steps, _ in whole.values():
+        write(run / "steps.jsonl", steps[:kept])
         (run / "results.jsonl").unlink()
     for label, run in made(tmp_path, **MODES).items():
-        steps, results = whole[label]
-        again = list(read_records(run / "steps.jsonl"))
-        assert sorted(record["key"] for record in again) == sorted(record["key"] for record in steps)
-        assert sorted(map(json.dumps, latest_lines(run))) == sorted(map(json.dumps, results))
+        _, steps, results = whole[label]
+        resumed = list(read_records(run / "steps.jsonl"))
+        assert sorted(record["key"] for record in resumed) == sorted(record["key"] for record in steps)
+        assert sorted(map(json.dumps, results_of(run))) == sorted(map(json.dumps, results))
 
 
 # --- Searches that end without an answer: failed, or scored 0 where that was asked for
 
 
-N_SILENT, SILENT = 3, "s02"
+N_SILENT, SILENT = 3, {"limit": 3, "references": ()}
 
 
 @pytest.fixture
 def silent_about_enrolling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent searches for the sample's second query, and then has nothing but thoughts."""
+    """The agent searches for the sample's second query (s02), and then has nothing but thoughts."""
     usual = fake_roles._ANSWERS["agent"]
 
     def agent(asked: str, messages: fake_roles.Messages, unknown_share: float) -> str:
@@ -525,62 +426,35 @@ def silent_about_enrolling(monkeypatch: pytest.MonkeyPatch) -> None:
         return "<think>I cannot say.</think>" if silent else said
 
     monkeypatch.setattr(fake_roles, "_ANSWERS", {**fake_roles._ANSWERS, "agent": agent})
-    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
-
-
-def played(folder: Path, empty_answers: EmptyAnswers) -> tuple[Path, dict[str, Any], int]:
-    """A run of one Clarifier: its directory, what is in its summary, and how often judges were asked."""
-
-    async def main() -> tuple[Path, dict[str, Any], int]:
-        async with FakeProvider(Settings()) as provider:
-            config = folder / "cts.toml"
-            config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
-            asked = RunConfig(
-                models=("fake",),
-                every_role="fake",
-                references=(),
-                limit=N_SILENT,
-                runs_dir=folder / "runs",
-                empty_answers=empty_answers,
-            )
-            plan = make_plan(asked, load_catalogue(config), {})
-            await run_plan(plan, {}, Events())
-            (directory,) = plan.systems.values()
-            n_judged = sum(request.role == "judge" for request in provider.seen)
-            return directory, write_summary(summarise_run(directory)), n_judged
-
-    return asyncio.run(main())
 
 
 @pytest.mark.usefixtures("silent_about_enrolling")
-def test_a_search_without_an_answer_fails_unless_told_otherwise(tmp_path: Path) -> None:
-    directory, summary, _ = played(tmp_path, "fail")
-    line = latest_results(directory / "results.jsonl")[SILENT]
-    assert (line["error"]["step"], line["error"]["kind"]) == ("search/turn/2", "unusable_output")
-    assert (summary["n_scored"], summary["n_failed"]) == (N_SILENT - 1, 1)
-    assert "empty_answers" not in (read_manifest(directory) or {})["identity"]
+def test_search_without_an_answer_fails_by_default(tmp_path: Path) -> None:
+    run = campaign(tmp_path, FakeProvider(), **SILENT)["fake-k2"]
+    error = latest_results(run / "results.jsonl")["s02"]["error"]
+    assert (error["step"], error["kind"]) == ("search/turn/2", "unusable_output")
+    assert counts(run)[:2] == (N_SILENT - 1, 1)
+    assert "empty_answers" not in (read_manifest(run) or {})["identity"]
 
 
 @pytest.mark.usefixtures("silent_about_enrolling")
-def test_a_search_without_an_answer_is_scored_0_without_a_judge(tmp_path: Path) -> None:
-    directory, summary, n_judged = played(tmp_path, "zero")
-    line = latest_results(directory / "results.jsonl")[SILENT]
+def test_search_without_an_answer_is_scored_0_without_a_judge_where_asked_for(tmp_path: Path) -> None:
+    provider = FakeProvider()
+    run = campaign(tmp_path, provider, **SILENT, empty_answers="zero")["fake-k2"]
+    line, summary = latest_results(run / "results.jsonl")["s02"], summary_of(run)
     assert (line["answer"], line["restore_score_100"]) == ("", 0.0)
     assert {nugget["coverage"] for nugget in line["nuggets"]} == {"none"}
     assert line["questions"]
     assert (line["search"]["model_calls"], line["search"]["searches"]) == (2, 1)
-    assert n_judged == N_SILENT - 1
+    assert sum(request.role == "judge" for request in provider.seen) == N_SILENT - 1
     assert (summary["n_scored"], summary["n_failed"], summary["min"]) == (N_SILENT, 0, 0.0)
     assert summary["judges"]["lexical"]["n_scored"] == N_SILENT
-    assert summary["mean"] == score_file(directory / "results.jsonl").mean
-    assert not [finding for finding in audit_run(directory).findings if finding.instance == SILENT]
-
-
-@pytest.mark.usefixtures("silent_about_enrolling")
-def test_that_choice_belongs_to_the_run(tmp_path: Path) -> None:
-    directory, _, _ = played(tmp_path, "zero")
-    assert (read_manifest(directory) or {})["identity"]["empty_answers"] == "zero"
-    _, summary, n_judged = played(tmp_path, "zero")
-    assert (summary["n_scored"], n_judged) == (N_SILENT, 0)
+    assert summary["mean"] == score_file(run / "results.jsonl").mean
+    assert not [finding for finding in audit_run(run).findings if finding.instance == "s02"]
+    # The choice belongs to the run.
+    assert (read_manifest(run) or {})["identity"]["empty_answers"] == "zero"
+    second = again(provider)
+    campaign(tmp_path, second, **SILENT, empty_answers="zero")
+    assert second.seen == []
     with pytest.raises(UsageError, match="empty_answers"):
-        played(tmp_path, "fail")
+        campaign(tmp_path, again(provider), **SILENT)

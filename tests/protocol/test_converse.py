@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,17 @@ def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path
     async def main() -> dict[str, Path]:
         async with provider:
             file.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
-            run: Mapping[str, Any] = {
-                "models": ("fake",),
-                "every_role": "fake",
-                "ks": (TURNS,),
-                "schemes": ("at-cot",),
-                "modes": ("respond", "select", "at-once"),
-                **options,
-            }
-            config = ConverseConfig(data=str(data), runs_dir=folder / "runs", **run, questions=4)
+            config = ConverseConfig(
+                data=str(data),
+                runs_dir=folder / "runs",
+                models=("fake",),
+                every_role="fake",
+                ks=(TURNS,),
+                schemes=("at-cot",),
+                modes=("respond", "select", "at-once"),
+                questions=4,
+            )
+            config = replace(config, **options)
             plan = plan_conversations(config, load_catalogue(file), {})
             await run_conversations(plan, {}, Events())
             return {system.label: path for system, path in plan.systems.items()}
@@ -57,25 +59,15 @@ def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path
     return asyncio.run(main())
 
 
-@pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeProvider, dict[str, Path]]:
-    provider = FakeProvider(Settings(unknown_share=0.0))
-    return provider, held(tmp_path_factory.mktemp("clean"), provider)
-
-
-def test_each_query_is_asked_about_once_and_by_nobody_answered(
-    clean: tuple[FakeProvider, dict[str, Path]],
-) -> None:
-    talk = read_talk(clean[1][AT_ONCE])
+def test_conversations_hold_the_closed_book_and_questions_at_once_have_no_answers(tmp_path: Path) -> None:
+    runs = held(tmp_path, FakeProvider(Settings(unknown_share=0.0)))
+    talk = read_talk(runs[AT_ONCE])
     assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
     for (turn,) in talk.conversations.values():
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
-    line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
+    line = latest_results(runs[AT_ONCE] / "results.jsonl")["1-1"]
     assert (line["questions"], line["answers"]) == ([], [])
-
-
-def test_the_closed_book_is_proved_from_the_journals(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
-    audits = {label: audit_run(path) for label, path in clean[1].items()}
+    audits = {label: audit_run(path) for label, path in runs.items()}
     assert {label: (one.n_held, one.n_instances) for label, one in audits.items()} == {
         RESPOND: (N, N),
         SELECT: (N, N),
@@ -122,19 +114,11 @@ def test_what_fails_for_good_is_a_line_and_can_be_tried_again(tmp_path: Path) ->
 KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y"}
 
 
-def planned(
-    folder: Path, environ: dict[str, str] = KEYS, talk: dict[str, Any] | None = None, **run: Any
-) -> ConversePlan:
+def planned(folder: Path, **options: Any) -> ConversePlan:
     data, _ = write_talk_world(folder)
-    asked = {
-        "data": str(data),
-        "models": ("gpt",),
-        "ks": (3,),
-        "schemes": ("cot",),
-        "modes": ("respond",),
-    } | run
-    config = ConverseConfig(runs_dir=folder / "runs", **asked, **(talk or {}))
-    return plan_conversations(config, load_catalogue(run.get("config_file")), environ)
+    usual = {"models": ("gpt",), "ks": (3,), "schemes": ("cot",), "modes": ("respond",)}
+    config = ConverseConfig(data=str(data), runs_dir=folder / "runs", **{**usual, **options})
+    return plan_conversations(config, load_catalogue(None), KEYS)
 
 
 def ids(plan: ConversePlan) -> list[str]:
@@ -143,10 +127,10 @@ def ids(plan: ConversePlan) -> list[str]:
 
 def test_topics_are_distinct_queries_and_intents_are_counted_in_each(tmp_path: Path) -> None:
     assert ids(planned(tmp_path)) == ["1-1", "1-2", "2-1", "1-3", "3-1"]
-    assert ids(planned(tmp_path, talk={"topics": 2})) == ["1-1", "1-2", "2-1", "1-3"]
-    assert ids(planned(tmp_path, talk={"intents": 1})) == ["1-1", "2-1", "3-1"]
-    assert ids(planned(tmp_path, talk={"topics": 1, "intents": 2})) == ["1-1", "1-2"]
-    assert ids(planned(tmp_path, talk={"topics": 2}, limit=3)) == ["1-1", "1-2", "2-1"]
+    assert ids(planned(tmp_path, topics=2)) == ["1-1", "1-2", "2-1", "1-3"]
+    assert ids(planned(tmp_path, intents=1)) == ["1-1", "2-1", "3-1"]
+    assert ids(planned(tmp_path, topics=1, intents=2)) == ["1-1", "1-2"]
+    assert ids(planned(tmp_path, topics=2, limit=3)) == ["1-1", "1-2", "2-1"]
 
 
 def test_every_scheme_has_a_run_in_every_mode(tmp_path: Path) -> None:
@@ -161,9 +145,7 @@ def test_every_scheme_has_a_run_in_every_mode(tmp_path: Path) -> None:
         "talks-talk-gpt-at-cot-k5",
     ]
     assert [plan.n_expected(system) for system in plan.systems] == [5, 5, 3, 5, 5, 3]
-
-
-def test_another_user_is_another_run_but_not_where_nobody_is_asked(tmp_path: Path) -> None:
+    # Another user is another run, but not where nobody is asked.
     plan = planned(tmp_path, support="gpt", modes=("respond", "at-once"))
     assert [directory.name for directory in plan.systems.values()] == [
         "talks-talk-gpt-cot-respond-k3+support-gpt",
@@ -175,13 +157,9 @@ def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     plan = planned(tmp_path, modes=("select",))
     (system,) = plan.systems
     identity = plan.identity(system)
-    assert (identity["task"], identity["scheme"], identity["mode"], identity["k"]) == (
-        "talk",
-        "cot",
-        "select",
-        3,
-    )
+    facts = [identity[name] for name in ("task", "scheme", "mode", "k")]
+    assert facts == ["talk", "cot", "select", 3]
     assert identity["models"].keys() == {"clarifier", "support"}
     assert {name.split(".")[0] for name in identity["prompts"]} == {"cot_queries", "select_query"}
     assert not identity.keys() & {"tools", "corpus_sha256", "agent"}
-    assert identity == planned(tmp_path, modes=("select",), talk={"topics": 1}).identity(system)
+    assert identity == planned(tmp_path, modes=("select",), topics=1).identity(system)

@@ -43,6 +43,7 @@ ROWS = (
     _COST + "Q00011\tdo you want which place you mean by ferries\t",
 )
 """The fake Clarifier asks "Which time do you mean by ferries?", then the same about the place."""
+KNOWN_TO_F01 = "which time do you mean by ferries"
 
 
 def options(folder: Path, **more: Any) -> dict[str, Any]:
@@ -51,18 +52,12 @@ def options(folder: Path, **more: Any) -> dict[str, Any]:
     return {"data": data, "answers": "clariq", "corpus": corpus, "no_judge": True, "limit": None, **more}
 
 
-# -- one answer -----------------------------------------------------------------------------------------
+# --- One answer
 
 
-def test_a_question_that_people_were_asked_has_their_answer() -> None:
-    assert human_reply("Which time of day?", PAIRS) == {
-        "text": "at night",
-        "question": "which time of day",
-        "similarity": 100.0,
-    }
-
-
-def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> None:
+def test_question_that_people_were_asked_has_their_answer_and_others_are_unknown() -> None:
+    known = {"text": "at night", "question": "which time of day", "similarity": 100.0}
+    assert human_reply("Which time of day?", PAIRS) == known
     assert human_reply("Which island?", PAIRS) == {"text": "unknown", "question": None}
     assert human_reply("Which island?", ())["text"] == "unknown"
     assert human_reply("Is it for today?", PAIRS)["text"] == "unknown"
@@ -78,7 +73,7 @@ def test_answers_belong_to_their_data(tmp_path: Path) -> None:
         people_of(RunConfig(answers="qulac"), dataset)
 
 
-# -- a run ----------------------------------------------------------------------------------------------
+# --- A run
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +95,7 @@ def plan_of(folder: Path, **more: Any) -> Plan:
     return make_plan(asked, load_catalogue(config), {})
 
 
-def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: dict[str, Path]) -> None:
+def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: dict[str, Path]) -> None:
     assert runs["orig"].name == "clariq-orig+agent-fake"
     assert runs["fake-k2"].name == "clariq-fake-k2+all-fake+answers-clariq"
     identities = {
@@ -109,11 +104,10 @@ def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs
     assert identities["fake-k2"]["answers"] == {"of": "clariq", "similarity": 85.0}
     assert "answers" not in identities["orig"]
     assert not any(name.startswith("answer") for name in identities["fake-k2"]["prompts"])
-
-
-def test_results_have_people_s_answers(runs: dict[str, Path]) -> None:
     answers = {line["id"]: line["answers"] for line in read_records(runs["fake-k2"] / "results.jsonl")}
     assert answers == {"F01": ["at night please", "unknown"], "F02": ["any time", "unknown"]}
+    audit = audit_run(runs["fake-k2"])
+    assert (audit.findings, audit.n_held, audit.n_instances) == ([], 2, 2)
 
 
 def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -134,41 +128,38 @@ def test_a_step_is_remembered_and_not_done_again(runs: dict[str, Path], tmp_path
     assert sorted(read_records(run / "results.jsonl"), key=str) == sorted(results, key=str)
 
 
-# -- its audit ------------------------------------------------------------------------------------------
+# --- Its audit
 
 
-def test_a_run_with_people_s_answers_is_held(runs: dict[str, Path]) -> None:
-    audit = audit_run(runs["fake-k2"])
-    assert (audit.findings, audit.n_held, audit.n_instances) == ([], 2, 2)
+NOBODY = "nobody gave this answer to the question that it was matched with"
+OTHER = {"text": "any time", "question": "which time do you mean by the ferries"}
 
 
-def test_an_answer_that_nobody_gave_is_found(run: Path) -> None:
-    plant(run, "F01", "answer/1", lambda step: step["response"].update(text="North Quay"))
-    problems = [finding.problem for finding in audit_run(run).findings if finding.step == "answer/1"]
-    assert problems == ["nobody gave this answer to the question that it was matched with"]
+@pytest.mark.parametrize(
+    ("step", "change", "level", "problem"),
+    [
+        ("answer/1", {"response": {"text": "North Quay", "question": KNOWN_TO_F01}}, "provenance", NOBODY),
+        ("answer/1", {"response": OTHER}, "provenance", NOBODY),
+        ("answer/1", {"hint": "North Quay"}, "provenance", "its request contains more than the question"),
+        (
+            "rewrite",
+            {"blurred_query": "ferries from North Quay"},
+            "leak",
+            "its request contains text that occurs only in q*",
+        ),
+    ],
+)
+def test_planted_text_is_found(
+    run: Path, step: str, change: dict[str, Any], level: str, problem: str
+) -> None:
+    def planted(record: dict[str, Any]) -> None:
+        request = record["request"]
+        target = record if "response" in change else request["fields"] if step == "rewrite" else request
+        target.update(change)
 
-
-def test_an_answer_to_another_instance_is_found(run: Path) -> None:
-    other = {"text": "any time", "question": "which time do you mean by the ferries"}
-    plant(run, "F01", "answer/1", lambda step: step.update(response=other))
-    assert any(finding.level == "provenance" for finding in audit_run(run).findings)
-
-
-def test_the_intent_in_the_rewriters_request_is_still_a_leak(run: Path) -> None:
-    plant(
-        run,
-        "F01",
-        "rewrite",
-        lambda step: step["request"]["fields"].update(blurred_query="ferries from North Quay"),
-    )
-    leaks = [finding for finding in audit_run(run).findings if finding.level == "leak"]
-    assert [(leak.instance, leak.step, leak.text) for leak in leaks] == [("F01", "rewrite", "north quay")]
-
-
-def test_a_question_with_the_intent_beside_it_is_found(run: Path) -> None:
-    plant(run, "F01", "answer/1", lambda step: step["request"].update(hint="North Quay"))
-    problems = [finding.problem for finding in audit_run(run).findings]
-    assert "its request contains more than the question" in problems
+    plant(run, "F01", step, planted)
+    found = {(one.level, one.instance, one.step, one.problem) for one in audit_run(run).findings}
+    assert (level, "F01", step, problem) in found
 
 
 def test_without_the_data_nothing_is_proved(run: Path) -> None:
@@ -210,14 +201,9 @@ def test_the_same_question_in_other_words_is_found(question: str, index: int) ->
 
 
 @given(st.text(), st.lists(st.text(), max_size=5))
-def test_a_match_is_one_of_those_there_are_and_similar_enough(question: str, known: list[str]) -> None:
+def test_match_is_a_known_question_and_similar_enough(question: str, known: list[str]) -> None:
     match = best_match(question, known)
     if match is not None:
         assert 0 <= match[0] < len(known)
         assert THRESHOLD <= match[1] <= 100
-
-
-@given(st.text())
-def test_a_question_with_any_letter_finds_itself(question: str) -> None:
-    match = best_match(question, [question])
-    assert (match is not None) == bool(normalised_question(question))
+    assert (best_match(question, [question]) is not None) == bool(normalised_question(question))

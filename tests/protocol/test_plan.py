@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from dataclasses import replace
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_provider import FakeProvider, Settings
+from audited_runs import made
 from virtual_time import run_virtual
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import Budget, Lines
 from cts_async.engine.events import Cost, Events
+from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import Prices
 from cts_async.errors import InputError, UsageError
@@ -24,7 +24,6 @@ from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import open_budget, spent_before
-from cts_async.protocol.run import run_plan
 from cts_async.protocol.systems import check_prices
 from cts_async.records import AgentPrompt
 from cts_async.search.catalog import load_search
@@ -40,25 +39,28 @@ def searching(
 
 def planned(
     tmp_path: Path,
-    environ: dict[str, str],
+    environ: dict[str, str] | None = None,
     *,
+    table: str = "",
     keyless: bool = False,
     keys_elsewhere: bool = False,
     **options: Any,
 ) -> Plan:
+    """A plan in which `m` plays everybody; `table` adds fields to its entry."""
     config = tmp_path / "cts.toml"
     config.write_text(
-        '[models.m]\nbase_url = "http://a.example/v1"\nmodel = "m-1"\n'
+        f'[models.m]\nbase_url = "http://a.example/v1"\nmodel = "m-1"\n{table}\n'
         '[models.reader]\nbase_url = "http://b.example/v1"\nmodel = "r-1"\ncontext_tokens = 4096\n'
     )
     asked = RunConfig(models=("m",), every_role="m", limit=2, runs_dir=tmp_path / "runs", config_file=config)
-    return make_plan(
-        replace(asked, **options),
-        load_catalogue(config),
-        environ,
-        keyless=keyless,
-        keys_elsewhere=keys_elsewhere,
-    )
+    models = load_catalogue(config)
+    asked = replace(asked, **options)
+    return make_plan(asked, models, environ or {}, keyless=keyless, keys_elsewhere=keys_elsewhere)
+
+
+def identity(plan: Plan) -> dict[str, Any]:
+    """The identity of the plan's first system."""
+    return plan.identity(next(iter(plan.systems)))
 
 
 @pytest.fixture
@@ -79,19 +81,18 @@ def test_the_web_is_read_through_jina_where_its_key_is_set(
     assert made.web
 
 
-def test_keys_of_tools_are_missed_together_with_those_of_models(tmp_path: Path) -> None:
+def test_missing_keys_are_named_together_and_only_addresses_where_workers_have_the_keys(
+    tmp_path: Path,
+) -> None:
+    asked: dict[str, Any] = {"models": ("gpt",), "every_role": "gpt", "search": "serper", "visit": "jina"}
     with pytest.raises(UsageError) as raised:
-        planned(tmp_path, {}, models=("gpt",), every_role="gpt", search="serper", visit="jina")
-    for said in (
+        planned(tmp_path, **asked)
+    for missing in (
         "OPENAI_API_KEY (model, support",
         "SERPER_API_KEY (tools: serper)",
-        "JINA_API_KEY (tools: jina)",
+        "JINA_API_KEY (tools",
     ):
-        assert said in str(raised.value)
-
-
-def test_where_others_have_the_keys_only_addresses_are_missed(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"models": ("gpt",), "every_role": "gpt", "search": "serper", "visit": "jina"}
+        assert missing in str(raised.value)
     made = planned(tmp_path, {}, keys_elsewhere=True, **asked)
     assert {spec.key_env for spec in made.specs.values()} == {"OPENAI_API_KEY"}
     assert made.specs["gpt"].base_url == planned(tmp_path, {}, keyless=True, **asked).specs["gpt"].base_url
@@ -169,10 +170,6 @@ def test_the_embedded_models_trial_leaves_the_usual_names_to_what_follows(embedd
     trial, real = names(RunConfig(), embedded), names(RunConfig(models=("gpt",), ks=(3,)), embedded)
     assert trial == ["sample-orig+all-local", "sample-local-k1"]
     assert real == ["sample-orig", "sample-gpt-k3"]
-
-
-def test_a_system_is_called_the_same_whatever_it_is_compared_with(embedded: dict[str, str]) -> None:
-    alone = names(RunConfig(models=("local",)), embedded)
     with_gpt = names(RunConfig(models=("local", "gpt")), embedded)
     # Beside a hosted Clarifier the paper's models answer, search and judge for the embedded one, too.
     assert with_gpt == [
@@ -180,35 +177,24 @@ def test_a_system_is_called_the_same_whatever_it_is_compared_with(embedded: dict
         "sample-local-k1+support-ernie+agent-webdancer+judge-ernie",
         "sample-gpt-k1",
     ]
-    assert not set(alone) & set(with_gpt)
+    assert not set(trial) & set(with_gpt)
 
 
 # --- Nuggets per call: part of a run's identity only where it changes what is asked
 
 
-def identity(folder: Path, judge_nuggets: str) -> dict[str, object]:
-    table = '[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n'
-    (folder / "cts.toml").write_text(table + judge_nuggets)
-    asked = RunConfig(models=("m",), every_role="m", references=(), limit=8)
-    plan = make_plan(asked, load_catalogue(folder / "cts.toml"), {})
-    (system,) = plan.systems
-    return plan.identity(system)
-
-
-def test_a_split_that_never_happens_is_nobody_s_business(tmp_path: Path) -> None:
+def test_nuggets_per_call_are_in_the_identity_where_a_list_is_split(tmp_path: Path) -> None:
     """No instance of the sample world has as many as 19 nuggets."""
-    assert identity(tmp_path, "") == identity(tmp_path, "judge_nuggets = 19")
-    assert "nuggets_per_call" not in identity(tmp_path, "")
-
-
-def test_a_split_that_happens_is_part_of_what_the_run_is(tmp_path: Path) -> None:
-    assert identity(tmp_path, "judge_nuggets = 2")["nuggets_per_call"] == {"m": 2}
-
-
-@pytest.mark.parametrize("wrong", ["0", "-1", "1.5", '"many"'])
-def test_at_least_one_nugget_is_asked_about_at_once(tmp_path: Path, wrong: str) -> None:
-    with pytest.raises(InputError, match=r"cts\.toml:4.*judge_nuggets"):
-        identity(tmp_path, f"judge_nuggets = {wrong}")
+    usual, more, few = (
+        identity(planned(tmp_path, table=table, references=(), limit=8))
+        for table in ("", "judge_nuggets = 19", "judge_nuggets = 2")
+    )
+    assert usual == more
+    assert "nuggets_per_call" not in usual
+    assert few["nuggets_per_call"] == {"m": 2}
+    for wrong in ("0", "-1", "1.5", '"many"'):
+        with pytest.raises(InputError, match=r"cts\.toml:4.*judge_nuggets"):
+            planned(tmp_path, table=f"judge_nuggets = {wrong}")
 
 
 def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
@@ -235,18 +221,14 @@ def planned_with(**options: Any) -> Plan:
     return make_plan(asked, load_catalogue(None), {}, keyless=True)
 
 
-def identity_with(plan: Plan) -> dict[str, Any]:
-    return plan.identity(next(iter(plan.systems)))  # orig: of all roles it has the agent alone
-
-
 def agent_prompts(plan: Plan) -> list[str]:
-    return [name for name in identity_with(plan)["prompts"] if name.startswith("agent")]
+    return [name for name in identity(plan)["prompts"] if name.startswith("agent")]
 
 
 def test_webdancer_gets_its_native_prompt_and_the_run_records_it() -> None:
     plan = planned_with()
     assert plan.roles.agent == "webdancer"
-    assert identity_with(plan)["agent_prompt"] == "native"
+    assert identity(plan)["agent_prompt"] == "native"
     assert agent_prompts(plan) == ["agent.native"]
 
 
@@ -273,30 +255,15 @@ def test_the_native_prompt_has_the_layout_of_webdancer_s_training() -> None:
     assert user["content"].endswith("\n\nUser: Who?")
 
 
-def played(folder: Path, **options: Any) -> tuple[list[str], dict[str, Any]]:
-    """The agent's opening system messages of a run of `orig` on one instance, and the run's identity."""
-
-    async def main() -> tuple[list[str], dict[str, Any]]:
-        async with FakeProvider(Settings(keep=True)) as provider:
-            config = folder / "cts.toml"
-            config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
-            asked = RunConfig(models=(), every_role="fake", limit=1, runs_dir=folder / "runs", **options)
-            plan = make_plan(asked, load_catalogue(config), {})
-            await run_plan(plan, {}, Events())
-            (directory,) = plan.systems.values()
-            said = [request.messages[0]["content"] for request in provider.seen if request.role == "agent"]
-            return said, (read_manifest(directory) or {})["identity"]
-
-    return asyncio.run(main())
-
-
-def test_the_date_asked_for_is_in_the_prompt_and_stays_that_of_the_run(tmp_path: Path) -> None:
-    said, recorded = played(tmp_path, date="2019-07-04")
-    assert said
-    assert all("Current date: 2019-07-04" in text for text in said)
-    assert recorded["current_date"] == "2019-07-04"
+def test_date_option_is_in_the_prompt_and_stays_that_of_the_run(tmp_path: Path) -> None:
+    first = made(tmp_path, limit=1, date="2019-07-04")["orig"]
+    openings = [step for step in read_records(first / "steps.jsonl") if step["step"] == "search/turn/1"]
+    assert [step["request"]["fields"]["current_date"] for step in openings] == ["2019-07-04"]
+    journal, manifest = (first / "steps.jsonl").read_bytes(), read_manifest(first) or {}
+    assert manifest["identity"]["current_date"] == "2019-07-04"
     # Resumed on another day, without the option: everything is remembered under the same date.
-    assert played(tmp_path) == ([], recorded)
+    assert made(tmp_path, limit=1)["orig"] == first
+    assert (first / "steps.jsonl").read_bytes() == journal
 
 
 # --- A budget begins with what the command's own journals say was spent

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -53,22 +54,6 @@ def test_lines_of_other_processes_are_written_before_add_lines_returns(tmp_path:
         assert RunFiles(tmp_path).finished.failed("q2") is False
 
     asyncio.run(main())
-
-
-def test_results_that_the_disk_refused_are_an_error_when_files_are_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    async def main() -> None:
-        files = RunFiles(tmp_path)
-        await files.add_lines(None, LINES)
-        monkeypatch.setattr(os, "write", full)
-        files.close()
-
-    with pytest.raises(StorageFull, match=r"results\.jsonl.*No space left"):
-        asyncio.run(main())
 
 
 def test_unmerged_steps_of_an_old_cluster_run_are_refused(tmp_path: Path) -> None:
@@ -144,20 +129,26 @@ def refuse(*_: object, **__: object) -> Any:
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full: fsync and mkdir fail."""
-    monkeypatch.setattr(os, "fsync", refuse)
-    monkeypatch.setattr(os, "mkdir", refuse)
+def fill(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Fills the disk: fsync, mkdir and write fail from then on."""
+
+    def filled() -> None:
+        for function in ("fsync", "mkdir", "write"):
+            monkeypatch.setattr(os, function, refuse)
+
+    return filled
 
 
-@pytest.mark.parametrize("name", ["steps.jsonl", "results.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "opened"), [("steps.jsonl", RunFiles), ("results.jsonl", RunFiles), (TRACES, TraceArchive)]
+)
 def test_torn_line_stays_in_place_when_the_disk_is_full(
-    tmp_path: Path, name: str, request: pytest.FixtureRequest
+    tmp_path: Path, name: str, opened: Callable[[Path], object], fill: Callable[[], None]
 ) -> None:
     (tmp_path / name).write_bytes(TORN)
-    request.getfixturevalue("full")
+    fill()
     with pytest.raises(StorageFull, match=NO_SPACE):
-        RunFiles(tmp_path)
+        opened(tmp_path)
     assert (tmp_path / name).read_bytes() == TORN
 
 
@@ -182,22 +173,17 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
         pass
 
 
-def test_full_disk_is_an_error_for_archived_traces(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    (tmp_path / TRACES).write_bytes(TORN)
-    request.getfixturevalue("full")
-    with pytest.raises(StorageFull, match=NO_SPACE):
-        TraceArchive(tmp_path)
-
-
-def test_full_disk_is_an_error_for_a_new_folder_of_judgments(
-    tmp_path: Path, request: pytest.FixtureRequest
+def test_full_disk_is_an_error_for_a_new_folder_and_for_results_when_files_are_closed(
+    tmp_path: Path, fill: Callable[[], None]
 ) -> None:
     async def main() -> None:
         files = RunFiles(tmp_path)
-        request.getfixturevalue("full")
+        await files.add_lines(None, LINES)
+        fill()
         with pytest.raises(StorageFull, match=f"{JUDGMENTS}.*{NO_SPACE}"):
             await files.add_judgment("lexical", {"id": "q1"})
-        files.close()
+        with pytest.raises(StorageFull, match=r"results\.jsonl.*No space left"):
+            files.close()
 
     asyncio.run(main())
 

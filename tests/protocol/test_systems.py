@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from cts_async.config import RunConfig
 from cts_async.errors import UsageError
-from cts_async.llm.catalog import Catalogue, load_catalogue
+from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.systems import (
-    ModelEntry,
     RoleNames,
     System,
     choose_roles,
-    entry,
     mark,
-    model_json,
-    model_list,
     resolve_all,
     run_names,
     systems_of,
@@ -138,56 +132,3 @@ def test_missing_variable_error_suggests_options_of_the_command() -> None:
         "missing in the environment: SERPER_API_KEY (tools: serper). Set what is missing, or choose "
         "another web (--search, --visit)"
     )
-
-
-# --- What a model needs and whether it is there, without a look at any key.
-
-
-MINE = """
-[models.mine]
-base_url = "http://127.0.0.1:9/v1"
-base_url_env = "MINE_URL"
-model = "m-1"
-[models.kimi]
-model = "kimi-k9"
-[roles]
-judge = "gpt:gpt-4.1"
-agent = "mine"
-"""
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Catalogue:
-    return load_catalogue()
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Catalogue:
-    path = tmp_path / "cts.toml"
-    path.write_text(MINE)
-    return load_catalogue(path)
-
-
-def by_name(entries: list[ModelEntry]) -> dict[str, ModelEntry]:
-    return {entry.name: entry for entry in entries}
-
-
-def test_all_names_are_listed_with_what_each_lacks(shipped: Catalogue) -> None:
-    found = by_name(model_list(shipped, {"OPENAI_API_KEY": "sk-1"}))
-    names = "gpt claude gemini ernie qwen deepseek kimi local webdancer"
-    assert list(found) == names.split()
-    assert (found["gpt"].ready, found["gpt"].key_set, found["gpt"].missing) == (True, True, ())
-    assert (found["claude"].ready, found["claude"].missing) == (False, ("ANTHROPIC_API_KEY",))
-    assert (found["webdancer"].key_set, found["webdancer"].missing) == (None, ("WEBDANCER_BASE_URL",))
-
-
-def test_json_has_everything_but_the_key(shipped: Catalogue) -> None:
-    row = orjson.loads(orjson.dumps(model_json(entry(shipped, "claude", {"ANTHROPIC_API_KEY": "sk-secret"}))))
-    assert "sk-secret" not in str(row)
-    assert (row["key_set"], row["ready"], row["missing"], row["problem"]) == (True, True, [], None)
-    assert (row["api"], row["base_url"]) == ("anthropic", "https://api.anthropic.com/v1")
-    assert row["limits"]["requests_per_min"] == 50
-    assert row["prices"] == {"input": 3.0, "output": 15.0}
-    assert row["params"] == {"temperature": 0.0, "max_tokens": 4096}
-    assert "top_p" in row["drops"]
-    assert row["source"] == "shipped"

@@ -227,13 +227,12 @@ def test_unwritable_path_is_refused(runs: Path, tmp_path: Path) -> None:
 
 
 def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(node: object) -> Iterator[str]:
-        yield "half a page"
+    def full(*args: object) -> str:
         raise OSError(28, "No space left on device")
 
     old = tmp_path / "page.html"
     old.write_text("the old one")
-    monkeypatch.setattr("cts_async.report.html.report.rendered", full)
+    monkeypatch.setattr("cts_async.report.html.report._page", full)
     with pytest.raises(StorageFull, match="No space left"):
         reported(runs, out=old)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "the old one")]

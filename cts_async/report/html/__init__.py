@@ -8,8 +8,7 @@ element("p", "Fish & ", element("b", "chips"), class_="menu")    ->    <p class=
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from html import escape
 from typing import Final, TypeAlias
 
@@ -17,28 +16,14 @@ from cts_async.records import language_of
 from cts_async.report.output import visible
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
-    """A tag with its attributes and children."""
+class Markup(str):
+    """HTML. Whatever is made of it by methods of str is text again, and escaped."""
 
-    tag: str
-    attributes: Mapping[str, str]
-    children: tuple[Node, ...]
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The text of a script or style sheet, which HTML does not escape. Raises ValueError if it would end the element."""
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if _ENDS_EARLY.search(self.text):
-            raise ValueError("this text would end its element")
-
-
-Node: TypeAlias = "str | Element | Program | Iterable[Node] | None"
-Value: TypeAlias = str | int | bool | None
+Node: TypeAlias = "str | Iterable[Node] | None"
+"""Markup, text, several of both, or nothing."""
 
 _ENDS_EARLY: Final = re.compile(r"</(?:script|style)|<!--", re.IGNORECASE)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
@@ -47,58 +32,44 @@ _OWN_LINKS: Final = ("#", "http://127.0.0.1:")
 """Allowed link targets: the page itself, and the viewer on this machine."""
 
 
-def element(tag: str, *children: Node, **attributes: Value) -> Element:
+def element(tag: str, *children: Node, **attributes: str | int | None) -> Markup:
     """An element. `class_` and `for_` lose their underscore, others have it as a hyphen (`aria_label`).
 
     True is an attribute without a value; None and False are left out. Raises ValueError for an invalid name, for what
     the page's policy forbids (handlers, inline style), and for links to anywhere else.
     """
-    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-    written = {
-        name: "" if value is True else str(value)
-        for name, value in named.items()
-        if value is not None and value is not False
-    }
-    for name, value in written.items():
+    if not _NAME.fullmatch(tag):
+        raise ValueError(f"{tag!r} is not an element")
+    opening = f"<{tag}"
+    for key, given in attributes.items():
+        if given is None or given is False:
+            continue
+        name, value = key.rstrip("_").replace("_", "-"), "" if given is True else str(given)
         if not _NAME.fullmatch(name) or name.startswith("on") or name == "style":
             raise ValueError(f"a report cannot have the attribute {name}")
         if name in ("href", "src") and not value.startswith(_OWN_LINKS):
             raise ValueError(f"a report cannot link to {value[:80]!r}")
-    if not _NAME.fullmatch(tag):
-        raise ValueError(f"{tag!r} is not an element")
-    return Element(tag, written, tuple(_made(child) for child in children))
+        opening += f' {name}="{escape(visible(value))}"'
+    return Markup(f"{opening}>" if tag in _VOID else f"{opening}>{rendered(children)}</{tag}>")
 
 
-def said(text: str, tag: str = "bdi", **attributes: Value) -> Element:
+def program(text: str) -> Markup:
+    """The text of a script or style sheet, which HTML does not escape. Raises ValueError if it would end the element."""
+    if _ENDS_EARLY.search(text):
+        raise ValueError("this text would end its element")
+    return Markup(text)
+
+
+def untrusted(text: str, tag: str = "bdi", **attributes: str | int | None) -> Markup:
     """Text of unknown origin: its direction is isolated from what surrounds it, and Chinese is marked as such."""
     language = "zh" if language_of(text) == "zh" else None
     return element(tag, text, dir="auto", lang=language, **attributes)
 
 
-def rendered(node: Node) -> Iterator[str]:
-    """The HTML, in pieces."""
-    if node is None:
-        return
+def rendered(node: Node) -> Markup:
+    """The HTML of anything."""
+    if isinstance(node, Markup):
+        return node
     if isinstance(node, str):
-        yield escape(visible(node), quote=False)
-    elif isinstance(node, Program):
-        yield node.text
-    elif isinstance(node, Element):
-        written = "".join(f' {name}="{_quoted(value)}"' for name, value in node.attributes.items())
-        yield f"<{node.tag}{written}>"
-        if node.tag not in _VOID:
-            for child in node.children:
-                yield from rendered(child)
-            yield f"</{node.tag}>"
-    else:
-        for one in node:
-            yield from rendered(one)
-
-
-def _made(child: Node) -> Node:
-    """Children with generators evaluated at once: these may refer to variables that change."""
-    return child if child is None or isinstance(child, str | Element | Program) else tuple(map(_made, child))
-
-
-def _quoted(value: str) -> str:
-    return escape(visible(value), quote=True)
+        return Markup(escape(visible(node), quote=False))
+    return Markup("".join(map(rendered, node or ())))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -19,12 +20,13 @@ from cts_async import __version__
 from cts_async.analysis.compare import Extreme
 from cts_async.analysis.stability import segments
 from cts_async.protocol.run_files import MANIFEST
+from cts_async.records import language_of
 from cts_async.report.comparison import headline
 from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, OpenedRun, named_runs, smoke_test
-from cts_async.report.html import Element, Node, Program, element, rendered, said
+from cts_async.report.html import Markup, Node, element, program, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
-from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
+from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
 from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
 from cts_async.safe_files import atomic_writer
 
@@ -37,15 +39,15 @@ _TEXT_CHARS: Final = 1_000
 _SIGNS: Final = {"full": "●", "partial": "◐", "none": "○"}
 
 
-def run_section(run: OpenedRun, number: int) -> Element:
+def run_section(run: OpenedRun, number: int) -> Markup:
     """A system's instances, each with the reason why it is shown."""
     title = f"run-{number}"
     instances = (_instance(one, run, f"{title}-{n}") for n, one in enumerate(run.instances, start=1))
     name = run.system + (" (smoke test)" if run.embedded else "")
-    return element("section", said(name, "h3", id=title), instances, aria_labelledby=title)
+    return element("section", untrusted(name, "h3", id=title), instances, aria_labelledby=title)
 
 
-def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
+def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
     line = one.line
     query = as_text(line.get("blurred_query")) or as_text(line.get("fused_query")) or ""
     summary = element(
@@ -54,7 +56,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         " ",
         element("span", _points(one.extreme, run), class_="points"),
         " ",
-        said(_cut(query, _TEXT_CHARS), "span", class_="query"),
+        untrusted(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
     parts = [
         ("Blurred query (q)", _quoted(line.get("blurred_query"))),
@@ -71,12 +73,12 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
 def _points(extreme: Extreme, run: OpenedRun) -> Iterator[Node]:
     yield f"{extreme.score:.{run.decimals}f}"
     if extreme.gain is not None:
-        yield from (f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−"), said(run.baseline))
+        yield from (f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−"), untrusted(run.baseline))
 
 
-def _link(one: Opened, run: OpenedRun) -> Element:
+def _link(one: Opened, run: OpenedRun) -> Markup:
     where = urlencode({"run": _viewer_name(run.directory), "id": one.extreme.id}, errors="replace")
-    name = element("span", "Instance ", said(one.extreme.id), ": ")
+    name = element("span", "Instance ", untrusted(one.extreme.id), ": ")
     return element("p", name, element("a", "open it in the viewer", href=VIEWER + where), class_="link")
 
 
@@ -97,7 +99,7 @@ def _viewer_depth(directory: Path) -> int:
 
 def _quoted(value: object, tag: str = "p", **attributes: str) -> Node:
     text = as_text(value)
-    return said(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
+    return untrusted(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
 
 
 def _conversation(line: Mapping[str, Any]) -> Node:
@@ -112,16 +114,16 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
         yield element("ul", (_offer(text, chosen=i == chosen) for i, text in enumerate(offered)))
     else:
         for question, answer in zip_longest(offered, answers[: len(offered)], fillvalue=""):
-            yield said(_cut(question, _TEXT_CHARS), "p", class_="asked")
+            yield untrusted(_cut(question, _TEXT_CHARS), "p", class_="asked")
             if answer:
                 kind = "unknown" if answer == "unknown" else "answered"
-                yield said(_cut(answer, _TEXT_CHARS), "p", class_=kind)
+                yield untrusted(_cut(answer, _TEXT_CHARS), "p", class_=kind)
     if query := turn["query"]:
-        yield element("p", "Query now: ", said(_cut(query, _TEXT_CHARS)), class_="now")
+        yield element("p", "Query now: ", untrusted(_cut(query, _TEXT_CHARS)), class_="now")
 
 
-def _offer(text: str, *, chosen: bool) -> Element:
-    cut = said(_cut(text, _TEXT_CHARS))
+def _offer(text: str, *, chosen: bool) -> Markup:
+    cut = untrusted(_cut(text, _TEXT_CHARS))
     return element("li", element("strong", cut, " (chosen)") if chosen else cut)
 
 
@@ -131,8 +133,7 @@ def _rewritten(line: Mapping[str, Any]) -> Node:
         return None
     marked = segments(as_text(line.get("blurred_query")) or "", text)
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
-    language = said(text).attributes.get("lang")
-    return element("p", words, dir="auto", lang=language)
+    return element("p", words, dir="auto", lang="zh" if language_of(text) == "zh" else None)
 
 
 def _nuggets(one: Opened) -> Node:
@@ -140,12 +141,12 @@ def _nuggets(one: Opened) -> Node:
     if not rows:
         return None
     head = [element("th", name, scope="col") for name in ("nugget", "weight", "text")]
-    head += [element("th", said(judge), scope="col") for judge in one.verdicts]
+    head += [element("th", untrusted(judge), scope="col") for judge in one.verdicts]
     scores = [(judge, as_float(verdict.get("restore_score_100"))) for judge, verdict in one.verdicts.items()]
     listed = ", ".join(f"{judge} -" if score is None else f"{judge} {score:.2f}" for judge, score in scores)
     table = element(
         "table",
-        element("caption", element("span", "Coverage by judge; scores: ", said(listed), ".")),
+        element("caption", element("span", "Coverage by judge; scores: ", untrusted(listed), ".")),
         element("thead", element("tr", head)),
         element("tbody", (element("tr", _nugget(one, row)) for row in rows)),
     )
@@ -153,15 +154,15 @@ def _nuggets(one: Opened) -> Node:
     return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=label)
 
 
-def _nugget(one: Opened, row: Mapping[str, Any]) -> Iterator[Element]:
+def _nugget(one: Opened, row: Mapping[str, Any]) -> Iterator[Markup]:
     nugget = one.nuggets.get(row["id"])
-    yield element("th", said(row["id"]), scope="row")
+    yield element("th", untrusted(row["id"]), scope="row")
     yield element("td", f"{row['weight']:g}", class_="number")
-    yield element("td", said(_cut(nugget.text, _TEXT_CHARS)) if nugget else "-")
+    yield element("td", untrusted(_cut(nugget.text, _TEXT_CHARS)) if nugget else "-")
     for judge in one.verdicts:
         label = row["coverage"].get(judge, "-")
         kind = f"label {label}" if label in _SIGNS else None
-        yield element("td", f"{_SIGNS.get(label, '')} ", said(label), class_=kind)
+        yield element("td", f"{_SIGNS.get(label, '')} ", untrusted(label), class_=kind)
 
 
 def _cut(text: str, most: int) -> str:
@@ -231,16 +232,13 @@ class Section:
 def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
     with atomic_writer(path) as file:
-        file.write(DOCTYPE.encode())
-        for piece in rendered(_page(contents, origin)):
-            file.write(piece.encode())
-        file.write(b"\n")
+        file.write(f"{DOCTYPE}{_page(contents, origin)}\n".encode())
 
 
-def _page(contents: ReportContents, origin: Origin) -> Element:
+def _page(contents: ReportContents, origin: Origin) -> Markup:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
     title, figures = _title(contents.gathered), contents.drawn.figures
-    scripts = [program_of(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
+    scripts = [parsed_script(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
     parts = [one for one in sections(contents) if one.body]
     head = element(
         "head",
@@ -250,20 +248,20 @@ def _page(contents: ReportContents, origin: Origin) -> Element:
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
         element("title", title),
-        element("style", Program(own_text("page.css"))),
+        element("style", program(own_text("page.css"))),
     )
     no_script = "Figures need JavaScript, which is disabled here; their data is shown below."
     nav = element("ol", (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts))
     body = element(
         "body",
         element("a", "Skip to the results", href="#results", class_="skip"),
-        element("header", said(title, "h1"), _lead(contents.gathered, origin)),
+        element("header", untrusted(title, "h1"), _lead(contents.gathered, origin)),
         element("noscript", element("p", no_script, class_="warning")) if figures else None,
         element("nav", element("h2", "Contents"), nav, aria_label="Contents"),
         element("main", (_section(one) for one in parts), id="results", tabindex=-1),
         element(
             "footer",
-            element("p", "Command: ", said(origin.command, "code"), class_="command"),
+            element("p", "Command: ", untrusted(origin.command, "code"), class_="command"),
             element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
         ),
         figures_data(figures) if figures else None,
@@ -272,9 +270,9 @@ def _page(contents: ReportContents, origin: Origin) -> Element:
     return element("html", head, body, lang="en")
 
 
-def policy(scripts: Sequence[Program]) -> str:
+def policy(scripts: Sequence[str]) -> str:
     """A Content-Security-Policy: nothing is fetched or sent, and only these scripts run. Plotly needs inline styles."""
-    digests = [b64encode(hashlib.sha256(script.text.encode()).digest()).decode() for script in scripts]
+    digests = [b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -282,9 +280,9 @@ def policy(scripts: Sequence[Program]) -> str:
     )
 
 
-def program_of(text: str) -> Program:
+def parsed_script(text: str) -> Markup:
     """A script with the line breaks that an HTML parser makes of it: browsers hash the parsed text."""
-    return Program(text.replace("\r\n", "\n").replace("\r", "\n"))
+    return program(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def own_text(name: str) -> str:
@@ -292,7 +290,7 @@ def own_text(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _section(one: Section) -> Element:
+def _section(one: Section) -> Markup:
     title = f"{one.anchor}-title"
     return element(
         "section", element("h2", one.title, id=title), one.body, id=one.anchor, aria_labelledby=title
@@ -302,7 +300,7 @@ def _section(one: Section) -> Element:
 # --- Tables
 
 
-def table_section(table: DataTable) -> Element:
+def table_section(table: DataTable) -> Markup:
     """A table with title and remarks; folded if it is long, or if commands print it only on request."""
     anchor = f"table-{table.name}"
     remarks = [_note(remark) for remark in table.remarks]
@@ -310,10 +308,12 @@ def table_section(table: DataTable) -> Element:
     body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
     if whole:
         body = [element("details", element("summary", f"{len(table.rows):,} rows"), body)]
-    return element("section", said(table.title, "h3", id=f"{anchor}-title"), body, id=anchor, class_="table")
+    return element(
+        "section", untrusted(table.title, "h3", id=f"{anchor}-title"), body, id=anchor, class_="table"
+    )
 
 
-def table_box(table: DataTable, labelled_by: str) -> Element:
+def table_box(table: DataTable, labelled_by: str) -> Markup:
     """A table in a box that scrolls sideways, also with the keyboard."""
     rows = written_rows(table)
     more = len(rows) - MAX_ROWS
@@ -327,20 +327,20 @@ def table_box(table: DataTable, labelled_by: str) -> Element:
     ]
     drawn = element(
         "table",
-        element("caption", said(f"{text}.", "span")) if text else None,
+        element("caption", untrusted(f"{text}.", "span")) if text else None,
         element("thead", head),
         element("tbody", body),
     )
     return element("div", drawn, class_="box", tabindex=0, role="region", aria_labelledby=labelled_by)
 
 
-def _heading(column: Column) -> Element:
-    return element("th", said(column.heading), scope="col", class_="number" if column.numeric else None)
+def _heading(column: Column) -> Markup:
+    return element("th", untrusted(column.heading), scope="col", class_="number" if column.numeric else None)
 
 
-def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
+def _cell(column: Column, row: Row, place: int, *, best: bool) -> Markup:
     text = column.show(row)
-    shown: Node = element("strong", text) if best else text if column.numeric else said(text)
+    shown: Node = element("strong", text) if best else text if column.numeric else untrusted(text)
     if place == 0 and not column.numeric:
         return element("th", shown, scope="row")
     return element("td", shown, class_="number" if column.numeric else None)
@@ -349,14 +349,14 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
 # --- Figures
 
 
-def figure_section(figure: Figure) -> Element:
+def figure_section(figure: Figure) -> Markup:
     """A figure with its caption, its text alternative and its data as a table."""
     anchor = f"figure-{figure.name}"
     numbers = numbers_of(figure)
     folded = element(
         "details",
         element("summary", "Show data"),
-        said(figure.alt, "p"),
+        untrusted(figure.alt, "p"),
         table_box(numbers, f"{anchor}-title") if numbers.rows else None,
         class_="numbers",
     )
@@ -366,26 +366,28 @@ def figure_section(figure: Figure) -> Element:
     )
     return element(
         "section",
-        said(figure.title, "h3", id=f"{anchor}-title"),
-        element("figure", drawn, element("figcaption", said(figure.caption))),
+        untrusted(figure.title, "h3", id=f"{anchor}-title"),
+        element("figure", drawn, element("figcaption", untrusted(figure.caption))),
         folded,
         id=anchor,
         class_="figure",
     )
 
 
-def left_out_note(one: LeftOutFigure) -> Element:
+def left_out_note(one: LeftOutFigure) -> Markup:
     """Why a figure is left out."""
-    return element("p", "No figure ", element("em", said(one.title)), ": ", said(one.reason), class_="remark")
+    return element(
+        "p", "No figure ", element("em", untrusted(one.title)), ": ", untrusted(one.reason), class_="remark"
+    )
 
 
-def figures_data(figures: Sequence[Figure]) -> Element:
+def figures_data(figures: Sequence[Figure]) -> Markup:
     """The data that the script draws: specs by name, and templates by theme."""
     value = {
         "figures": {figure.name: figure.spec for figure in figures},
         "themes": {theme: template(theme) for theme in ("light", "dark")},
     }
-    return element("script", Program(script_json(value)), type="application/json", id=DATA_ID)
+    return element("script", program(script_json(value)), type="application/json", id=DATA_ID)
 
 
 def script_json(value: Any) -> str:
@@ -403,7 +405,7 @@ def numbers_of(figure: Figure) -> DataTable:
     """
     rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
     there = [key for key in _KEYS if any(row[key] for row in rows)]
-    columns = [Column(key, _point_cell(key), numeric=False) for key in there]
+    columns = [Column(key, itemgetter(key), numeric=False) for key in there]
     taken = f": {MAX_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MAX_POINTS else ""
     name = f"{figure.name}_numbers"
     return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MAX_POINTS)
@@ -416,10 +418,6 @@ def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             series = unescaped(str(trace.get("name") or ""))
             value, details = "".join(more[:1]), "; ".join(more[1:])
             yield {"series": series, "point": point, "value": value, "details": details}
-
-
-def _point_cell(key: str) -> Show:
-    return lambda row: str(row[key])
 
 
 # --- Sections
@@ -467,7 +465,7 @@ def _instances(contents: ReportContents) -> Section:
     )
     runs = (run_section(run, number) for number, run in enumerate(contents.opened, start=1))
     notes = (_note(note) for note in contents.opened_notes)
-    return Section("instances", "Instances worth a look", [said(lead, "p"), *notes, *runs])
+    return Section("instances", "Instances worth a look", [untrusted(lead, "p"), *notes, *runs])
 
 
 def _manifests(gathered: Gathered) -> Section:
@@ -475,14 +473,14 @@ def _manifests(gathered: Gathered) -> Section:
     return Section("manifests", "Manifests", [_manifest(name, run.manifest) for name, run in runs])
 
 
-def _manifest(name: str, manifest: object) -> Element:
+def _manifest(name: str, manifest: object) -> Markup:
     text = orjson.dumps(manifest, option=orjson.OPT_INDENT_2).decode()
-    box = element("pre", said(text, "code"), class_="box", tabindex=0)
-    return element("details", element("summary", said(name)), box)
+    box = element("pre", untrusted(text, "code"), class_="box", tabindex=0)
+    return element("details", element("summary", untrusted(name)), box)
 
 
-def _note(text: str) -> Element:
-    return said(text, "p", class_="remark")
+def _note(text: str) -> Markup:
+    return untrusted(text, "p", class_="remark")
 
 
 def _title(gathered: Gathered) -> str:
@@ -502,9 +500,9 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
     made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
     count = "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
-    yield element("p", count, said(", ".join(systems)), made, class_="about")
+    yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
     if gathered.embedded:
-        yield said(smoke_test(gathered), "p", class_="warning", role="note")
+        yield untrusted(smoke_test(gathered), "p", class_="warning", role="note")
     if gathered.compared and (lines := list(headline(gathered.compared))):
-        yield element("ul", (said(line, "li") for line in lines), class_="headline")
+        yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
     yield from (_note(note) for note in gathered.notes)

@@ -6,27 +6,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.report.comparison import RunsCompared
+from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.plots import questions, scores
 from cts_async.report.plots.figure import (
     THEMES,
     Figure,
     LeftOutFigure,
-    Material,
     Theme,
     listed,
     marked,
     scored_systems,
-    series_of,
     template,
     versus,
 )
 from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
+from cts_async.report.summary import RunSummary
 
 __all__ = [
     "FORMATS",
@@ -34,7 +35,6 @@ __all__ = [
     "Drawn",
     "Figure",
     "LeftOutFigure",
-    "Material",
     "Theme",
     "check_export",
     "export",
@@ -59,27 +59,40 @@ class Drawn:
     left_out: tuple[LeftOutFigure, ...]
 
 
-def figures(material: Material) -> Drawn:
-    """Every figure of the material. Names are distinct, and suitable as file names and anchors."""
-    made = list(_made(material))
-    embedded = _embedded(material)
+def figures(
+    compared: RunsCompared | None = None,
+    diagnosed: DiagnosisReport | None = None,
+    *,
+    summaries: Sequence[RunSummary] = (),
+    turns: Sequence[TurnRetrieval] = (),
+    judgments: str = "",
+    embedded_talks: Collection[str] = (),
+) -> Drawn:
+    """Every figure that there is data for. Names are distinct, and suitable as file names and anchors.
+
+    `compared` may be of one run alone, whose baseline is then itself. Summaries belong to systems by directory. There is
+    one of `turns` for each Clarifier of `cts converse`; those in `embedded_talks` were played by the embedded model.
+    `judgments` names the documents searched for `turns`, and who judged them: pseudo-judgments must be recognisable.
+    """
+    systems = [(one.label, one.embedded) for one in compared.board.entrants] if compared else []
+    if diagnosed:
+        systems += [(one.system.label, one.system.embedded) for one in diagnosed.diagnosis.systems]
+    series = {label: place for place, label in enumerate(dict(systems))}
+    made: list[Figure | LeftOutFigure] = []
+    if compared:
+        made += _of_scores(compared, summaries, series)
+    if diagnosed:
+        made += _of_questions(diagnosed.diagnosis, series)
+    made += _of_turns(turns, compared.seed if compared else 0, judgments, embedded_talks)
+    embedded = list(dict.fromkeys(label for label, is_embedded in systems if is_embedded))
     return Drawn(
         tuple(_with_mark(one, embedded) for one in made if isinstance(one, Figure)),
         tuple(one for one in made if isinstance(one, LeftOutFigure)),
     )
 
 
-def _made(material: Material) -> _Made:
-    series = series_of(material)
-    if material.compared:
-        yield from _of_scores(material, material.compared, series)
-    if material.diagnosed:
-        yield from _of_questions(material.diagnosed.diagnosis, series)
-    yield from _of_turns(material)
-
-
-def _of_scores(material: Material, compared: RunsCompared, series: Mapping[str, int]) -> _Made:
-    """Scores are those of the first judge."""
+def _of_scores(compared: RunsCompared, summaries: Sequence[RunSummary], series: Mapping[str, int]) -> _Made:
+    """Figures of scores by the first judge, which give a system the same colour (its place in `series`)."""
     board, baseline = compared.board, compared.baseline
     if compared.judged and compared.judged[0].standings:
         judge, standings = compared.judged[0].judge, compared.judged[0].standings
@@ -90,8 +103,8 @@ def _of_scores(material: Material, compared: RunsCompared, series: Mapping[str, 
         yield scores.distribution(systems)
         yield scores.better_or_worse(against, baseline)
         yield scores.gain_by_instance(against, board.ids, series, baseline)
-        yield scores.cost(systems, material.summaries, series)
-        yield scores.time(systems, material.summaries, series)
+        yield scores.cost(systems, summaries, series)
+        yield scores.time(systems, summaries, series)
     names = {one.label: marked(one.label, embedded=one.embedded) for one in board.entrants}
     yield scores.judges(compared.robustness, names)
     yield scores.agreement(compared.robustness)
@@ -108,28 +121,15 @@ def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
     yield questions.calibration(found.calibration)
 
 
-def _of_turns(material: Material) -> _Made:
-    seed = material.compared.seed if material.compared else 0
-    clarifiers = [found for found in material.turns if found.cells]
+def _of_turns(
+    turns: Sequence[TurnRetrieval], seed: int, judgments: str, embedded_talks: Collection[str]
+) -> _Made:
+    clarifiers = [found for found in turns if found.cells]
     for place, found in enumerate(clarifiers, start=1):
         for measure in found.measures:
-            smoke = found.clarifier in material.embedded_talks
-            figure = scores.turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
+            smoke = found.clarifier in embedded_talks
+            figure = scores.turns(found, measure, seed, smoke=smoke, judgments=judgments)
             yield scores.for_clarifier(figure, found.name, place) if len(clarifiers) > 1 else figure
-
-
-# --- The mark of the embedded model
-
-
-def _embedded(material: Material) -> list[str]:
-    """The systems for which the embedded model played."""
-    found = []
-    if material.compared:
-        found += [one.label for one in material.compared.board.entrants if one.embedded]
-    if material.diagnosed:
-        systems = [one.system for one in material.diagnosed.diagnosis.systems]
-        found += [one.label for one in systems if one.embedded]
-    return list(dict.fromkeys(found))
 
 
 def _with_mark(figure: Figure, embedded: list[str]) -> Figure:

@@ -24,13 +24,9 @@ import orjson
 from rich.cells import cell_len
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
-from cts_async.report.comparison import RunsCompared
-from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.output import plain
-from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable, with_interval
 
 if TYPE_CHECKING:
@@ -142,24 +138,6 @@ class LeftOutFigure:
 # --- What figures are made of
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Everything that figures may show; figures whose part is missing are left out.
-
-    `compared` may be of one run alone, whose baseline is then itself. Summaries belong to systems by directory.
-    """
-
-    compared: RunsCompared | None = None
-    diagnosed: DiagnosisReport | None = None
-    summaries: Sequence[RunSummary] = ()
-    turns: Sequence[TurnRetrieval] = ()
-    """One for each Clarifier of `cts converse`."""
-    judgments: str = ""
-    """The documents searched for `turns` and who judged them: pseudo-judgments must be recognisable."""
-    embedded_talks: frozenset[str] = frozenset()
-    """Clarifiers of `turns` in whose conversations the embedded model played."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
     """One system under one judge, with at least one score."""
@@ -174,13 +152,6 @@ class Scored:
     scores: Array
     """By row of the board, NaN if there is none."""
     mean: Difference
-
-
-def series_of(material: Material) -> dict[str, int]:
-    """The series of every system by label: its colour, marker and dash in all figures."""
-    labels = [entrant.label for entrant in material.compared.board.entrants] if material.compared else []
-    labels += [one.system.label for one in material.diagnosed.diagnosis.systems] if material.diagnosed else []
-    return {label: place for place, label in enumerate(dict.fromkeys(labels))}
 
 
 def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:

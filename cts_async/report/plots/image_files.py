@@ -16,7 +16,6 @@ from html import escape
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
@@ -59,13 +58,6 @@ _POLICY: Final = (
     "style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
 )
 """The policy of the page that figures are drawn in: scripts from local files, and nothing else."""
-_SEEDED: Final = """
-let state = 1;
-Math.random = () => {
-  state = (state * 48271) % 2147483647;
-  return state / 2147483647;
-};
-"""
 
 
 def check_export(formats: Sequence[str]) -> None:
@@ -137,28 +129,25 @@ async def _drawn(
     """Files by name. Raises UsageError if the browser fails."""
     import kaleido
 
-    with TemporaryDirectory() as folder:
-        page = _page(Path(folder))
-        try:
-            async with kaleido.Kaleido(page_generator=page, path=browser, proxy_server=_NOBODY) as drawing:
-                found = []
-                for figure, form in product(figures, formats):
-                    options = {"format": form, "scale": PNG_SCALE if form == "png" else 1}
-                    data = await drawing.calc_fig(in_print(figure), options)
-                    found.append((f"{figure.name}.{form}", _finished(figure, data)))
-                return found
-        except Exception as error:  # the errors of kaleido and choreographer have no common base
-            said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
-            raise UsageError(f"{browser} did not draw the figures: {said}; {_NEITHER}") from error
+    try:
+        async with kaleido.Kaleido(page_generator=_page(), path=browser, proxy_server=_NOBODY) as drawing:
+            found = []
+            for figure, form in product(figures, formats):
+                options = {"format": form, "scale": PNG_SCALE if form == "png" else 1}
+                data = await drawing.calc_fig(in_print(figure), options)
+                found.append((f"{figure.name}.{form}", _finished(figure, data)))
+            return found
+    except Exception as error:  # the errors of kaleido and choreographer have no common base
+        message = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
+        raise UsageError(f"{browser} did not draw the figures: {message}; {_NEITHER}") from error
 
 
-def _page(folder: Path) -> Any:
+def _page() -> Any:
     """The page that kaleido draws in, with local scripts only (its own page would fetch MathJax)."""
     import kaleido
 
-    seeded = folder / "seeded.js"
-    seeded.write_text(_SEEDED, encoding="utf-8")
-    page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded.as_uri()])
+    seeded = Path(__file__).with_name("seeded.js").as_uri()
+    page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded])
     page.header = page.header.replace("<head>", f"<head>{_POLICY}")
     return page
 

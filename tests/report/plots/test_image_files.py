@@ -43,9 +43,9 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
     assert [one.text for one in root if one.tag.endswith(("}title", "}desc"))] == ["Made <b>", "Two points."]
 
 
-def test_the_page_that_draws_has_scripts_of_this_machine_only(tmp_path: Path) -> None:
+def test_the_page_that_draws_has_scripts_of_this_machine_only() -> None:
     pytest.importorskip("kaleido")
-    page = image_files._page(tmp_path).generate_index()
+    page = image_files._page().generate_index()
     scripts = re.findall(r'src="(\w+):', page)
     assert scripts == ["file"] * 3
     assert "default-src 'none'; script-src file:;" in page

@@ -15,7 +15,7 @@ from cts_async.analysis.conversations import TurnRetrieval, retrieve_turns
 from cts_async.analysis.diagnose import Frontier, FrontierPoint
 from cts_async.analysis.stats import Difference, wilson
 from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.plots import Drawn, Material, figures
+from cts_async.report.plots import Drawn, figures
 from cts_async.report.plots.figure import N_COLOURS
 from cts_async.report.plots.questions import thinned
 
@@ -38,7 +38,7 @@ def found(tmp_path: Path) -> Drawn:
         Row("b", [YEAR, CITY], [U, U], score=0.0),
     ]
     made_run(tmp_path, label="kimi-k2", rows=rows, n_expected=2, embedded=True)
-    return figures(Material(diagnosed=diagnose_named([str(tmp_path)])))
+    return figures(diagnosed=diagnose_named([str(tmp_path)]))
 
 
 def by_name(found: Drawn, name: str) -> dict[str, dict[str, Any]]:
@@ -114,7 +114,7 @@ def turned(tmp_path: Path) -> TurnRetrieval:
 
 def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
     """q finds cat second: 1/2; good finds it first, bad never."""
-    figure = named(figures(Material(turns=[turned])), "turns_MRR-10")
+    figure = named(figures(turns=[turned]), "turns_MRR-10")
     standard, at_cot, select = traces(figure)
     assert [(line["name"], line["yaxis"]) for line in (standard, at_cot, select)] == [
         ("standard", "y"),
@@ -124,13 +124,14 @@ def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
     assert (standard["y"], at_cot["y"], select["y"]) == ([0.5, 0.0], [1.0, 1.0], [1.0, 0.0])
     assert [shape["y0"] for shape in figure.spec["layout"]["shapes"]] == [0.5, 0.5]
     assert figure.alt.startswith("The highest MRR@10 is 1.000, of at-cot in mode respond after turn 1")
+    places = [place for place, trace in enumerate(figure.spec["data"]) if trace.get("name") == "at-cot"]
+    assert [place % N_COLOURS for place in places] == [1, 1], "one colour in all panels"
+    assert (at_cot["showlegend"], select["showlegend"]) == (True, False)
 
 
-def test_figure_names_judgments_and_smoke_test(
-    turned: TurnRetrieval,
-) -> None:
-    material = Material(turns=[turned], judgments="bm25, pseudo-judgments", embedded_talks=frozenset({"gpt"}))
-    figure = named(figures(material), "turns_MRR-10")
+def test_figure_names_judgments_and_smoke_test(turned: TurnRetrieval) -> None:
+    found = figures(turns=[turned], judgments="bm25, pseudo-judgments", embedded_talks={"gpt"})
+    figure = named(found, "turns_MRR-10")
     assert figure.title == "MRR@10 by turn (smoke test)"
     assert figure.spec["layout"]["yaxis"]["title"]["text"] == "MRR@10 (smoke test)"
     assert figure.caption.endswith(" Retrieval: bm25, pseudo-judgments.")
@@ -138,12 +139,5 @@ def test_figure_names_judgments_and_smoke_test(
 
 def test_two_clarifiers_have_figures_of_their_own(turned: TurnRetrieval) -> None:
     other = replace(turned, clarifier="通义/max", name="通义/max")
-    names = [figure.name for figure in figures(Material(turns=[turned, other])).figures]
+    names = [figure.name for figure in figures(turns=[turned, other]).figures]
     assert names == ["turns_MRR-10_1-gpt", "turns_MRR-10_2-通义-max"]
-
-
-def test_a_scheme_has_one_colour_and_one_name_in_all_panels(turned: TurnRetrieval) -> None:
-    data = named(figures(Material(turns=[turned])), "turns_MRR-10").spec["data"]
-    places = [place for place, trace in enumerate(data) if trace.get("name") == "at-cot"]
-    assert [place % N_COLOURS for place in places] == [1, 1]
-    assert [data[place]["showlegend"] for place in places] == [True, False]

@@ -11,24 +11,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_figures import drawn, named, three_runs, traces
+from made_figures import named, three_runs, traces
 from made_runs import Row, made_run
 
 from cts_async.analysis.stats import Difference
-from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.plots import Drawn, Figure, Material, figures
+from cts_async.report.comparison import compare_runs
+from cts_async.report.plots import Drawn, figures
 from cts_async.report.plots.figure import Scored, means_with_intervals, versus
 from cts_async.report.summary import summarise_run
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> RunsCompared:
-    return three_runs(tmp_path)
+def found(tmp_path: Path) -> Drawn:
+    return figures(three_runs(tmp_path))
 
 
-def test_best_mean_is_on_top(found: RunsCompared) -> None:
+def test_best_mean_is_on_top(found: Drawn) -> None:
     """orig and local-k3 have 30, gpt-k1 100 / 3 of what did not fail."""
-    figure = drawn(Material(found), "leaderboard")
+    figure = named(found, "leaderboard")
     assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig", "local-k3 (smoke<br>test)"]
     reference, k1, k3 = traces(figure)
     assert [trace["name"] for trace in (reference, k1, k3)] == ["reference", "k = 1", "k = 3"]
@@ -38,16 +38,16 @@ def test_best_mean_is_on_top(found: RunsCompared) -> None:
     assert "n = 3 to 4 scored" in figure.caption
 
 
-def test_gains_are_over_orig(found: RunsCompared) -> None:
+def test_gains_are_over_orig(found: Drawn) -> None:
     """10 0 30 over three pairs, and nothing over four."""
-    (trace,) = traces(drawn(Material(found), "gain"))
+    (trace,) = traces(named(found, "gain"))
     assert trace["x"] == [pytest.approx(40 / 3), 0.0]
     assert trace["text"] == ["+13.3", "+0.0"]
     assert trace["hovertext"][1].endswith("n = 4")
 
 
-def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
-    figure = drawn(Material(found), "better_or_worse")
+def test_instances_are_better_the_same_or_worse(found: Drawn) -> None:
+    figure = named(found, "better_or_worse")
     better, worse, same = traces(figure)
     assert better["x"] == [pytest.approx(200 / 3), 0.0]
     assert same["x"] == [pytest.approx(100 / 3), 100.0]
@@ -55,16 +55,16 @@ def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
     assert (worse["x"], worse["base"]) == ([0.0, 0.0], [100.0, 100.0])
 
 
-def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompared) -> None:
-    gpt, _ = traces(drawn(Material(found), "gain_by_instance"))
+def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: Drawn) -> None:
+    gpt, _ = traces(named(found, "gain_by_instance"))
     assert gpt["y"] == [30.0, 10.0, 0.0, 0.0]
     assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (0, 100 / 3, 200 / 3, 100)]
     assert gpt["line"]["shape"] == "hv"
     assert gpt["hovertext"][0] == "q2<br>gpt-k1: +30.0"
 
 
-def test_distribution_has_mean_and_median_and_no_failures(found: RunsCompared) -> None:
-    histogram, mean, median = traces(drawn(Material(found), "scores"))
+def test_distribution_has_mean_and_median_and_no_failures(found: Drawn) -> None:
+    histogram, mean, median = traces(named(found, "scores"))
     assert histogram["hovertext"][4] == "gpt-k1<br>10 to 15: 33.3% of 3"
     assert mean["x"] == [pytest.approx(100 / 3), 30.0, 30.0]
     assert median["x"] == [20.0, 30.0, 30.0]
@@ -74,7 +74,7 @@ def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> Non
     rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_100)]
     made_run(tmp_path, label="orig", rows=rows)
     made_run(tmp_path, label="gpt-k1", rows=rows)
-    found = figures(Material(compare_runs([str(tmp_path)])))
+    found = figures(compare_runs([str(tmp_path)]))
     histogram = traces(named(found, "scores"))[0]
     assert len(histogram["x"]) == 2 * (21 * 2 + 2)
     assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,100"
@@ -103,8 +103,9 @@ def test_beyond_the_bootstrap_intervals_are_normal() -> None:
     assert (mean.mean, mean.high - 50) == (50.0, pytest.approx(1.2653, abs=1e-3))
 
 
-def test_without_orig_figures_of_differences_are_left_out_with_a_reason(found: RunsCompared) -> None:
-    left = {one.name: one.reason for one in figures(Material(replace(found, baseline=""))).left_out}
+def test_without_orig_figures_of_differences_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    without = replace(three_runs(tmp_path), baseline="")
+    left = {one.name: one.reason for one in figures(without).left_out}
     assert left["gain_by_instance"] == "These runs include no run of orig to compare with."
     assert left["agreement"].startswith("There is only one judge")
 
@@ -117,7 +118,7 @@ def labelled(*words: tuple[str, str]) -> list[Row]:
 def judged(tmp_path: Path) -> Drawn:
     made_run(tmp_path, label="orig", rows=labelled(("nn", "nn"), ("np", "pp"), ("pn", "pn")))
     made_run(tmp_path, label="gpt-k1", rows=labelled(("fn", "ff"), ("pp", "pp"), ("ff", "ff")))
-    return figures(Material(compare_runs([str(tmp_path)])))
+    return figures(compare_runs([str(tmp_path)]))
 
 
 def test_means_by_judge(judged: Drawn) -> None:
@@ -158,7 +159,7 @@ def priced(tmp_path: Path) -> Drawn:
     spent(tmp_path / "made-gpt-k1", 4_000_000, wall_s=0.0, price=2.0)
     spent(tmp_path / "made-local-k3", 1, wall_s=2.0, price=None)
     summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
-    return figures(Material(compared, summaries=summaries))
+    return figures(compared, summaries=summaries)
 
 
 def test_dollars_are_those_of_an_instance(priced: Drawn) -> None:
@@ -176,7 +177,7 @@ def test_a_wide_range_has_a_logarithmic_axis(priced: Drawn) -> None:
 
 
 def test_system_without_a_price_is_left_out_and_named(priced: Drawn) -> None:
-    figure: Figure = named(priced, "cost")
+    figure = named(priced, "cost")
     assert figure.caption.endswith("amount is unknown: local-k3 (smoke test).")
 
 

@@ -140,7 +140,6 @@ def test_lines_over_the_limit_are_left_out(tmp_path: Path) -> None:
     path.write_text(line + '{"id": "b"}\n' + line)
     with (
         patch("cts_async.report.viewer.index.MAX_LINE", 1_000),
-        patch("cts_async.report.viewer.index.MAX_LINE", 1_000),
         patch("cts_async.report.viewer.index._PIECE", 100),
         opened(path) as fd,
     ):

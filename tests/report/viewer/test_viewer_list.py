@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +25,25 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return made_run(tmp_path, label="gpt-k2", rows=ROWS)
+RUN = "made-gpt-k2"
 
 
-def ids(asker: Asker, run: Path, **asked: object) -> str:
-    return "".join(row["id"] for row in asker.get("instances", run=run.name, **asked)["rows"])
+@pytest.fixture(scope="module")
+def asker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
+    folder = tmp_path_factory.mktemp("list")
+    made_run(folder, label="gpt-k2", rows=ROWS)
+    with viewer(folder) as asker:
+        yield asker
 
 
-def test_a_page_has_the_numbers_of_each_instance(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        page = asker.get("instances", run=run.name)
-    assert [row["score"] for row in page["rows"]] == [100.0, 50.0, 0.0, None, 100.0]
-    assert [(row["asked"], row["unknown"]) for row in page["rows"]] == [
-        (2, 0),
-        (2, 1),
-        (2, 2),
-        (0, 0),
-        (0, 0),
-    ]
-    assert [row["failed"] for row in page["rows"]] == ["", "", "", "rejected", ""]
+def ids(asker: Asker, **asked: object) -> str:
+    return "".join(row["id"] for row in asker.get("instances", run=RUN, **asked)["rows"])
+
+
+def test_a_page_has_the_numbers_of_each_instance(asker: Asker) -> None:
+    page = asker.get("instances", run=RUN)
+    rows = [(row["score"], row["asked"], row["unknown"], row["failed"]) for row in page["rows"]]
+    assert rows == [(100, 2, 0, ""), (50, 2, 1, ""), (0, 2, 2, ""), (None, 0, 0, "rejected"), (100, 0, 0, "")]
     assert page["rows"][0]["blurred_query"] == "the query of a"
     assert (page["next"], page["total"], page["n"], page["ready"]) == (None, 5, 5, 1.0)
 
@@ -76,21 +74,18 @@ def test_a_page_has_the_numbers_of_each_instance(run: Path) -> None:
         ({"text": "restore_score"}, ""),
     ],
 )
-def test_filters_and_orders(run: Path, asked: dict[str, str], found: str) -> None:
-    with viewer(run.parent) as asker:
-        assert ids(asker, run, **asked) == found
+def test_filters_and_orders(asker: Asker, asked: dict[str, str], found: str) -> None:
+    assert ids(asker, **asked) == found
 
 
 @pytest.mark.parametrize("asked", [{}, {"sort": "score"}, {"text": "the"}, {"sort": "-score", "text": "the"}])
-def test_pages_of_two_show_every_instance_once(run: Path, asked: dict[str, str]) -> None:
-    with viewer(run.parent) as asker:
-        whole = ids(asker, run, **asked)
-        seen, after = "", ""
-        while after is not None:
-            page = asker.get("instances", run=run.name, limit=2, after=after, **asked)
-            seen += "".join(row["id"] for row in page["rows"])
-            after = page["next"]
-    assert seen == whole
+def test_pages_of_two_show_every_instance_once(asker: Asker, asked: dict[str, str]) -> None:
+    seen, after = "", ""
+    while after is not None:
+        page = asker.get("instances", run=RUN, limit=2, after=after, **asked)
+        seen += "".join(row["id"] for row in page["rows"])
+        after = page["next"]
+    assert seen == ids(asker, **asked)
 
 
 @pytest.mark.parametrize(
@@ -107,31 +102,26 @@ def test_pages_of_two_show_every_instance_once(run: Path, asked: dict[str, str])
         ({"text": "x" * 1001}, "text: longer than 1000 characters"),
     ],
 )
-def test_invalid_parameter_is_refused_in_one_line(run: Path, asked: dict[str, str], problem: str) -> None:
-    with viewer(run.parent) as asker:
-        answer = asker.api("instances", run=run.name, **asked)
+def test_invalid_parameter_is_refused_in_one_line(asker: Asker, asked: dict[str, str], problem: str) -> None:
+    answer = asker.api("instances", run=RUN, **asked)
     assert (answer.status, answer.json) == (400, {"error": problem})
 
 
-def test_a_later_line_takes_the_place_of_an_earlier_one(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        assert ids(asker, run, failed=1) == "d"
+def test_a_later_line_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    with viewer(tmp_path) as asker:
+        assert ids(asker, failed=1) == "d"
+        line = {"id": "d", "restore_score_100": 70.0, "judge": "ernie", "answer": "now"}
         with (run / "results.jsonl").open("a") as file:
-            file.write(
-                json.dumps({"id": "d", "restore_score_100": 70.0, "judge": "ernie", "answer": "now"}) + "\n"
-            )
-        assert ids(asker, run) == "abcde"
-        assert ids(asker, run, failed=1) == ""
-        assert asker.get("instance", run=run.name, id="d")["answer"] == "now"
+            file.write(json.dumps(line) + "\n")
+        assert (ids(asker), ids(asker, failed=1)) == ("abcde", "")
+        assert asker.get("instance", run=RUN, id="d")["answer"] == "now"
 
 
-def test_an_instance_has_its_conversation_nuggets_and_neighbours(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        page = asker.get("instance", run=run.name, id="b")
-    assert [(turn["offered"], turn["answers"]) for turn in page["turns"]] == [
-        (["q?"], ["unknown"]),
-        (["r?"], ["no"]),
-    ]
+def test_an_instance_has_its_conversation_nuggets_and_neighbours(asker: Asker) -> None:
+    page = asker.get("instance", run=RUN, id="b")
+    talk = [(turn["offered"], turn["answers"]) for turn in page["turns"]]
+    assert talk == [(["q?"], ["unknown"]), (["r?"], ["no"])]
     assert page["scores"] == [
         {"judge": "ernie", "score": 50.0, "smoke_test": False},
         {"judge": "gpt", "score": 100.0, "smoke_test": False},
@@ -140,28 +130,15 @@ def test_an_instance_has_its_conversation_nuggets_and_neighbours(run: Path) -> N
         ("N1", 1.0, None, {"ernie": "full", "gpt": "full"}),
         ("N2", 1.0, None, {"ernie": "none", "gpt": "full"}),
     ]
-    assert (page["previous"], page["next"], page["error"], page["trace_turns"], page["steps"]) == (
-        *("a", "c", None),
-        *(0, 0),
-    )
+    assert (page["previous"], page["next"], page["error"]) == ("a", "c", None)
+    assert (page["trace_turns"], page["steps"]) == (0, 0)
+    failed = asker.get("instance", run=RUN, id="d")
+    assert failed["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "refused"}
+    assert (failed["scores"], failed["nuggets"], failed["answer"], failed["turns"]) == ([], [], None, [])
 
 
-def test_failed_instance_has_a_reason_and_no_score(run: Path) -> None:
-    with viewer(run.parent) as asker:
-        page = asker.get("instance", run=run.name, id="d")
-    assert page["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "refused"}
-    assert (page["scores"], page["nuggets"], page["answer"], page["turns"]) == ([], [], None, [])
-
-
-HOSTILE = [
-    "../../etc/passwd",
-    "%2e%2e%2f",
-    "a\x00b",
-    "'\"><script>alert(1)</script>",
-    "x" * 3000,
-    "",
-    "\u202e",
-]
+SCRIPT = "'\"><script>alert(1)</script>"
+HOSTILE = ["../../etc/passwd", "%2e%2e%2f", "a\x00b", SCRIPT, "x" * 3000, "", "\u202e"]
 
 
 def test_hostile_ids_are_ids_and_nothing_else(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,110 +39,107 @@ ADDRESSES = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made_run(tmp_path, label="orig", rows=[Row("a", answer="<script>alert(1)</script>")])
-    return tmp_path
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("security") / "runs"
+    made_run(folder, label="orig", rows=[Row("a", answer="<script>alert(1)</script>")])
+    return folder
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])
-def test_this_machines_names_are_answered(folder: Path, name: str) -> None:
+@pytest.fixture(scope="module")
+def asker(folder: Path) -> Iterator[Asker]:
     with viewer(folder) as asker:
+        yield asker
+
+
+def test_only_this_machines_names_are_answered(asker: Asker) -> None:
+    for name in ("127.0.0.1", "localhost", "[::1]", "LOCALHOST"):
         assert asker.send("GET", "/api/runs", Host=f"{name}:{asker.port}").status == 200
-
-
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "", "127.0.0.1.nip.io:{port}"]
-)
-def test_another_host_is_refused_everywhere(folder: Path, host: str) -> None:
-    with viewer(folder) as asker:
+    of_ours = f"127.0.0.1.nip.io:{asker.port}"
+    for host in ("evil.example", f"evil.example:{asker.port}", "127.0.0.1", "localhost:1", "", of_ours):
         for address in ADDRESSES:
-            answer = asker.send("GET", address, Host=host.format(port=asker.port))
-            assert answer.status == 403, address
+            answer = asker.send("GET", address, Host=host)
+            assert answer.status == 403, (host, address)
             assert "no-referrer" in answer.headers["Referrer-Policy"]
+    assert {"localhost", "[::1]", "localhost:80"} <= app.own_names(80)
+    assert "localhost" not in app.own_names(8518)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
-def test_nothing_but_reading_is_allowed(folder: Path, method: str) -> None:
-    with viewer(folder) as asker:
-        for address in ADDRESSES:
-            answer = asker.send(method, address)
-            assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD"), address
+def test_nothing_but_reading_is_allowed(asker: Asker, method: str) -> None:
+    for address in ADDRESSES:
+        answer = asker.send(method, address)
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD"), address
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "status"),
     [
-        {"Sec_Fetch_Site": "cross-site"},
-        {"Sec_Fetch_Site": "same-site"},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://localhost:1"},
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:1"}, 403),
+        ({"Origin": "http://localhost:{port}", "Sec_Fetch_Site": "same-origin"}, 200),
     ],
 )
-def test_cross_origin_request_is_refused(folder: Path, headers: dict[str, str]) -> None:
-    with viewer(folder) as asker:
-        for address in ("/api/runs", "/api/events", "/api/download?run=made-orig&id=a"):
-            assert asker.send("GET", address, **headers).status == 403
+def test_cross_origin_request_is_refused(asker: Asker, headers: dict[str, str], status: int) -> None:
+    given = {name: value.format(port=asker.port) for name, value in headers.items()}
+    for address in ("/api/runs", "/api/download?run=made-orig&id=a"):
+        assert asker.send("GET", address, **given).status == status
+    assert asker.send("HEAD", "/api/events", **given).status == status
 
 
-def test_every_answer_has_the_headers_that_keep_a_page_in(folder: Path) -> None:
-    with viewer(folder) as asker:
-        for address in ADDRESSES:
-            headers = asker.send("GET", address).headers
-            policy = headers["Content-Security-Policy"]
-            assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
-            assert "frame-ancestors 'none'" in policy
-            assert not [word for word in ("unsafe", "data:", "blob:", "*") if word in policy]
-            assert headers["X-Content-Type-Options"] == "nosniff"
-            assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
-            assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
-            assert "Server" not in headers
-            assert "/api/" not in address or headers["Cache-Control"] == "no-store"
+def test_every_answer_has_the_headers_that_keep_a_page_in(asker: Asker) -> None:
+    for address in ADDRESSES:
+        headers = asker.send("GET", address).headers
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert not [word for word in ("unsafe", "data:", "blob:", "*") if word in policy]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "Server" not in headers
+        assert "/api/" not in address or headers["Cache-Control"] == "no-store"
 
 
-def test_answers_are_json_and_errors_one_line_of_it(folder: Path) -> None:
-    with viewer(folder) as asker:
-        page = asker.api("instance", run="made-orig", id="a")
-        assert page.headers["Content-Type"] == "application/json"
-        assert page.json["answer"] == "<script>alert(1)</script>"
-        wrong = asker.api("instance", run="made-orig", id="<script>")
-        assert wrong.headers["Content-Type"] == "application/json"
-        assert wrong.json == {"error": "no such instance in this run"}
-        assert asker.send("GET", "/api/nothing").json == {"error": "not found"}
+def test_answers_are_json_and_errors_one_line_of_it(asker: Asker) -> None:
+    page = asker.api("instance", run="made-orig", id="a")
+    assert page.headers["Content-Type"] == "application/json"
+    assert page.json["answer"] == "<script>alert(1)</script>"
+    wrong = asker.api("instance", run="made-orig", id="<script>")
+    assert wrong.headers["Content-Type"] == "application/json"
+    assert wrong.json == {"error": "no such instance in this run"}
+    assert asker.send("GET", "/api/nothing").json == {"error": "not found"}
+    twice = asker.send("GET", "/api/instances?run=made-orig&run=other")
+    assert (twice.status, twice.json) == (400, {"error": "run: is given twice"})
+    assert asker.send("GET", "/api/instances?run=" + "x" * 70_000).status == 400
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        *(
-            "/static/../app.py",
-            "/static/%2e%2e/app.py",
-            "/static/..%2fapp.py",
-            "/../../etc/passwd",
-            "//etc/passwd",
-        ),
-        *("/static/", "/static//etc/passwd", "/static/index.html%00.js", "/static/%5c..%5capp.py"),
-    ],
-)
-def test_no_address_leads_out_of_the_pages_folder(folder: Path, target: str) -> None:
-    with viewer(folder) as asker:
+def test_no_address_leads_out_of_the_pages_folder(asker: Asker) -> None:
+    outside = [
+        "../app.py",
+        "%2e%2e/app.py",
+        "..%2fapp.py",
+        "/etc/passwd",
+        "index.html%00.js",
+        "%5c..%5capp.py",
+    ]
+    for target in ("/../../etc/passwd", "//etc/passwd", "/static/", *(f"/static/{name}" for name in outside)):
         answer = asker.send("GET", target)
-    assert answer.status in (400, 404)
-    assert b"import" not in answer.body
+        assert answer.status in (400, 404), target
+        assert b"import" not in answer.body
 
 
-@pytest.mark.parametrize(
-    "run", ["..", "../..", "/etc", "made-orig/..", "made-orig/../made-orig", ".", "", "made-orig\0"]
-)
-def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
-    with viewer(folder) as asker:
+def test_a_run_is_one_of_those_found_or_none(asker: Asker) -> None:
+    for run in ("..", "../..", "/etc", "made-orig/..", "made-orig/../made-orig", ".", "", "made-orig\0"):
         for path in ("run", "instances", "instance", "trace", "steps", "step", "text", "download"):
-            assert asker.api(path, run=run, id="a").status == 404, path
+            assert asker.api(path, run=run, id="a").status == 404, (path, run)
 
 
 def test_too_many_requests_are_refused_with_503(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.report.viewer.app.MAX_REQUESTS", 1)
+    monkeypatch.setattr(app, "MAX_REQUESTS", 1)
     with viewer(folder) as asker:
         with asker.listening() as events:
             next(events)
@@ -152,50 +149,28 @@ def test_too_many_requests_are_refused_with_503(folder: Path, monkeypatch: pytes
             pass
 
 
-def test_a_parameter_given_twice_is_refused(folder: Path) -> None:
-    with viewer(folder) as asker:
-        answer = asker.send("GET", "/api/instances?run=made-orig&run=other")
-    assert (answer.status, answer.json) == (400, {"error": "run: is given twice"})
-
-
-def test_an_address_without_end_is_refused(folder: Path) -> None:
-    with viewer(folder) as asker:
-        assert asker.send("GET", "/api/instances?run=" + "x" * 70_000).status == 400
-        assert asker.get("runs")["runs"]
-
-
-def test_the_page_is_sent_once_and_then_known_by_its_tag(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_page_is_sent_once_and_then_known_by_its_tag(
+    asker: Asker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    static = folder.parent / f"{folder.name}-static"
-    static.mkdir()
-    (static / "index.html").write_text("<!doctype html>")
-    (static / "main.js").write_text("1")
-    (static / "secret.py").write_text("no")
-    monkeypatch.setattr("cts_async.report.viewer.app.STATIC", static)
-
-    def again(asker: Asker, tag: str) -> int:
-        return asker.send("GET", "/", If_None_Match=tag).status
-
-    with viewer(folder) as asker:
-        page = asker.send("GET", "/")
-        assert (page.status, page.headers["Content-Type"], page.body) == (
-            *(200, "text/html; charset=utf-8"),
-            b"<!doctype html>",
-        )
-        assert (
-            asker.send("GET", "/static/main.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
-        )
-        assert asker.send("GET", "/static/secret.py").status == 404
-        assert again(asker, page.headers["ETag"]) == 304
-        (static / "index.html").write_text("<!doctype html>new")
-        assert again(asker, page.headers["ETag"]) == 200
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    (tmp_path / "main.js").write_text("1")
+    (tmp_path / "secret.py").write_text("no")
+    monkeypatch.setattr(app, "STATIC", tmp_path)
+    page = asker.send("GET", "/")
+    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert page.body == b"<!doctype html>"
+    script = asker.send("GET", "/static/main.js")
+    assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
+    assert asker.send("GET", "/static/secret.py").status == 404
+    assert asker.send("GET", "/", If_None_Match=page.headers["ETag"]).status == 304
+    (tmp_path / "index.html").write_text("<!doctype html>new")
+    assert asker.send("GET", "/", If_None_Match=page.headers["ETag"]).status == 200
 
 
 def test_malformed_request_is_refused_and_not_logged(
-    folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    asker: Asker, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with viewer(folder) as asker, socket.create_connection(("127.0.0.1", asker.port)) as client:
+    with socket.create_connection(("127.0.0.1", asker.port)) as client:
         client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
         assert client.recv(1 << 16).startswith(b"HTTP/1.0 400")
     assert (caplog.records, capfd.readouterr().err) == ([], "")
@@ -321,6 +296,7 @@ CALLS = (
     '<think>a</think><tool_call>{"name":"search","arguments":{"query":["x"]}}</tool_call>'
     '<tool_call>{"name":"visit","arguments":{"url":["http://a/"],"goal":"g"}}</tool_call>'
 )
+NAMES = ("id", "text", "error", "nuggets", "step", "kind", "url", "coverage", "weight", "identity")
 DEEP: Any = json.loads('{"a":' * 300 + "1" + "}" * 300)
 STEPS = (
     *("search/turn/{}", "search/tool/{}.1/query/1", "search/tool/{}.2/page/1", "visit/{}.2/1"),
@@ -337,21 +313,9 @@ class Mess:
     def value(self, depth: int = 0) -> Any:
         plain = [None, True, 1, -5, 1e300, 2**60, "x", "unknown", "汉字<b>\0", DEEP]
         if depth < 3 and self.rng.random() < 0.4:
-            names = (
-                "id",
-                "text",
-                "error",
-                "nuggets",
-                "step",
-                "kind",
-                "url",
-                "coverage",
-                "weight",
-                "identity",
-            )
             inner = [self.value(depth + 1) for _ in range(3)]
             return (
-                inner if self.rng.random() < 0.5 else dict(zip(self.rng.sample(names, 3), inner, strict=True))
+                inner if self.rng.random() < 0.5 else dict(zip(self.rng.sample(NAMES, 3), inner, strict=True))
             )
         return self.rng.choice(plain)
 
@@ -367,46 +331,28 @@ class Mess:
         identity = {"system": "s", "k": 1, "data": data, "judges": ["e"], "task": "talk", "candidates": "c"}
         sessions = [self.object({"start": "s", "end": "e", "wall_s": 1.0})]
         where = self.object({"path": "p", "gold": "g\0", "fields": {"id": "x"}})
-        usual = {
-            "n_expected": 3,
-            "sessions": sessions,
-            "embedded": True,
-            "data": where,
-            "journal": "../steps.jsonl",
-        }
-        return self.object({**usual, "identity": self.object(identity), "command": "cts judge --gold x"})
+        usual = {"n_expected": 3, "sessions": sessions, "embedded": True, "data": where}
+        more = {"journal": "../steps.jsonl", "command": "cts judge --gold x"}
+        return self.object({**usual, **more, "identity": self.object(identity)})
 
     def line(self) -> Any:
         turns = [self.object({"offered": ["x"], "answers": ["y"], "query": "z", "chosen": 0})]
-        usual = {
-            "fused_query": "q",
-            "blurred_query": "b",
-            "questions": ["a"],
-            "answers": ["unknown"],
-            "turns": turns,
-        }
+        queries = {"fused_query": "q", "blurred_query": "b", "rewritten_query": "汉字 b c"}
+        talk = {"questions": ["a"], "answers": ["unknown"], "turns": turns}
         judged = {"judge": "e", "nuggets": [self.object({"id": "N1", "weight": 1, "coverage": "full"})]}
-        said = {"rewritten_query": "汉字 b c", "answer": "ans", "search": {"model_calls": 1}, "error": None}
-        id = self.rng.choice(IDS)
-        return self.object(
-            {"id": id, **usual, **judged, **said, "restore_score_100": 50, "answer_digest": "ab" * 8}
-        )
+        found = {"answer": "ans", "search": {"model_calls": 1}, "error": None, "answer_digest": "ab" * 8}
+        usual = {"id": self.rng.choice(IDS), **queries, **talk, **judged, **found}
+        return self.object({**usual, "restore_score_100": 50})
 
     def step(self) -> Any:
         usual = {"key": "0" * 32, "ok": True, "instance": self.rng.choice(IDS)}
         request = self.object({"query": "x", "url": "http://a/", "demand": "d", "dropped": ["search/turn/1"]})
         texts = {"text": CALLS, "hits": [["u", "t", "s"]], "title": "t", "url": "u", "reasoning": "r"}
         response = self.object({**texts, "evidence": "e", "summary": "s", "1/query/1": {"error": "e"}})
-        numbers = {
-            "usage": {"input": 1, "output": self.value()},
-            "latency_s": 1.0,
-            "attempts": 1,
-            "time": 1.0,
-        }
+        usage = {"input": 1, "output": self.value()}
+        numbers = {"usage": usage, "latency_s": 1.0, "attempts": 1, "time": 1.0, "error": None}
         step = self.rng.choice(STEPS).format(self.rng.randrange(1, 4))
-        return self.object(
-            {**usual, "step": step, "request": request, "response": response, **numbers, "error": None}
-        )
+        return self.object({**usual, "step": step, "request": request, "response": response, **numbers})
 
     def write(self, run: Path) -> None:
         (run / "judgments").mkdir(parents=True)
