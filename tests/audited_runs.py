@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_provider import FakeProvider, Settings
+from hypothesis import strategies as st
 
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
@@ -19,6 +20,13 @@ from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
 
 Record = dict[str, Any]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+"""What an edited or damaged file may have in a field's place."""
 
 
 def made(directory: Path, settings: Settings | None = None, **options: Any) -> dict[str, Path]:

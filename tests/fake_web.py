@@ -14,12 +14,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def served(
-    handler: Handler, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    handler: Handler,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    keep_alive_s: float = 3630.0,
 ) -> AsyncIterator[str]:
     """Answer everything at `host` with `handler`; gives the server's address, without a final slash."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=keep_alive_s)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port, ssl_context=tls).start()

@@ -141,15 +141,14 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
 
 def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check that each search engine and page reader has its key; nothing is sent to them."""
-    named: list[tuple[str, EngineSpec | ReaderSpec]] = [
-        *(("search", engine) for engine in catalogue.engines.values()),
-        *(("visit", reader) for reader in catalogue.readers.values()),
-    ]
-    for what, spec in named:
+    from cts_async.protocol.config_trust import entry_of
+
+    specs: list[EngineSpec | ReaderSpec] = [*catalogue.engines.values(), *catalogue.readers.values()]
+    for spec in specs:
         lacks = spec.missing_key(environ)
         key = f"{lacks} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
         where = f"; {spec.url}{_through(spec.url, environ)}" if spec.url else ""
-        yield CheckResult(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
+        yield CheckResult(entry_of(spec), None if lacks else True, f"{key}{where}")
 
 
 def _through(url: str, environ: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -42,13 +42,17 @@ def status(
     """
     from rich.console import Console
 
-    from cts_async.report.status import live_of, run_directories
+    from cts_async.report.status import idle_state
 
     paths = options.runs_or_default(runs, "status")
-    found = {directory: live_of(directory) for directory in run_directories(paths)}
+    found = _look(paths)
     console = Console()
     if as_json:
-        print_json([_as_json(directory, live) for directory, live in found.items()])
+        states = [
+            {"state": "running", "live": live} if live else {**idle_state(directory).as_json(), "live": None}
+            for directory, live in found.items()
+        ]
+        print_json([{"run": str(run), **state} for run, state in zip(found, states, strict=True)])
         return
     drawable = console.is_terminal and not console.is_dumb_terminal
     if drawable and not once and any(found.values()):
@@ -59,12 +63,11 @@ def status(
     _print_once(console, paths)
 
 
-def _as_json(directory: Path, live: LiveFile | None) -> dict[str, Any]:
-    from cts_async.report.status import idle_state
+def _look(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
+    """Return the progress of every run; None for one that is not active."""
+    from cts_async.report.status import live_of, run_directories
 
-    if live is not None:
-        return {"run": str(directory), "state": "running", "live": live}
-    return {"run": str(directory), **idle_state(directory).as_json(), "live": None}
+    return {directory: live_of(directory) for directory in run_directories(paths)}
 
 
 def _follow(console: Console, paths: Sequence[Path]) -> None:
@@ -74,13 +77,13 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
     from rich.live import Live as Redrawn
 
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.status import RunState, by_process, idle_state, live_of, run_directories
+    from cts_async.report.status import RunState, by_process, idle_state
 
     at_rest: dict[Path, RunState] = {}
     """States of runs that are not active; each is read once, until a process works on it again."""
     with Redrawn(console=console, auto_refresh=False, screen=True) as redrawn:
         while True:
-            found = {directory: live_of(directory) for directory in run_directories(paths)}
+            found = _look(paths)
             going = [live for live in found.values() if live is not None]
             if not going:
                 return
@@ -99,9 +102,9 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
 
     from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.status import by_process, how_to_resume, idle_state, live_of, run_directories
+    from cts_async.report.status import by_process, how_to_resume, idle_state
 
-    found = {directory: live_of(directory) for directory in run_directories(paths)}
+    found = _look(paths)
     going = by_process([live for live in found.values() if live is not None])
     width = console.width if console.is_terminal else PLAIN_COLUMNS
     for line in LiveScreen(going).lines(width, 10_000, ascii_only=console.options.ascii_only):
@@ -109,7 +112,5 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     at_rest = [idle_state(directory) for directory in found if found[directory] is None]
     if not going and all(state.state == "damaged" for state in at_rest):
         raise UsageError(at_rest[0].reason)
-    for state in at_rest:
-        print_plainly(console, state.line(time.time()))
-    for text in how_to_resume(at_rest):
+    for text in [*(state.line(time.time()) for state in at_rest), *how_to_resume(at_rest)]:
         print_plainly(console, text)

@@ -420,7 +420,7 @@ class Leases:
         for question in {task.question for task in taken} - held - {0}:
             del self._asking[question]
             for task in self._later.pop(question, ()):
-                heappush(self._ready, (task.seq, replace(task, resumed=True)))
+                heappush(self._ready, (task.seq, task))
         return taken
 
     def _n_waiting(self) -> int:

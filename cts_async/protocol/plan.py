@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
@@ -19,7 +19,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players
-from cts_async.protocol.human_answers import answers_identity, people_of
+from cts_async.protocol.human_answers import THRESHOLD, people_of
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.run_files import STEPS
@@ -143,6 +143,7 @@ class Plan(SystemsPlan):
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
+        people = self.config.answers if system.kind == "clarify" else None
         split = {
             name: self.specs[name].judge_nuggets
             for role, name in named.items()
@@ -155,7 +156,7 @@ class Plan(SystemsPlan):
             "k": system.k,
             **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
-            **(answers_identity(self.config) if system.kind == "clarify" else {}),
+            **({"answers": {"of": people, "similarity": THRESHOLD}} if people else {}),
             "models": {role: self.player_identity(role, name) for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,
@@ -202,13 +203,21 @@ class Plan(SystemsPlan):
         if self.config.extractor:
             roles += ["gold"]
         agent = (".en", ".zh") if self.agent_prompt == "query" else f".{self.agent_prompt}"
-        if self.people is not None:
-            roles = [role for role in roles if role not in ("answer", "respond")]
+        unused = ["answer", "respond"] * (self.people is not None)
+        players = self.players(system)
+        unused += [prompt for prompt, role in PROMPT_OF.items() if players.get(role) in self.custom]
+        if not any(name in self.specs for role, name in players.items() if role.startswith("judge ")):
+            unused += ["judge"] * bool(self.custom)
+        roles = [role for role in roles if role not in unused]
         return sorted(
             name
             for name in self.prompts.sha256
             if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
         )
+
+
+PROMPT_OF: Final = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter", "agent": "agent"}
+"""The role that a prompt is for; code of the user's needs none."""
 
 
 def make_plan(

@@ -117,11 +117,6 @@ def _tools(use: ToolUse) -> Line:
     return {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
 
 
-def judgment_line(id: str, nuggets: tuple[Nugget, ...], judgment: Judgment) -> Line:
-    """One judge's verdict on one answer."""
-    return {"id": id, **judged(nuggets, judgment)}
-
-
 def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     """The fields that the scorer reads: judge, nuggets with labels, score."""
     if judgment is None:
@@ -177,10 +172,7 @@ def read_results(path: Path) -> Iterator[Line]:
 
 def latest_results(path: Path) -> dict[str, Line]:
     """The lines that count, by id, in order of first appearance."""
-    latest: dict[str, Line] = {}
-    for line in read_results(path):
-        latest[line["id"]] = line
-    return latest
+    return {line["id"]: line for line in read_results(path)}
 
 
 def failed(line: Mapping[str, Any]) -> bool:
@@ -210,17 +202,10 @@ def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Lin
         for field, form, expected in forms:
             value = line.get(field)
             if value is not None and not form(value):
-                raise InputError(path, f"has to be {expected}", line=_number_of(path, offset), field=field)
+                with path.open("rb") as file:
+                    number = file.read(offset).count(b"\n") + 1
+                raise InputError(path, f"has to be {expected}", line=number, field=field)
         yield offset, line
-
-
-def _number_of(path: Path, offset: int) -> int:
-    with path.open("rb") as file:
-        return file.read(offset).count(b"\n") + 1
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and is_one_line(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -250,7 +235,7 @@ def _is_judged(value: Any) -> bool:
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "questions": (_is_texts, "a list of texts"),
     "answers": (_is_texts, "a list of texts"),
-    "judge": (_is_name, "a text of one line"),
+    "judge": (lambda value: isinstance(value, str) and is_one_line(value), "a text of one line"),
     "restore_score_100": (_is_number, "a number"),
     "nuggets": (
         _is_judged,

@@ -60,10 +60,8 @@ _USUAL: Final = EvaluationConfig()
 class Gathered:
     """The content of a report. Runs without judgments are on no board, files of verdicts have no summary."""
 
-    words: tuple[str, ...]
-    """The names that the user gave."""
     named: tuple[Path, ...]
-    """The runs that they stand for."""
+    """The runs that the user named."""
     summaries: tuple[RunSummary, ...]
     """Summaries of run directories and judged candidates, in the order of the board."""
     board: Board | None
@@ -135,7 +133,6 @@ def gather(
         at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
         talked = at_cot.evaluate_held(conversations, evaluation)
     return Gathered(
-        words=tuple(words),
         named=named,
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
         board=board if board.entrants else None,

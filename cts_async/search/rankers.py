@@ -208,32 +208,17 @@ BATCH: Final = 32
 """Documents that the model reads at once."""
 
 
-class PairScorer(Protocol):
-    """Scores documents for one query; higher is better."""
-
-    def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return one finite number for each text, in order."""
-
-
 class CrossEncoderRanker:
     """Re-ranks the `depth` best documents of `base`; others are not returned."""
 
-    def __init__(
-        self,
-        base: Ranker,
-        model_path: str | Path,
-        corpus: Corpus,
-        depth: int = DEPTH,
-        *,
-        scorer: PairScorer | None = None,
-    ) -> None:
-        """Load the model at `model_path`, a folder or a hub name, unless a `scorer` is given.
+    def __init__(self, base: Ranker, model_path: str | Path, corpus: Corpus, depth: int = DEPTH) -> None:
+        """Load the model at `model_path`, a folder or a hub name.
 
         `corpus` has the texts of the documents. Raises UsageError if transformers or torch is not installed, and
         for a model that cannot score pairs.
         """
         self._base, self._corpus, self._depth = base, corpus, depth
-        self._scorer = scorer or open_pair_scorer(model_path)
+        self._scorer = open_pair_scorer(model_path)
         self.name = f"{base.name}+{Path(model_path).name}"
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
@@ -241,7 +226,8 @@ class CrossEncoderRanker:
         if limit < 1:
             return []
         ids = [found.id for found in self._base.rank(query, self._depth)]
-        scores = self._scores(query, [self._text(id) for id in ids])
+        pages = [self._corpus.document(id) for id in ids]
+        scores = self._scores(query, [f"{page.title} {page.text}".strip() if page else "" for page in pages])
         ranked = [Ranked(id, score) for id, score in zip(ids, scores, strict=True)]
         return sorted(ranked, key=lambda found: -found.score)[:limit]
 
@@ -255,10 +241,6 @@ class CrossEncoderRanker:
             for at, score in zip(batch, found, strict=True):
                 scores[at] = score
         return scores
-
-    def _text(self, id: str) -> str:
-        page = self._corpus.document(id)
-        return "" if page is None else f"{page.title} {page.text}".strip()
 
 
 # --- Models that score pairs

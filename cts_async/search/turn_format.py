@@ -128,18 +128,22 @@ def _loads(text: str) -> Any:
 
 
 def _call(record: Mapping[str, Any], body: str) -> ToolCall:
-    name = _first(record, _NAME_KEYS)
+    name, raw = _first(record, _NAME_KEYS), body[:_RAW_CHARS]
     if isinstance(name, dict):  # {"function": {"name": ...}}
         record = {**record, **name}
         name = _first(record, _NAME_KEYS)
-    arguments = _arguments(record)
+    given = _arguments(record)
+    arguments = given if isinstance(given, dict) else {"query": given, "url": given}
     tool = name.strip().lower() if isinstance(name, str) else ""
     if tool in _SEARCH_NAMES:
-        return _search(arguments, body)
+        queries = _strings(_first(arguments, _QUERY_KEYS), MAX_QUERY_CHARS)[:MAX_QUERIES]
+        return SearchCall(queries) if queries else InvalidCall("search needs a query", raw)
     if tool in _VISIT_NAMES:
-        return _visit(arguments, body)
+        urls = _strings(_first(arguments, _URL_KEYS), None)[:MAX_URLS]
+        goals = _strings(_first(arguments, _GOAL_KEYS), MAX_QUERY_CHARS)
+        return VisitCall(urls, " ".join(goals)) if urls else InvalidCall("visit needs a url", raw)
     reason = f"there is no tool {_clean(tool)[:40]!r}; the tools are search and visit"
-    return InvalidCall(reason if tool else "the name of the tool is missing", body[:_RAW_CHARS])
+    return InvalidCall(reason if tool else "the name of the tool is missing", raw)
 
 
 def _arguments(record: Mapping[str, Any]) -> Any:
@@ -150,19 +154,6 @@ def _arguments(record: Mapping[str, Any]) -> Any:
     if isinstance(arguments, str) and arguments.lstrip().startswith(("{", "[", '"')):
         return _loads(arguments)
     return arguments
-
-
-def _search(arguments: Any, body: str) -> ToolCall:
-    asked = _first(arguments, _QUERY_KEYS) if isinstance(arguments, dict) else arguments
-    queries = _strings(asked, MAX_QUERY_CHARS)[:MAX_QUERIES]
-    return SearchCall(queries) if queries else InvalidCall("search needs a query", body[:_RAW_CHARS])
-
-
-def _visit(arguments: Any, body: str) -> ToolCall:
-    asked = _first(arguments, _URL_KEYS) if isinstance(arguments, dict) else arguments
-    goals = _strings(_first(arguments, _GOAL_KEYS), MAX_QUERY_CHARS) if isinstance(arguments, dict) else ()
-    urls = _strings(asked, None)[:MAX_URLS]
-    return VisitCall(urls, " ".join(goals)) if urls else InvalidCall("visit needs a url", body[:_RAW_CHARS])
 
 
 def _first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:

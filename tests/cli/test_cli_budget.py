@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from fake_provider import Remote
 from made_clariq import REWORDED, clariq_file
 from typed_commands import cts_in
@@ -88,22 +87,6 @@ def test_dollars_without_prices_are_refused_before_anything_starts(priced: Remot
     assert cts(tmp_path, "run", "--all", "unpriced", "--max-calls", "3", "-q").returncode == 75
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--deadline", "soon"], "--deadline soon: write it as 90m"),
-        (["--deadline", "2001-01-01T08:00"], "is in the past"),
-        (["--max-usd", "inf"], "--max-usd inf"),
-    ],
-)
-def test_unreadable_limit_is_refused(options: list[str], said: str, tmp_path: Path) -> None:
-    for command in ("run", "judge"):
-        done = cts(tmp_path, command, *options)
-        assert done.returncode == 2
-        assert said in one_line(done)
-    assert not list(tmp_path.iterdir())
-
-
 def test_run_ends_at_the_deadline_and_resumes(priced: Remote, tmp_path: Path) -> None:
     priced.set(latency_s=30.0)
     done = cts(tmp_path, *RUN, "--deadline", "2s")
@@ -128,12 +111,6 @@ def test_judging_has_a_budget_of_its_own(priced: Remote, tmp_path: Path) -> None
     assert cts(tmp_path, *judging, "2").returncode == 75
     assert cts(tmp_path, *judging, "3").returncode == 0
     assert len(priced.seen()) == before + 3
-    assert (
-        cts(
-            tmp_path, "judge", "runs/sample-fake-k2+all-fake", "--judge", "unpriced", "--max-usd", "1"
-        ).returncode
-        == 2
-    )
 
 
 ASKED = [option for option in RUN[1:] if option != "-q"]
@@ -191,26 +168,11 @@ def test_plan_and_run_note_once_how_the_data_were_read(priced: Remote, tmp_path:
         assert done.stderr.count(f"note: {tsv}:6: topic '7' has a second request text") == 1
 
 
-def test_plan_counts_turns_of_conversations(priced: Remote, tmp_path: Path) -> None:
-    modes = ("--scheme", "AT-CoT", "--mode", "respond", "--mode", "select")
-    value = plan(tmp_path, *modes, "-k", "2", "--limit", "3", "--no-orig")
-    steps = {(row["system"], row["step"]): row["steps"] for row in value["steps"]}
-    respond, select = "fake-at-cot-respond-k2", "fake-at-cot-select-k2"
-    assert {key: n for key, n in steps.items() if key[1] not in ("search", "judge")} == {
-        (respond, "clarify"): 6,
-        (respond, "answer"): 6,
-        (respond, "reformulate"): 3,
-        (select, "clarify"): 6,
-        (select, "select"): 6,
-    }
-
-
-def test_plan_warns_of_a_budget_that_is_too_small(priced: Remote, tmp_path: Path) -> None:
+def test_plan_warns_of_a_small_budget_and_refuses_what_the_run_would_refuse(
+    priced: Remote, tmp_path: Path
+) -> None:
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "2", "--max-calls", "20")
     assert "--max-calls 20 is less than the expected 21" in done.stdout
-
-
-def test_plan_refuses_what_the_run_would_refuse(priced: Remote, tmp_path: Path) -> None:
     assert run(tmp_path, "--max-calls", "1").returncode == 75
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "9")
     assert done.returncode == 2

@@ -38,13 +38,6 @@ def test_json_output_is_only_json(tmp_path: Path) -> None:
     assert (one["model"], one["prices"]) == ("claude-next", {"input": None, "output": None})
 
 
-def test_unknown_model_is_one_line_and_exit_2(tmp_path: Path) -> None:
-    done = cts(tmp_path, "models", "gtp")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("cts: unknown model 'gtp'; did you mean 'gpt'?")
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_model_of_cts_toml_is_listed_with_its_limits(tmp_path: Path) -> None:
     table = '[models.mine]\nbase_url = "http://h:1/v1"\nmodel = "m"\nrequests_per_min = 30\n'
     (tmp_path / "cts.toml").write_text(table)

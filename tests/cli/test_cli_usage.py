@@ -222,6 +222,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
     "run --model deepsek": ("'deepsek'", "did you mean 'deepseek'?"),
     "run --judge nobody": ("'nobody'",),
+    "models gtp": ("cts: unknown model 'gtp'; did you mean 'gpt'?",),
     "models ERNIE-4.5-Turbo-128K": ("did you mean 'ernie', whose id that is?",),
     **{
         f"plan {role} ''": ("cts: unknown model ''; known: ",)
@@ -240,6 +241,15 @@ REFUSED: dict[str, tuple[str, ...]] = {
     f"{RUN} --gold heavy.jsonl": ("heavy.jsonl:3: field 'gold.nuggets[0].weight'",),
     # options
     "run --config other.toml": ("other.toml: no such file",),
+    **{
+        f"{command} {options}": (part,)
+        for command in ("run", "judge")
+        for options, part in {
+            "--deadline soon": "--deadline soon: write it as 90m",
+            "--deadline 2001-01-01T08:00": "is in the past",
+            "--max-usd inf": "--max-usd inf",
+        }.items()
+    },
     "run -k 4": ("'-k'",),
     "run -k three": ("'-k'",),
     "run --all local --scheme at-coz": ("cts: --scheme at-coz: must be one of cts, standard",),

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.cluster.work import MAX_DEATHS, Leases, Task
-from cts_async.errors import RunStopped
 
 
 def tasks(n: int, n_questions: int = 0) -> Iterator[Task]:
@@ -79,15 +77,6 @@ def test_task_that_workers_die_of_comes_last_and_alone() -> None:
     assert dealing.over
 
 
-def test_one_worker_at_a_time_has_a_question() -> None:
-    dealing = leases(6, "a", "b", n_questions=2)
-    assert seqs(dealing.deal("a")) == [0, 1, 2]
-    assert dealing.deal("b") == [], "all others ask what a asks"
-    dealing.ended("a", [0, 2], 0.0)
-    (dealt,) = [task for task in dealing.deal("b") if task.question == 1]
-    assert (dealt.seq, dealt.resumed) == (4, True)
-
-
 def test_dropped_group_is_not_dealt() -> None:
     dealing = leases(8, "a")
     dealing.deal("a")
@@ -96,18 +85,6 @@ def test_dropped_group_is_not_dealt() -> None:
     assert seqs(dealing.deal("a")) == [4, 6]
     dealing.ended("a", [4, 6], 0.0)
     assert dealing.over
-
-
-def test_stream_that_breaks_off_is_reported_and_the_rest_dealt() -> None:
-    def broken() -> Iterator[Task]:
-        yield from tasks(2)
-        raise RunStopped("the file has changed")
-
-    dealing = Leases(broken(), clock=lambda: 0.0)
-    dealing.joined("a", 4)
-    assert seqs(dealing.deal("a")) == [0, 1]
-    with pytest.raises(RunStopped, match="the file has changed"):
-        raise dealing.failure or AssertionError
 
 
 @given(

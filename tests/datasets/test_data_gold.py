@@ -149,20 +149,12 @@ def test_skipped_gold_lines_are_named_in_notes(write: Write) -> None:
     assert not gold.leaves_out("z", "qz")
 
 
-def test_unweighted_line_before_weighted_ones_is_left_out(write: Write) -> None:
-    rows = [record([{"text": "x"}], id="a", fused_query="qa"), record([N1], id="b", fused_query="qb")]
+def test_unweighted_lines_are_left_out_only_beside_weighted_ones(write: Write) -> None:
+    rows = [record([{"text": "x"}], id=id, fused_query=f"q{id}") for id in ("a", "b")]
     gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
+    assert (gold.left_out, gold.notes) == ((), ("no nugget has a weight: each counts 1",))
+    gold = read_gold(write("gold.jsonl", [rows[0], record([N1], id="b", fused_query="qb")]), skip_bad=True)
     assert [one.name for one in gold.left_out] == ["a"]
-
-
-def test_gold_without_any_weights_counts_each_nugget_1(write: Write) -> None:
-    rows = [
-        record([{"text": "x"}], id="a", fused_query="qa"),
-        record([{"text": "y"}], id="b", fused_query="qb"),
-    ]
-    gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
-    assert gold.left_out == ()
-    assert gold.notes == ("no nugget has a weight: each counts 1",)
 
 
 def test_gold_with_only_bad_lines_is_refused(write: Write) -> None:
@@ -174,29 +166,18 @@ def test_gold_with_only_bad_lines_is_refused(write: Write) -> None:
 # -- joining ------------------------------------------------------------------------------------------
 
 
-def test_queries_join_regardless_of_width_and_white_space(write: Write) -> None:
+def test_records_join_by_id_or_query_and_the_query_decides(write: Write) -> None:
     gold = read_gold(write("gold.jsonl", [{"fused_query": "北京 2024 年\u3000ＧＤＰ", "nuggets": [N1, N2]}]))
     assert gold.lookup(None, "  北京\n2024 年 GDP ") == READ
-    assert gold.lookup(None, "北京 2024 年") is None
-    assert gold.lookup("北京", None) is None
-
-
-def test_query_decides_if_id_belongs_to_another_query(write: Write) -> None:
+    assert gold.lookup(None, "北京 2024 年") is gold.lookup("北京", None) is None
+    gold = read_gold(write("gold.jsonl", [{"id": 1, "nuggets": [N1, N2]}]))
+    assert gold.lookup("1", "any query") == READ
     rows = [record([N1], id="1", fused_query="p"), record([N2], id="2", fused_query="q")]
     gold = read_gold(write("gold.jsonl", rows))
     assert gold.lookup("1", "q") == (READ[1],)
-
-
-def test_clashing_ids_are_an_error(write: Write) -> None:
-    gold = read_gold(write("gold.jsonl", [record([N1], id="1", fused_query="p")]))
     with pytest.raises(InputError, match="the ids clash: '1' is 'p' here, but 'other query'") as caught:
         gold.lookup("1", "other query")
     assert (caught.value.path, caught.value.line, caught.value.field) == (str(gold.path), 1, "id")
-
-
-def test_gold_without_queries_joins_by_id(write: Write) -> None:
-    gold = read_gold(write("gold.jsonl", [{"id": 1, "nuggets": [N1, N2]}]))
-    assert gold.lookup("1", "any query") == READ
 
 
 @given(st.text())

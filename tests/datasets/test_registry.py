@@ -14,7 +14,7 @@ import cts_async
 from cts_async.datasets import kinds as dataset_module
 from cts_async.datasets import sha256_of
 from cts_async.datasets.kinds import FILE, Kind, all_kinds, find_kind, open_dataset
-from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
+from cts_async.datasets.kinds.hard518 import open_hard518
 from cts_async.datasets.kinds.sample import open_sample, sample_dir
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
@@ -107,8 +107,10 @@ def test_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
 KINDS = [*all_kinds().values(), FILE]
 
 
-def test_kinds_are_listed_in_their_order() -> None:
+def test_kinds_are_listed_in_their_order_and_found_by_name() -> None:
     assert [kind.name for kind in KINDS] == ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]
+    for name in ("mimics_duo", "command-line", "__init__", "sample.x", "at_cot", "名"):
+        assert find_kind(name) is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -116,11 +118,6 @@ def test_description_is_complete_except_for_paper(kind: Kind) -> None:
     assert all(value for field, value in kind.as_json().items() if field not in ("paper", "taken"))
     assert kind is FILE or kind.spec.startswith(kind.name)
     assert (kind.open is None) == bool(kind.inspect) == bool(kind.instead)
-
-
-@pytest.mark.parametrize("name", ["mimics_duo", "command-line", "__init__", "sample.x", "at_cot", "名"])
-def test_other_names_are_not_kinds(name: str) -> None:
-    assert find_kind(name) is None
 
 
 def test_new_module_in_the_folder_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,23 +132,17 @@ def test_new_module_in_the_folder_is_a_kind(tmp_path: Path, monkeypatch: pytest.
     assert open_dataset("mine").count == 28
 
 
-HARD518_QUERIES = "fused_query,blurred_query\n2024年杭州亚运会奖牌榜,亚运会奖牌\nf2,b2\n"
-HARD518_GOLD = [{"fused_query": "f2", "gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}]
-
-
-def test_hard518_opens_release_folder_data_folder_or_file(write: Write) -> None:
-    path = write("release/data/hard_518_queries.csv", HARD518_QUERIES)
-    assert {queries_file(p) for p in (path, path.parent, path.parent.parent)} == {path}
-    assert [i.id for i in open_hard518(str(path.parent.parent), None, {}).instances()] == ["q0001", "q0002"]
+NUGGET_ROWS = {"gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}
 
 
 def test_hard518_uses_gold_of_the_release_unless_another_is_given(write: Write) -> None:
-    path = write("release/data/hard_518_queries.csv", HARD518_QUERIES)
-    gold = write("release/data/gold_public_hard518.jsonl", HARD518_GOLD)
-    dataset = open_hard518(str(path.parent.parent), None, {})
-    assert (dataset.name, dataset.path, dataset.gold_path, dataset.count) == ("hard518", path, gold, 2)
-    assert list(dataset.instances())[1] == Instance("q0002", "f2", "b2", (Nugget("N1", "x", 3.0),))
-    other = write("mine.jsonl", HARD518_GOLD)
+    path = write("release/data/hard_518_queries.csv", QUERIES)
+    gold = write("release/data/gold_public_hard518.jsonl", [{"fused_query": "g"} | NUGGET_ROWS])
+    for target in (path, path.parent, path.parent.parent):
+        dataset = open_hard518(str(target), None, {})
+        assert (dataset.name, dataset.path, dataset.gold_path, dataset.count) == ("hard518", path, gold, 2)
+    assert list(dataset.instances())[1] == Instance("q0002", "g", "c", (Nugget("N1", "x", 3.0),))
+    other = write("mine.jsonl", [{"fused_query": "g"} | NUGGET_ROWS])
     assert open_hard518(str(path), other, {}).gold_path == other
     gold.unlink()
     dataset = open_hard518(str(path), None, {})
@@ -166,12 +157,6 @@ def test_hard518_needs_a_folder_with_queries(tmp_path: Path) -> None:
         open_hard518("", None, {})
 
 
-SAMPLE_QUERIES = [{"id": "s1", "fused_query": "f", "blurred_query": "b"}]
-SAMPLE_GOLD = [
-    {"id": "s1", "fused_query": "f", "gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}
-]
-
-
 @pytest.fixture
 def package(write: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
     init = write("root/cts_async/__init__.py", "")
@@ -179,26 +164,17 @@ def package(write: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
     return init.parent
 
 
-def test_sample_of_checkout_is_under_data(package: Path) -> None:
+def test_sample_of_checkout_is_under_data_and_that_of_a_package_inside(package: Path, write: Write) -> None:
     assert sample_dir() == package.parent / "data" / "sample"
-
-
-def test_sample_of_installed_package_is_inside(package: Path) -> None:
-    (package / "_sample").mkdir()
-    assert sample_dir() == package / "_sample"
-
-
-def test_sample_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
-    queries = write("root/data/sample/queries.jsonl", SAMPLE_QUERIES)
-    gold = write("root/data/sample/gold.jsonl", SAMPLE_GOLD)
+    pair = {"id": "s1", "fused_query": "f", "blurred_query": "b"}
+    queries = write("root/data/sample/queries.jsonl", [pair])
+    with pytest.raises(InputError, match=r"gold\.jsonl: no such file"):
+        open_sample("", None, {})
+    gold = write("root/data/sample/gold.jsonl", [pair | NUGGET_ROWS])
     corpus = write("root/data/sample/corpus.jsonl", "")
     dataset = open_sample("", None, {})
     assert (dataset.name, dataset.count) == ("sample", 1)
     assert (dataset.path, dataset.gold_path, dataset.corpus) == (queries, gold, corpus)
     assert [nugget.text for instance in dataset.instances() for nugget in instance.nuggets] == ["x"]
-
-
-def test_sample_without_gold_is_an_input_error(write: Write) -> None:
-    folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
-    with pytest.raises(InputError, match=r"gold\.jsonl: no such file"):
-        open_sample(str(folder), None, {})
+    (package / "_sample").mkdir()
+    assert sample_dir() == package / "_sample"

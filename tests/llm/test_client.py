@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
+import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import aiohttp
-import fake_web
 import orjson
 import pytest
 from aiohttp import web
 from fake_provider import FakeProvider, Settings
 from fake_proxy import CA, server_tls
-from free_text import FreeText
-from yarl import URL
+from fake_web import Handler, served
+from llm_calls import CLARIFY, KEY, FreeText, chat, failures, spec_at
 
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal, read_records
@@ -35,53 +32,20 @@ from cts_async.errors import (
     TimedOut,
     TransientError,
 )
-from cts_async.llm.apis import ChatRequest, Reply
+from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client, Model, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
-from cts_async.search.backends.services import HttpEngine
-from cts_async.search.catalog import EngineSpec
-
-T = TypeVar("T")
-KEY = "sk-very-secret-0123456789"
-CLARIFY = (
-    {"role": "system", "content": "Ask."},
-    {"role": "user", "content": "<blurred_query>\nferry\n</blurred_query>\nK = 2"},
-)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def spec_at(url: str, **changes: Any) -> ModelSpec:
-    spec = ModelSpec("mine", "openai", url, "m-1", "MY_KEY", "mine", 8, timeout_s=5.0)
-    return replace(spec, **changes)
-
-
-async def chat(spec: ModelSpec, key: str = KEY) -> Reply:
-    async with Client({"MY_KEY": key}) as client:
-        return await client.chat(spec, ChatRequest(CLARIFY))
-
-
-async def served(handler: Handler, use: Callable[[str], Awaitable[T]], **options: Any) -> T:
-    """Use a server that answers everything with `handler`."""
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, **options)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        return await use(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
-    finally:
-        await runner.cleanup()
-
-
-def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:
+async def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:
     """How an attempt ends at a server that answers with `handler`."""
-    with pytest.raises(CTSError) as caught:
-        asyncio.run(served(handler, lambda url: chat(spec_at(url, **changes), key)))
+    async with served(handler) as url:
+        with pytest.raises(CTSError) as caught:
+            await chat(spec_at(f"{url}/v1", **changes), key)
     return caught.value
 
 
@@ -120,7 +84,7 @@ async def test_one_client_uses_the_api_of_each_model() -> None:
         (1, {"timeout_s": 30.0, "idle_timeout_s": 0.1}, "not a byte for 0.1 s"),
     ],
 )
-def test_response_that_takes_too_long_times_out(
+async def test_response_that_takes_too_long_times_out(
     blocks: int, timeouts: dict[str, float], problem: str
 ) -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
@@ -133,7 +97,7 @@ def test_response_that_takes_too_long_times_out(
         await asyncio.sleep(60)
         return response
 
-    error = failure(drip, **timeouts)
+    error = await failure(drip, **timeouts)
     assert type(error) is TimedOut
     assert str(error).endswith(f"/v1: {problem}")
     assert error.status is None
@@ -150,14 +114,14 @@ async def test_unreachable_server_is_transient_and_named() -> None:
         await chat(spec_at("http://no-such-host.invalid/v1"))
 
 
-def test_redirects_are_not_followed() -> None:
+async def test_redirects_are_not_followed() -> None:
     paths = []
 
     async def elsewhere(request: web.Request) -> web.Response:
         paths.append(request.path)
         return web.Response(status=307, headers={"Location": "/other"})
 
-    assert type(failure(elsewhere)) is ProviderRefused
+    assert type(await failure(elsewhere)) is ProviderRefused
     assert paths == ["/v1/chat/completions"]
 
 
@@ -174,14 +138,14 @@ def test_redirects_are_not_followed() -> None:
         ("br", 401, ProviderRefused, "HTTP 401"),
     ],
 )
-def test_body_that_cannot_be_decompressed(
+async def test_body_that_cannot_be_decompressed(
     encoding: str, status: int, kind: type[CTSError], problem: str
 ) -> None:
     async def garbage(request: web.Request) -> web.Response:
         assert request.headers["Accept-Encoding"] == "gzip, deflate"
         return web.Response(status=status, body=b"no such thing", headers={"Content-Encoding": encoding})
 
-    error = failure(garbage)
+    error = await failure(garbage)
     assert (type(error), problem in str(error)) == (kind, True)
     if isinstance(error, TransientError):
         assert error.status == status
@@ -196,36 +160,18 @@ def test_body_that_cannot_be_decompressed(
         ("expired", "localhost", True, "certificate has expired"),
     ],
 )
-def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_file(
+async def test_invalid_certificate_stops_the_provider_and_names_ssl_cert_file(
     monkeypatch: pytest.MonkeyPatch, certificate: str, host: str, trusted: bool, why: str
 ) -> None:
     trust = ssl.create_default_context(cafile=str(CA)) if trusted else ssl.create_default_context()
     monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trust)
 
-    async def main() -> list[CTSError]:
-        errors: list[CTSError] = []
-        async with fake_web.served(echo(200), tls=server_tls(certificate)) as url:
-            url = url.replace("127.0.0.1", host)
-            with pytest.raises(ProviderRefused) as of_chat:
-                await chat(spec_at(f"{url}/v1"))
-            async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
-                with pytest.raises(ProviderRefused) as of_search:
-                    await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
-            errors += [of_chat.value, of_search.value]
-        return errors
-
-    for error in asyncio.run(main()):
+    async with served(echo(200), tls=server_tls(certificate)) as url:
+        errors = await failures(url.replace("127.0.0.1", host))
+    for error in errors:
+        assert type(error) is ProviderRefused
         assert f"the certificate of {host} is refused ({why}" in str(error)
         assert "SSL_CERT_FILE" in str(error)
-
-
-def test_a_packed_body_is_unpacked() -> None:
-    body = orjson.dumps({"choices": [{"message": {"content": "hello"}}]})
-
-    async def packed(request: web.Request) -> web.Response:
-        return web.Response(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
-
-    assert asyncio.run(served(packed, lambda url: chat(spec_at(url)))).text == "hello"
 
 
 def echo(status: int) -> Handler:
@@ -237,21 +183,22 @@ def echo(status: int) -> Handler:
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 404, 429, 500])
-def test_an_error_never_repeats_the_key(status: int) -> None:
-    error = failure(echo(status))
+async def test_error_never_repeats_the_key(status: int) -> None:
+    error = await failure(echo(status))
     assert not any(KEY[:n] in f"{error} {error!r} {error.args}" for n in range(8, len(KEY) + 1))
 
 
-def test_a_good_answer_that_repeats_the_key_loses_it() -> None:
+async def test_good_answer_that_repeats_the_key_loses_it() -> None:
     async def careless(request: web.Request) -> web.Response:
         key = request.headers["Authorization"]
         return web.json_response({"model": key, "choices": [{"message": {"content": f"hello {key}"}}]})
 
-    reply = asyncio.run(served(careless, lambda url: chat(spec_at(url))))
+    async with served(careless) as url:
+        reply = await chat(spec_at(url))
     assert (reply.text, reply.model) == ("hello Bearer (key)", "Bearer (key)")
 
 
-def test_an_answer_without_an_end_is_given_up_before_it_takes_all_memory(
+async def test_endless_response_is_given_up_before_it_takes_all_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("cts_async.llm.http.MAX_BYTES", 1_000_000)
@@ -265,26 +212,20 @@ def test_an_answer_without_an_end_is_given_up_before_it_takes_all_memory(
             await response.write(b" " * 65_536)
             sent += 65_536
 
-    error = failure(endless)
+    error = await failure(endless)
     assert type(error) is TransientError
     assert "a response of more than 1,000,000 bytes" in str(error)
     assert error.status == 200  # it may be this request's fault: no outage
     assert sent < 20_000_000  # the last of it lies in the sockets' buffers
 
 
-def test_a_dummy_key_does_not_garble_messages() -> None:
-    assert str(failure(echo(500), key="x")).startswith("mine: HTTP 500: xxxx")
-
-
-@pytest.mark.parametrize("key", ["sk-secret\nX-Other: 1", "sk-secret\x00more"])
-def test_a_key_that_is_no_header_stops_the_run_and_names_its_variable(key: str) -> None:
-    async def never(request: web.Request) -> web.Response:
-        return web.Response()
-
-    error = failure(never, key=key)
-    assert type(error) is ProviderRefused
-    assert "MY_KEY" in str(error)
-    assert "sk-secret" not in str(error)
+async def test_key_that_is_none() -> None:
+    assert str(await failure(echo(500), key="x")).startswith("mine: HTTP 500: xxxx"), "a dummy stays"
+    for key in ("sk-secret\nX-Other: 1", "sk-secret\x00more"):
+        error = await failure(echo(200), key=key)
+        assert type(error) is ProviderRefused
+        assert "MY_KEY is no key" in str(error)
+        assert "sk-secret" not in str(error)
 
 
 # --- A model in use ---------------------------------------------------------------------------------------
@@ -313,20 +254,16 @@ async def run_job(
     return ended, list(read_records(journal.path)), notices
 
 
-def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]], FakeProvider]:
+async def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]], FakeProvider]:
     """Ask for two questions: the result or the error, the journal, and the provider."""
-    provider = FakeProvider(settings)
 
     async def walk(ctx: Context, model: Model) -> tuple[str, ...]:
         return await model.ask(ctx, "clarify", CLARIFY, QuestionList(2), request={"q": "ferry"})
 
-    async def main() -> tuple[Any, list[dict[str, Any]], FakeProvider]:
-        async with provider:
-            ended, records, _ = await run_job(directory, spec_at(provider.url), walk)
-        return ended[0], records, provider
-
     settings.keep = True
-    return asyncio.run(main())
+    async with FakeProvider(settings) as provider:
+        ended, records, _ = await run_job(directory, spec_at(provider.url), walk)
+    return ended[0], records, provider
 
 
 async def test_calls_after_a_pause_longer_than_the_keep_alive_cost_one_attempt_each(tmp_path: Path) -> None:
@@ -342,10 +279,8 @@ async def test_calls_after_a_pause_longer_than_the_keep_alive_cost_one_attempt_e
             await asyncio.sleep(0.04)
             time.sleep(0.03)  # noqa: ASYNC251
 
-    async def use(url: str) -> list[dict[str, Any]]:
-        return (await run_job(tmp_path, spec_at(url), walk))[1]
-
-    records = await served(answer, use, keepalive_timeout=0.05)
+    async with served(answer, keep_alive_s=0.05) as url:
+        _, records, _ = await run_job(tmp_path, spec_at(url), walk)
     assert [record.get("attempts", 1) for record in records] == [1] * 4
 
 
@@ -358,10 +293,10 @@ async def test_calls_after_a_pause_longer_than_the_keep_alive_cost_one_attempt_e
         ("half", "expected a JSON array of exactly 2 strings"),
     ],
 )
-def test_unusable_replies_are_repaired_a_bounded_number_of_times(
+async def test_unusable_replies_are_repaired_a_bounded_number_of_times(
     tmp_path: Path, fault: str, problem: str
 ) -> None:
-    ended, records, provider = ask(tmp_path, Settings(faults={fault: 1.0}))
+    ended, records, provider = await ask(tmp_path, Settings(faults={fault: 1.0}))
     assert isinstance(ended, StepError)
     assert (ended.kind, ended.step) == ("unusable_output", "clarify")
     assert problem in str(ended)
@@ -375,16 +310,18 @@ def test_unusable_replies_are_repaired_a_bounded_number_of_times(
         assert problem in seen.messages[3]["content"]
 
 
-def test_retry_sends_the_same_request(tmp_path: Path) -> None:
-    ended, _, provider = ask(tmp_path, Settings(faults={"500": 0.6}, seed=5))
+async def test_retry_sends_the_same_request(tmp_path: Path) -> None:
+    ended, _, provider = await ask(tmp_path, Settings(faults={"500": 0.6}, seed=5))
     assert len(ended) == 2
     assert len({seen.digest for seen in provider.seen}) == 1
     assert len(provider.seen) > 1
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncated", "html"])
-def test_a_request_whose_answers_are_always_broken_is_given_up_alone(tmp_path: Path, fault: str) -> None:
-    ended, records, provider = ask(tmp_path, Settings(faults={fault: 1.0}))
+async def test_a_request_whose_answers_are_always_broken_is_given_up_alone(
+    tmp_path: Path, fault: str
+) -> None:
+    ended, records, provider = await ask(tmp_path, Settings(faults={fault: 1.0}))
     assert isinstance(ended, TransientError)
     assert records[0]["attempts"] == len(provider.seen) == 7
 
@@ -446,23 +383,23 @@ class Server:
         return web.json_response({"model": "m-1", "choices": [reply], "usage": usage})
 
 
-def run(directory: Path, server: Server, jobs: int = 2) -> tuple[list[Any], list[dict[str, Any]], list[str]]:
+async def run(
+    directory: Path, server: Server, jobs: int = 2
+) -> tuple[list[Any], list[dict[str, Any]], list[str]]:
     """Ask one thing in each of some jobs: values or errors, records, notices."""
 
     async def walk(ctx: Context, model: Model) -> str:
         message = [{"role": "user", "content": ctx.job.id}]
         return await model.ask(ctx, "greet", message, FreeText(), request={})
 
-    async def use(url: str) -> tuple[list[Any], list[dict[str, Any]], list[str]]:
+    os.makedirs(directory, exist_ok=True)
+    async with served(server.chat) as url:
         return await run_job(directory, spec_at(url, params=PARAMS), walk, jobs)
 
-    directory.mkdir(exist_ok=True)
-    return asyncio.run(served(server.chat, use))
 
-
-def test_refused_parameter_is_never_sent_again_and_changes_no_key(tmp_path: Path) -> None:
+async def test_refused_parameter_is_never_sent_again_and_changes_no_key(tmp_path: Path) -> None:
     strict = Server(reasoning_effort=EFFORT, temperature=TEMPERATURE)
-    ended, records, notices = run(tmp_path / "strict", strict)
+    ended, records, notices = await run(tmp_path / "strict", strict)
     assert ended == ["hello", "hello"]
     assert strict.seen == [
         ["max_tokens", "reasoning_effort", "temperature", "top_p"],
@@ -476,20 +413,17 @@ def test_refused_parameter_is_never_sent_again_and_changes_no_key(tmp_path: Path
     assert notices == [
         f"m-1 refuses the parameter {name}: sent without it" for name in ("reasoning_effort", "temperature")
     ]
-    _, lenient, _ = run(tmp_path / "lenient", Server())
+    _, lenient, _ = await run(tmp_path / "lenient", Server())
     assert [record["key"] for record in lenient] == [record["key"] for record in records]
     assert all("dropped" not in record["response"] for record in lenient)
-
-
-def test_a_request_that_is_refused_for_anything_else_fails_as_before(tmp_path: Path) -> None:
-    server = Server(max_tokens="max_tokens is not supported with this model")
-    ended, _, _ = run(tmp_path, server, jobs=1)
+    other = Server(max_tokens="max_tokens is not supported with this model")
+    ended, _, _ = await run(tmp_path / "other", other, jobs=1)
     assert isinstance(ended[0], RejectedError)
-    assert len(server.seen) == 1
+    assert len(other.seen) == 1
 
 
-def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Path) -> None:
-    run(tmp_path, Server(temperature=TEMPERATURE), jobs=3)
+async def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Path) -> None:
+    await run(tmp_path, Server(temperature=TEMPERATURE), jobs=3)
     (tmp_path / "run.json").write_text('{"identity": {"system": "mine-k1"}}')
     summary = summarise_run(tmp_path)
     assert write_summary(summary)["dropped_parameters"] == {"m-1": {"temperature": 3}}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
-from free_text import FreeText
 from hypothesis import given
 from hypothesis import strategies as st
+from llm_calls import FreeText
 
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_records

@@ -6,30 +6,23 @@ import asyncio
 import json
 import os
 import ssl
-import subprocess
 import sys
-import threading
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-import aiohttp
 import pytest
 from aiohttp import web
 from fake_proxy import CA, FakeProxy, server_tls
 from fake_web import served
+from llm_calls import chat, failures, search, spec_at
 from yarl import URL
 
 import cts_async
 from cts_async.errors import CTSError, ProviderRefused, TransientError, UsageError
 from cts_async.llm.apis import ChatRequest
-from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.http import ConnectionPool
 from cts_async.llm.model import Client
 from cts_async.llm.proxies import proxy_for
-from cts_async.search.backends.services import HttpEngine, text_of
-from cts_async.search.catalog import EngineSpec
 
 PROXY, OTHER = "http://proxy.lan:3128", "http://other.lan:8080"
 
@@ -132,25 +125,20 @@ def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", ssl.create_default_context(cafile=str(CA)))
 
 
-def spec_at(url: str) -> ModelSpec:
-    return ModelSpec("mine", "openai", url, "m-1", None, "mine", 8, timeout_s=5.0)
-
-
-async def chat(url: str, environ: Mapping[str, str], times: int = 1) -> list[str]:
-    message = {"role": "user", "content": "hello"}
+async def texts(url: str, times: int, **environ: str) -> list[str]:
+    """The replies to several calls of one client."""
+    request = ChatRequest(({"role": "user", "content": "hello"},))
     async with Client(environ) as client:
-        return [(await client.chat(spec_at(url), ChatRequest((message,)))).text for _ in range(times)]
+        return [(await client.chat(spec_at(url), request)).text for _ in range(times)]
 
 
-async def test_https_call_uses_a_tunnel(
-    trusting: None,
-) -> None:
+async def test_https_call_uses_a_tunnel(trusting: None) -> None:
     async with served(answer, tls=server_tls()) as url:
         port = URL(url).port or 0
         async with FakeProxy({"api.test": port}, login="me:p@ss") as proxy:
-            environ = {"HTTPS_PROXY": proxy.url.replace("//", "//me:p%40ss@")}
-            texts = await chat(f"https://api.test:{port}/v1", environ, times=3)
-    assert texts == ["POST /v1/chat/completions"] * 3
+            with_login = proxy.url.replace("//", "//me:p%40ss@")
+            replies = await texts(f"https://api.test:{port}/v1", 3, HTTPS_PROXY=with_login)
+    assert replies == ["POST /v1/chat/completions"] * 3
     assert proxy.asked == [f"CONNECT api.test:{port} HTTP/1.1"]  # the tunnel is kept alive
     assert "hello" not in "".join(proxy.heads)
 
@@ -161,31 +149,30 @@ async def test_a_proxy_may_be_reached_over_tls_itself(scheme: str, trusting: Non
     async with served(answer, tls=of_server) as url:
         hosts = {"api.test": URL(url).port or 0}
         async with FakeProxy(hosts, tls=server_tls()) as proxy:
-            assert await chat(f"{scheme}://api.test/v1", {"ALL_PROXY": proxy.url}, times=2)
+            assert await texts(f"{scheme}://api.test/v1", 2, ALL_PROXY=proxy.url)
     assert len(proxy.asked) == 1
 
 
 async def test_a_proxy_with_a_bad_certificate_is_named(trusting: None) -> None:
     async with FakeProxy({}, tls=server_tls("expired")) as proxy:
-        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+        for error in await failures("https://api.test/v1", ALL_PROXY=proxy.url):
             assert type(error) is ProviderRefused
             assert f"the certificate of the proxy {proxy.url} (ALL_PROXY) is refused" in str(error)
 
 
 async def test_http_call_uses_the_absolute_form() -> None:
     async with served(answer) as url, FakeProxy({"api.test": URL(url).port or 0}, login="me:pass") as proxy:
-        environ = {"http_proxy": proxy.url.replace("//", "//me:pass@")}
-        texts = await chat("http://api.test/v1", environ, times=2)
-    assert texts == ["POST /v1/chat/completions"] * 2
+        with_login = proxy.url.replace("//", "//me:pass@")
+        replies = await texts("http://api.test/v1", 2, http_proxy=with_login)
+    assert replies == ["POST /v1/chat/completions"] * 2
     assert proxy.asked == ["POST http://api.test/v1/chat/completions HTTP/1.1"]
     assert "\r\nHost: api.test\r\n" in proxy.heads[0]
 
 
 async def test_no_proxy_and_loopback_bypass_the_proxy() -> None:
     async with served(answer) as url, FakeProxy({}) as proxy:
-        environ = {"ALL_PROXY": proxy.url, "NO_PROXY": "127.0.0.1"}
-        assert await chat(f"{url}/v1", environ)
-        assert await chat(f"{url.replace('127.0.0.1', 'localhost')}/v1", {"ALL_PROXY": proxy.url})
+        assert await chat(spec_at(url), ALL_PROXY=proxy.url, NO_PROXY="127.0.0.1")
+        assert await chat(spec_at(url.replace("127.0.0.1", "localhost")), ALL_PROXY=proxy.url)
     assert proxy.asked == []
 
 
@@ -193,40 +180,24 @@ async def test_no_proxy_and_loopback_bypass_the_proxy() -> None:
 async def test_search_service_is_called_through_the_proxy(scheme: str, trusting: None) -> None:
     async with served(answer, tls=server_tls() if scheme == "https" else None) as url:
         port = URL(url).port or 0
-        target = URL(f"{scheme}://api.test:{port}/s?q=ferry")
-        async with (
-            FakeProxy({"api.test": port}) as proxy,
-            aiohttp.ClientSession(connector=ConnectionPool({"ALL_PROXY": proxy.url})) as session,
-        ):
-            got = await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", target, {})
-    assert "GET /s?q=ferry" in text_of(got)
-    assert proxy.asked == [
-        f"CONNECT api.test:{port} HTTP/1.1"
-        if scheme == "https"
-        else f"GET http://api.test:{port}/s?q=ferry HTTP/1.1"
-    ]
-
-
-async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
-    """How a call of a model and a search end."""
-    with pytest.raises(CTSError) as of_chat:
-        await chat(url, environ)
-    async with aiohttp.ClientSession(connector=ConnectionPool(environ)) as session:
-        with pytest.raises(CTSError) as of_search:
-            await HttpEngine(EngineSpec(name="mine"), {}, session).ask("GET", URL(url), {})
-    return [of_chat.value, of_search.value]
+        host = f"api.test:{port}"
+        async with FakeProxy({"api.test": port}) as proxy:
+            text = await search(f"{scheme}://{host}/s?q=ferry", ALL_PROXY=proxy.url)
+    assert "GET /s?q=ferry" in text
+    asked = f"CONNECT {host}" if scheme == "https" else f"GET http://{host}/s?q=ferry"
+    assert proxy.asked == [f"{asked} HTTP/1.1"]
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_failures_name_the_proxy_and_stop_the_provider_only_where_it_refuses(scheme: str) -> None:
     async with FakeProxy({"api.test": 9}, login="me:pass") as proxy:
         wrong = proxy.url.replace("//", "//me:wrong-password@")
-        for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": wrong}):
+        for error in await failures(f"{scheme}://api.test/v1", ALL_PROXY=wrong):
             assert type(error) is ProviderRefused
             assert f"the proxy {proxy.url} (ALL_PROXY) asks for a login (407)" in str(error)
             assert "wrong-password" not in f"{error} {error!r}"
     for url in ("http://127.0.0.1:9", "http://no-such-proxy.invalid:3128"):
-        for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": url}):
+        for error in await failures(f"{scheme}://api.test/v1", ALL_PROXY=url):
             assert isinstance(error, TransientError)
             assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
             assert error.unsent
@@ -243,7 +214,7 @@ async def test_status_of_the_proxy_decides_whether_to_try_again(
     status: int, kind: type[CTSError], problem: str
 ) -> None:
     async with FakeProxy({}, status=status) as proxy:
-        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+        for error in await failures("https://api.test/v1", ALL_PROXY=proxy.url):
             assert type(error) is kind
             assert f"the proxy {proxy.url} (ALL_PROXY) {problem}" in str(error)
             if isinstance(error, TransientError):
@@ -257,7 +228,7 @@ async def test_server_that_is_no_proxy_is_named() -> None:
 
     async with await asyncio.start_server(shout, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for error in await failing("https://api.test/v1", {"ALL_PROXY": url}):
+        for error in await failures("https://api.test/v1", ALL_PROXY=url):
             assert isinstance(error, TransientError)
             assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
 
@@ -265,77 +236,49 @@ async def test_server_that_is_no_proxy_is_named() -> None:
 # --- As typed -----------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def behind_a_proxy() -> Iterator[tuple[str, str]]:
-    """A TLS server at https://api.test/v1 that only a proxy reaches: both addresses. They live in a thread."""
-    ready, stop = threading.Event(), asyncio.Event()
-    found: list[str] = []
-
-    async def main() -> None:
-        async with (
-            served(answer, tls=server_tls()) as url,
-            FakeProxy({"api.test": URL(url).port or 0}) as proxy,
-        ):
-            found.append(proxy.url)
-            ready.set()
-            await stop.wait()
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_until_complete, args=(main(),))
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield "https://api.test/v1", found[0]
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-def cts(cwd: Path, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(cwd),
-        "PYTHONPATH": str(Path(cts_async.__file__).parents[1]),
-    } | environ
-    return subprocess.run(
-        [sys.executable, "-m", "cts_async.cli.main", *args],
+async def cts(cwd: Path, *args: str, **environ: str) -> tuple[int | None, str, str]:
+    """The exit code, standard output and standard error of a command."""
+    folder = str(Path(cts_async.__file__).parents[1])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cts_async.cli.main", *args),
         cwd=cwd,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
+        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": folder} | environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, out.decode(), err.decode()
 
 
-def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_path: Path) -> None:
-    with behind_a_proxy() as (url, proxy):
-        (tmp_path / "cts.toml").write_text(f'[models.mine]\nbase_url = "{url}"\nmodel = "m-1"\n')
-        environ = {"HTTPS_PROXY": proxy.replace("//", "//me:secret@")}
-        good = cts(tmp_path, "doctor", "--ask", "mine", "--json", SSL_CERT_FILE=str(CA), **environ)
-        bad = cts(tmp_path, "doctor", "--ask", "mine", "--json", **environ)
-    found = {finding["name"]: finding for finding in json.loads(good.stdout)}
-    assert found["proxy for https"]["text"] == f"{proxy} (HTTPS_PROXY), with a login"
-    assert found["model mine"]["text"].endswith(f"{url} reachable through the proxy {proxy} (HTTPS_PROXY)")
-    assert found["ask mine"] == {
-        "name": "ask mine",
-        "ok": True,
-        "text": "answers: 'POST /v1/chat/completions'",
-    }
-    refused = {finding["name"]: finding for finding in json.loads(bad.stdout)}
+async def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_path: Path) -> None:
+    url = "https://api.test/v1"
+    (tmp_path / "cts.toml").write_text(f'[models.mine]\nbase_url = "{url}"\nmodel = "m-1"\n')
+    doctor = ("doctor", "--ask", "mine", "--json")
+    async with (
+        served(answer, tls=server_tls()) as server,
+        FakeProxy({"api.test": URL(server).port or 0}) as proxy,
+    ):
+        environ = {"HTTPS_PROXY": proxy.url.replace("//", "//me:secret@")}
+        _, good, good_err = await cts(tmp_path, *doctor, SSL_CERT_FILE=str(CA), **environ)
+        _, bad, bad_err = await cts(tmp_path, *doctor, **environ)
+    found = {finding["name"]: finding for finding in json.loads(good)}
+    through = f"{proxy.url} (HTTPS_PROXY)"
+    assert found["proxy for https"]["text"] == f"{through}, with a login"
+    assert found["model mine"]["text"].endswith(f"{url} reachable through the proxy {through}")
+    reply = "answers: 'POST /v1/chat/completions'"
+    assert found["ask mine"] == {"name": "ask mine", "ok": True, "text": reply}
+    refused = {finding["name"]: finding for finding in json.loads(bad)}
     for name in ("model mine", "ask mine"):
         assert not refused[name]["ok"]
         assert "certificate of api.test is refused" in refused[name]["text"]
         assert "SSL_CERT_FILE" in refused[name]["text"]
-    assert "secret" not in good.stdout + bad.stdout + good.stderr + bad.stderr
+    assert "secret" not in good + bad + good_err + bad_err
 
 
-def test_a_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+async def test_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     (tmp_path / "cts.toml").write_text('[models.mine]\nbase_url = "https://api.test/v1"\nmodel = "m-1"\n')
-    done = cts(
-        tmp_path, "run", "-m", "mine", "--all", "mine", "-k", "2", ALL_PROXY="socks5://me:secret@s:1080"
-    )
-    assert done.returncode == 2
-    assert "ALL_PROXY: SOCKS5 proxies are not supported" in done.stderr
-    assert "secret" not in done.stderr
-    assert not list(tmp_path.glob("runs/*"))
+    run = ("run", "-m", "mine", "--all", "mine", "-k", "2")
+    code, _, err = await cts(tmp_path, *run, ALL_PROXY="socks5://me:secret@s:1080")
+    assert (code, "ALL_PROXY: SOCKS5 proxies are not supported" in err) == (2, True)
+    assert "secret" not in err
+    assert "runs" not in os.listdir(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import html
 import json
@@ -10,22 +9,15 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
 import orjson
 import pytest
 from fake_web import raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from yarl import URL
+from llm_calls import chat, search, spec_at
 
 from cts_async.errors import CTSError
-from cts_async.llm.apis import ChatRequest
-from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.http import ConnectionPool
-from cts_async.llm.model import Client
 from cts_async.llm.redact import WITHHELD, Redactor
-from cts_async.search.backends.services import HttpEngine, text_of
-from cts_async.search.catalog import EngineSpec
 
 KEY = "bce-v3/ALTAK-9fK2/ab+cd==Zq7"
 
@@ -182,43 +174,22 @@ def unharmed(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("what", MALFORMED)
-def test_no_malformed_answer_brings_the_key_into_an_error(what: str) -> None:
-    async def main() -> tuple[CTSError, CTSError]:
-        async with raw(MALFORMED[what].replace("{key}", KEY).replace("{{}}", "{}").encode("latin-1")) as url:
-            spec = ModelSpec("mine", "openai", url, "m-1", "MY_KEY", "mine", 8, timeout_s=2.0)
-            request = ChatRequest(({"role": "user", "content": "Hi"},))
-            with pytest.raises(CTSError) as of_model:
-                async with Client({"MY_KEY": KEY}) as client:
-                    await client.chat(spec, request)
-            service = EngineSpec(name="mine", key_env="MY_KEY", timeout_s=2.0)
-            headers = {"X-API-KEY": KEY}
-            try:
-                async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
-                    found = await HttpEngine(service, {"MY_KEY": KEY}, session).ask("GET", URL(url), headers)
-            except CTSError as error:
-                return of_model.value, error
-            assert KEY not in text_of(found)
-            return of_model.value, of_model.value
-
-    for error in asyncio.run(main()):
-        unharmed(error)
+async def test_no_malformed_response_brings_the_key_into_an_error(what: str) -> None:
+    async with raw(MALFORMED[what].replace("{key}", KEY).replace("{{}}", "{}").encode("latin-1")) as url:
+        with pytest.raises(CTSError) as of_chat:
+            await chat(spec_at(url), KEY)
+        unharmed(of_chat.value)
+        try:
+            assert KEY not in await search(url, KEY)
+        except CTSError as error:
+            unharmed(error)
 
 
-def test_an_answer_in_another_charset_loses_the_key_too() -> None:
+async def test_response_in_another_charset_loses_the_key_too() -> None:
     body = f"Bearer {KEY}".encode("utf-16")
-    head = (
-        f"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-16\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-
-    async def main() -> str:
-        async with (
-            raw(head.encode() + body) as url,
-            aiohttp.ClientSession(connector=ConnectionPool()) as session,
-        ):
-            engine = HttpEngine(EngineSpec(name="mine", key_env="MY_KEY"), {"MY_KEY": KEY}, session)
-            return text_of(await engine.ask("GET", URL(url), {}))
-
-    assert asyncio.run(main()) == "Bearer (key)"
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-16\r\n"
+    async with raw(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body) as url:
+        assert await search(url, KEY) == "Bearer (key)"
 
 
 @pytest.mark.parametrize("form", ["&#00{0};", "&#x00{0:x};"])

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from audited_runs import Record, write
+from audited_runs import JSON, Record, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -178,13 +178,6 @@ def test_planted_neighbours_of_the_intent_are_found(walk: Walk, step: str, data:
     if step != "answer/1":  # who sees q* anyway is only held to the form
         leaks = [finding.text for finding in audit.findings if finding.level == "leak"]
         assert any(planted.casefold() in text for text in leaks)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
-    max_leaves=4,
-)
 
 
 @settings(max_examples=100, deadline=None)

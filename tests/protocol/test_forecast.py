@@ -138,7 +138,7 @@ def test_the_tightest_limit_of_an_account_binds(
     assert lane.time_s == pytest.approx(expected.get(binding, time_s))
 
 
-def test_the_whole_takes_as_long_as_its_slowest_part(tmp_path: Path) -> None:
+def test_forecast_takes_as_long_as_its_slowest_part(tmp_path: Path) -> None:
     slow = forecast(planned(tmp_path, "requests_per_min = 1\n"))
     assert (slow.binding, slow.time_s) == ("fake: requests/min", N * (PER_ORIG + PER_CLARIFY) * 60)
     one = forecast(planned(tmp_path, limit=1, references=()))
@@ -169,10 +169,6 @@ def test_large_data_is_sampled_evenly_and_counted_in_full(tmp_path: Path) -> Non
 # --- What a run shows
 
 
-def seen(steps: int, calls: int, used: tuple[int, int], latency_s: float) -> Seen:
-    return Seen(steps, calls, used[0], used[1], latency_s)
-
-
 def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
     orig, fake = systems(plan)
     ids = [instance.id for instance in plan.instances()]
@@ -189,8 +185,8 @@ def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
     orig, fake = systems(plan)
     runs = {
         # Four judgements in five calls, 400 + 100 tokens and 2 s each.
-        orig: Observed({("judge", "fake-1"): seen(3, 4, (1200, 300), 6.0)}, searches=2, turns=6),
-        fake: Observed({("judge", "fake-1"): seen(1, 1, (400, 100), 2.0)}, searches=2, turns=6),
+        orig: Observed({("judge", "fake-1"): Seen(3, 4, 1200, 300, 6.0)}, searches=2, turns=6),
+        fake: Observed({("judge", "fake-1"): Seen(1, 1, 400, 100, 2.0)}, searches=2, turns=6),
     }
     made = forecast(plan, runs)
     for system in ("orig", "fake-k2"):
@@ -237,8 +233,8 @@ def test_what_one_scheme_takes_says_nothing_of_another(tmp_path: Path) -> None:
     plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond",), references=())
     standard, _ = plan.systems
     shown = {
-        ("clarify", "fake-1"): seen(4, 4, (400, 40), 4.0),
-        ("judge", "fake-1"): seen(4, 4, (800, 80), 4.0),
+        ("clarify", "fake-1"): Seen(4, 4, 400, 40, 4.0),
+        ("judge", "fake-1"): Seen(4, 4, 800, 80, 4.0),
     }
     made, before = forecast(plan, {standard: Observed(shown)}), forecast(plan)
     assert kinds(made, "fake-standard-respond-k2")["clarify"].each.output_tokens == 10

@@ -76,6 +76,9 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
 def test_each_intent_is_searched_once_and_its_instances_share_the_gold(tmp_path: Path) -> None:
     data, _ = write_world(tmp_path)
     assert roles(build(tmp_path)) == {"agent": 2 * INTENTS, "gold": INTENTS}
+    before = (tmp_path / "GOLD.jsonl").read_bytes()
+    assert not build(tmp_path).seen, "the same command again makes no calls and the same file"
+    assert (tmp_path / "GOLD.jsonl").read_bytes() == before
     lines = lines_of(tmp_path / "GOLD.jsonl")
     assert [(line["id"], line["instance_ids"]) for line in lines] == [
         ("q1", ["q1", "q3"]),
@@ -104,14 +107,6 @@ def test_the_traces_are_archived_once(tmp_path: Path) -> None:
 
 
 # -- again, further, less far
-
-
-def test_the_same_command_again_makes_no_calls_and_the_same_file(tmp_path: Path) -> None:
-    write_world(tmp_path)
-    assert len(build(tmp_path).seen) == CALLS
-    before = (tmp_path / "GOLD.jsonl").read_bytes()
-    assert not build(tmp_path).seen
-    assert (tmp_path / "GOLD.jsonl").read_bytes() == before
 
 
 def test_an_early_stop_publishes_what_is_done_and_the_rest_follows(tmp_path: Path) -> None:
@@ -220,17 +215,13 @@ def test_a_place_where_no_file_can_be_is_refused_before_anything_starts(tmp_path
 # --- A build's plan: distinct intents, the paper's models unless others are named, evidence that suits the extractor.
 
 
-def test_intents_are_told_apart_by_their_words_not_their_spaces() -> None:
-    rows = [Instance("a", "x  y", "1"), Instance("b", "z", "2"), Instance("c", " x y", "3")]
-    assert [(one.id, one.ids) for one in intents_of(rows)] == [("a", ("a", "c")), ("b", ("b",))]
-
-
 @given(st.lists(st.sampled_from(["x", "x ", "ｘ", "y", "z"]), max_size=20))
 def test_every_instance_belongs_to_exactly_one_intent(queries: list[str]) -> None:
     intents = intents_of(Instance(str(n), query, "q") for n, query in enumerate(queries))
     ids = [id for intent in intents for id in intent.ids]
     assert sorted(ids, key=int) == [str(n) for n in range(len(queries))]
     assert [intent.id for intent in intents] == [intent.ids[0] for intent in intents]
+    assert len(intents) == len({query.strip().replace("ｘ", "x") for query in queries})
 
 
 # --- The gold file: whole or not at all, in the release's format, and nobody else's is touched.
@@ -287,15 +278,12 @@ def test_a_writer_that_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["GOLD.jsonl"]
 
 
-@pytest.mark.parametrize("text", ["theirs\n", "one", "one\nedited\n"])
-def test_other_lines_may_not_unless_by_force(tmp_path: Path, text: str) -> None:
-    (tmp_path / "GOLD.jsonl").write_text(text)
-    with pytest.raises(UsageError, match="was not written by this build"):
-        check_target(tmp_path / "GOLD.jsonl", [b"one\n", b"two\n"], force=False)
-    check_target(tmp_path / "GOLD.jsonl", [], force=True)
-
-
-def test_no_device_or_pipe_is_replaced_by_a_file(tmp_path: Path) -> None:
+def test_only_files_and_only_own_lines_are_replaced_unless_by_force(tmp_path: Path) -> None:
+    for text in ("theirs\n", "one", "one\nedited\n"):
+        (tmp_path / "GOLD.jsonl").write_text(text)
+        with pytest.raises(UsageError, match="was not written by this build"):
+            check_target(tmp_path / "GOLD.jsonl", [b"one\n", b"two\n"], force=False)
+        check_target(tmp_path / "GOLD.jsonl", [], force=True)
     os.mkfifo(tmp_path / "pipe")
     for out in (tmp_path / "pipe", Path(os.devnull)):
         with pytest.raises(UsageError, match="not a regular file"):

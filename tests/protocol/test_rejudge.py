@@ -37,6 +37,8 @@ ROWS = ALL_ROWS[:4]
 SECOND, THIRD = ALL_ROWS[1]["id"], ALL_ROWS[2]["id"]
 SAME = "Nobody knows."
 BOTH = ("a/x.jsonl", "b/x.jsonl")
+ONE = ("a/x.jsonl",)
+NewCalls = Callable[[], int]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,19 @@ def here(tmp_path: Path, provider: Remote, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
+@pytest.fixture
+def new_calls(provider: Remote) -> NewCalls:
+    """The number of calls since it was last asked for."""
+    seen = len(provider.seen())
+
+    def count() -> int:
+        nonlocal seen
+        before, seen = seen, len(provider.seen())
+        return seen - before
+
+    return count
+
+
 def invoke(*command: object) -> Result:
     """A command; a CTSError is raised as itself."""
     result = CliRunner().invoke(app, [str(word) for word in command])
@@ -71,6 +86,12 @@ def cts(*command: object) -> int:
     return invoke(*command).exit_code
 
 
+def judge(*options: object, files: tuple[str, ...] = BOTH, out: str = "out") -> Result:
+    """`cts judge` of candidates files, lexically too."""
+    named = [word for file in files for word in ("--candidates", file)]
+    return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", "--lexical", *options)
+
+
 def lines(path: Path | str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
 
@@ -79,8 +100,8 @@ def write_lines(path: Path | str, rows: list[dict[str, Any]]) -> None:
     Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def summary(directory: Path) -> dict[str, Any]:
-    return dict(json.loads((directory / "summary.json").read_bytes()))
+def summary(directory: Path | str) -> dict[str, Any]:
+    return dict(json.loads(Path(directory, "summary.json").read_bytes()))
 
 
 # --- A finished run
@@ -89,27 +110,32 @@ def summary(directory: Path) -> dict[str, Any]:
 @pytest.fixture
 def run(here: Path) -> Path:
     """A run that only the lexical judge has judged."""
-    assert (
-        cts("run", "--all", "mine", "--judge", "lexical", "--no-orig", "--name", "r", "--limit", N, "-q") == 0
-    )
+    options = ("--judge", "lexical", "--no-orig", "--name", "r", "--limit", N, "-q")
+    assert cts("run", "--all", "mine", *options) == 0
     assert summary(here / "runs/r")["judge"] == "lexical"
     return here / "runs/r"
 
 
-def test_a_further_judge_adds_its_verdicts_and_changes_no_answer(run: Path, provider: Remote) -> None:
-    before, asked = (run / "results.jsonl").read_bytes(), len(provider.seen())
+def test_further_judge_adds_verdicts_and_changes_no_answer(run: Path, new_calls: NewCalls) -> None:
+    before, verdicts = (run / "results.jsonl").read_bytes(), run / "judgments/mine.jsonl"
+    new_calls()
     assert cts("judge", run, "--judge", "mine", "-q") == 0
-    assert len(provider.seen()) == asked + N
+    assert new_calls() == N
     assert (run / "results.jsonl").read_bytes() == before
-    verdicts = lines(run / "judgments/mine.jsonl")
-    assert {line["id"] for line in verdicts} == {line["id"] for line in lines(run / "results.jsonl")}
-    assert {line["judge"] for line in verdicts} == {"mine"}
+    found = lines(verdicts)
+    assert {line["id"] for line in found} == {line["id"] for line in lines(run / "results.jsonl")}
+    assert {line["judge"] for line in found} == {"mine"}
     assert summary(run)["judge"] == "lexical"
     assert summary(run)["judges"]["mine"]["n_scored"] == N
-    assert summary(run)["judges"]["mine"]["mean"] == score_file(run / "judgments/mine.jsonl").mean
+    assert summary(run)["judges"]["mine"]["mean"] == score_file(verdicts).mean
+    # Lost verdicts come back from the journal.
+    verdicts.unlink()
+    assert cts("judge", run, "--judge", "mine", "-q") == 0
+    assert new_calls() == 0
+    assert sorted(map(str, lines(verdicts))) == sorted(map(str, found))
 
 
-def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
+def test_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = here / "world.jsonl"
@@ -118,39 +144,25 @@ def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
     assert cts("run", "--data", world.name, "--corpus", sample_dir() / "corpus.jsonl", *options) == 0
     (here / "deeper").mkdir()
     monkeypatch.chdir(here / "deeper")
-    with pytest.raises(
-        UsageError, match=r"Paths are relative to the directory where the run was made: judge it from there"
-    ) as said:
+    problem = r"world\.jsonl: no such file.*Paths are relative to the directory where the run was made: judge it from"
+    with pytest.raises(UsageError, match=problem):
         answers_of_run(here / "runs/r", None)
-    assert "world.jsonl: no such file" in str(said.value)
 
 
-@pytest.mark.parametrize("answer", [{}, {"answer": None}, {"answer": 5}])
-def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
-    run: Path, provider: Remote, answer: dict[str, Any]
-) -> None:
+def test_result_with_a_damaged_answer_is_named_and_nothing_is_judged(run: Path, new_calls: NewCalls) -> None:
     whole = lines(run / "results.jsonl")
-    del whole[2]["answer"]
-    whole[2].update(answer)
-    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in whole))
-    asked = len(provider.seen())
-    with pytest.raises(
-        InputError, match=f"results.jsonl: field 'answer': instance '{whole[2]['id']}' has no answer text"
-    ):
-        cts("judge", run, "--judge", "mine", "-q")
-    assert len(provider.seen()) == asked
+    new_calls()
+    for answer in ({}, {"answer": None}, {"answer": 5}):
+        whole[2].pop("answer", None)
+        whole[2].update(answer)
+        write_lines(run / "results.jsonl", whole)
+        problem = f"results.jsonl: field 'answer': instance '{whole[2]['id']}' has no answer text"
+        with pytest.raises(InputError, match=problem):
+            cts("judge", run, "--judge", "mine", "-q")
+    assert new_calls() == 0
 
 
-def test_lost_verdicts_come_back_from_the_journal(run: Path, provider: Remote) -> None:
-    cts("judge", run, "--judge", "mine", "-q")
-    asked, before = len(provider.seen()), lines(run / "judgments/mine.jsonl")
-    (run / "judgments/mine.jsonl").unlink()
-    assert cts("judge", run, "--judge", "mine", "-q") == 0
-    assert len(provider.seen()) == asked
-    assert sorted(map(str, lines(run / "judgments/mine.jsonl"))) == sorted(map(str, before))
-
-
-def test_a_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
+def test_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
     provider.set(faults={"wrong_ids": 1.0})
     assert cts("judge", run, "--judge", "mine", "-q") == 1
     assert {line["error"]["kind"] for line in lines(run / "judgments/mine.jsonl")} == {"unusable_output"}
@@ -161,121 +173,104 @@ def test_a_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Re
     assert summary(run)["judges"]["mine"]["n_scored"] == N
 
 
-def candidates(directory: Path) -> Path:
-    path = directory / "cand.jsonl"
-    rows = [{"id": row["id"], "answer": f"About {row['fused_query']}"} for row in lines(GOLD)[:N]]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+# --- A file of candidates
+
+
+@pytest.fixture
+def candidates(here: Path) -> Path:
+    rows = [{"id": row["id"], "answer": f"About {row['fused_query']}"} for row in ALL_ROWS[:N]]
+    write_lines(here / "cand.jsonl", rows)
+    return here / "cand.jsonl"
+
+
+JUDGE = ("judge", "--gold", GOLD, "--candidates", "cand.jsonl", "--out", "out", "--judge", "mine", "-q")
 
 
 @pytest.mark.parametrize(
     "spelling", [("--gold", "--candidates", "--out"), ("--gold_a", "--gold_b", "--out_dir")]
 )
 def test_candidates_are_judged_into_a_directory_of_their_own(
-    here: Path, provider: Remote, spelling: tuple[str, str, str]
+    candidates: Path, new_calls: NewCalls, spelling: tuple[str, str, str]
 ) -> None:
-    words = zip(spelling, (GOLD, candidates(here), here / "out"), strict=True)
+    words = zip(spelling, (GOLD, candidates, "out"), strict=True)
     command = ["judge", *[word for pair in words for word in pair], "--judge", "mine", "-q"]
-    asked = len(provider.seen())
     assert cts(*command) == 0
-    assert len(provider.seen()) == asked + N
-    items = lines(here / "out/per_item.jsonl")
-    assert {item["id"] for item in items} == {row["id"] for row in lines(GOLD)[:N]}
+    assert new_calls() == N
+    items = lines("out/per_item.jsonl")
+    assert {item["id"] for item in items} == {row["id"] for row in ALL_ROWS[:N]}
     assert all(item["answer"].startswith("About") for item in items)
-    assert (summary(here / "out")["n_scored"], summary(here / "out")["n_failed"]) == (N, 0)
-    assert summary(here / "out")["mean"] == score_file(here / "out/per_item.jsonl").mean
+    assert (summary("out")["n_scored"], summary("out")["n_failed"]) == (N, 0)
+    assert summary("out")["mean"] == score_file("out/per_item.jsonl").mean
     assert cts(*command) == 0
-    assert len(provider.seen()) == asked + N
-    assert lines(here / "out/per_item.jsonl") == items
+    assert new_calls() == 0
+    assert lines("out/per_item.jsonl") == items
 
 
-def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, provider: Remote) -> None:
-    path = candidates(here)
-    with path.open("a") as out:
-        for i, answer in enumerate(["", None]):
-            out.write(json.dumps({"id": lines(GOLD)[N + i]["id"], "answer": answer}) + "\n")
-        out.write(json.dumps({"id": lines(GOLD)[N + 2]["id"], "error": "timeout"}) + "\n")
-        silent = {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}
-        out.write(json.dumps({"id": lines(GOLD)[N + 3]["id"], "error": silent}) + "\n")
-    asked = len(provider.seen())
-    command = ("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
-    assert cts(*command, "--empty-answers", "zero") == 1
-    assert len(provider.seen()) == asked + N
-    found = summary(here / "out")
+def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(
+    candidates: Path, new_calls: NewCalls
+) -> None:
+    silent = {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}
+    more: list[dict[str, Any]] = [{"answer": ""}, {"answer": None}, {"error": "timeout"}, {"error": silent}]
+    more = [{"id": row["id"], **fields} for row, fields in zip(ALL_ROWS[N:], more, strict=False)]
+    write_lines(candidates, lines(candidates) + more)
+    assert cts(*JUDGE, "--empty-answers", "zero") == 1
+    assert new_calls() == N
+    found = summary("out")
     # Another error is still no score.
     assert (found["n_scored"], found["n_failed"], found["min"]) == (N + 3, 1, 0.0)
-    identity = json.loads((here / "out/run.json").read_bytes())["identity"]
-    assert identity["empty_answers"] == "zero"
+    assert json.loads(Path("out/run.json").read_bytes())["identity"]["empty_answers"] == "zero"
     with pytest.raises(UsageError, match="empty_answers"):
-        cts(*command)
+        cts(*JUDGE)
     with pytest.raises(UsageError, match="--empty-answers nil: must be one of fail, zero"):
-        cts(*command, "--empty-answers", "nil")
+        cts(*JUDGE, "--empty-answers", "nil")
 
 
 @pytest.mark.parametrize("piped", ["--gold", "--candidates"])
-def test_what_a_shell_pipes_in_is_refused_since_it_is_read_twice(here: Path, piped: str) -> None:
-    os.mkfifo(here / "pipe")
-    files = {"--gold": GOLD, "--candidates": candidates(here)} | {piped: "pipe"}
-    words = [word for option in files.items() for word in option]
+def test_pipe_is_refused_since_files_are_read_twice(candidates: Path, piped: str) -> None:
+    os.mkfifo("pipe")
     with pytest.raises(InputError, match="pipe: is a pipe, which can be read only once"):
-        cts("judge", *words, "--out", "out", "--judge", "mine", "-q")
-    assert not (here / "out").exists()
-
-
-# --- a broken file is refused before anything starts, however late it breaks
+        cts(*JUDGE, piped, "pipe")
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize(
     ("last", "problem"),
     [
-        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' is also the id of line 1"),
-        ('{"id": "s99"', r"cand\.jsonl:6: is not valid JSON"),
-        ('{"id": "s99"}', r"cand\.jsonl:6: field 'answer': is missing"),
+        (f'{{"id": "{ALL_ROWS[0]["id"]}", "answer": "x"}}', "field 'id': '{}' is also the id of line 1"),
+        ('{"id": "s99"', "is not valid JSON"),
+        ('{"id": "s99"}', "field 'answer': is missing"),
     ],
 )
-def test_a_bad_line_anywhere_starts_nothing(here: Path, provider: Remote, last: str, problem: str) -> None:
-    path = candidates(here)
-    first = lines(path)[0]["id"]
-    with path.open("a") as out:
-        out.write(last.replace("s01", first) + "\n")
-    asked = len(provider.seen())
-    with pytest.raises(InputError, match=problem.replace("'s01'", repr(first))):
-        cts("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
-    assert len(provider.seen()) == asked
-    assert not (here / "out").exists()
+def test_bad_line_anywhere_starts_nothing(
+    candidates: Path, new_calls: NewCalls, last: str, problem: str
+) -> None:
+    with candidates.open("a") as out:
+        out.write(last + "\n")
+    with pytest.raises(InputError, match=r"cand\.jsonl:6: " + problem.format(ALL_ROWS[0]["id"])):
+        cts(*JUDGE)
+    assert new_calls() == 0
+    assert not Path("out").exists()
 
 
-def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, provider: Remote) -> None:
-    command = (
-        "judge",
-        "--gold",
-        GOLD,
-        "--candidates",
-        candidates(here),
-        "--out",
-        "out",
-        "--judge",
-        "mine",
-        "-q",
-    )
+def test_limit_judges_the_first_and_a_larger_one_only_the_rest(candidates: Path) -> None:
     for limit in (2, 4):
-        assert cts(*command, "--limit", limit) == 0
-        assert summary(here / "out")["n_scored"] == limit
-    first = {item["id"] for item in lines(here / "out/per_item.jsonl")[:2]}  # concurrent, so in any order
-    assert first == {row["id"] for row in lines(GOLD)[:2]}
+        assert cts(*JUDGE, "--limit", limit) == 0
+        assert summary("out")["n_scored"] == limit
+    first = {item["id"] for item in lines("out/per_item.jsonl")[:2]}  # concurrent, so in any order
+    assert first == {row["id"] for row in ALL_ROWS[:2]}
 
 
-def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Path) -> None:
-    config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates(here)), out=here / "out")
-    plan = plan_judging(config, load_catalogue(here / "cts.toml"), {})
-    with (here / "cand.jsonl").open("a") as out:
+def test_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(candidates: Path) -> None:
+    config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates), out=Path("out"))
+    plan = plan_judging(config, load_catalogue(Path("cts.toml")), {})
+    with candidates.open("a") as out:
         out.write("{")
     with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed while it was being judged"):
         asyncio.run(run_judging(plan, {}, Events()))
-    assert len(lines(here / "out/per_item.jsonl")) == N
+    assert len(lines("out/per_item.jsonl")) == N
 
 
-# --- Many files of candidates, several runs
+# --- Many files of candidates
 
 
 @pytest.fixture
@@ -288,52 +283,29 @@ def two(here: Path) -> Path:
 
 def write(path: str, answer: Callable[[int], str]) -> None:
     Path(path).parent.mkdir(exist_ok=True)
-    rows = [
-        {"id": row["id"], "fused_query": row["fused_query"], "answer": answer(i)}
-        for i, row in enumerate(ROWS)
-    ]
-    write_lines(path, rows)
+    rows = [{"id": row["id"], "fused_query": row["fused_query"]} for row in ROWS]
+    write_lines(path, [{**row, "answer": answer(i)} for i, row in enumerate(rows)])
 
 
-def judge(*options: object, files: tuple[str, ...] = BOTH, out: str = "out", lexical: bool = True) -> Result:
-    """`cts judge` of candidates files, lexically too."""
-    named = [word for file in files for word in ("--candidates", file)]
-    beside = ["--lexical"] if lexical else []
-    return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", *beside, *options)
-
-
-def calls(provider: Remote) -> int:
-    return len(provider.seen())
-
-
-def test_each_question_is_asked_once_for_all_files(two: Path, provider: Remote) -> None:
+def test_each_question_is_asked_once_for_all_files_also_of_judges_and_files_added_later(
+    two: Path, new_calls: NewCalls
+) -> None:
     """Eight answers; s01 and s02 are the same in both, s04's "Nobody knows." too: five different ones."""
-    before = calls(provider)
     done = judge("--judge", "mine")
     assert done.exit_code == 0
-    assert calls(provider) - before == 5
+    assert new_calls() == 5
     assert "3 of 8 answers repeat others and took no calls" in done.stdout
     first, second = lines("out/a-x/per_item.jsonl"), lines("out/b-x/per_item.jsonl")
     by_id = [{item["id"]: item["nuggets"] for item in items} for items in (first, second)]
     assert [by_id[0][row["id"]] == by_id[1][row["id"]] for row in ROWS] == [True, True, False, True]
     assert judge("--judge", "mine").exit_code == 0
-    assert calls(provider) - before == 5
-
-
-def test_a_judge_may_be_added_later_and_asks_only_for_itself(two: Path, provider: Remote) -> None:
-    judge("--judge", "mine")
-    before = calls(provider)
+    assert new_calls() == 0
     assert judge("--judge", "mine", "--judge", "other").exit_code == 0
-    assert calls(provider) - before == 5
+    assert new_calls() == 5
     assert len(lines("out/a-x/judgments/other.jsonl")) == 4
-
-
-def test_a_file_may_be_added_later_and_its_known_answers_are_free(two: Path, provider: Remote) -> None:
     write("c.jsonl", lambda i: SAME if i == 3 else f"New {i}")
-    judge("--judge", "mine")
-    before = calls(provider)
-    assert judge("--judge", "mine", files=("a/x.jsonl", "b/x.jsonl", "c.jsonl")).exit_code == 0
-    assert calls(provider) - before == 3
+    assert judge("--judge", "mine", files=(*BOTH, "c.jsonl")).exit_code == 0
+    assert new_calls() == 3
     assert json.loads(Path("out/run.json").read_text())["systems"] == ["a-x", "b-x", "c"]
 
 
@@ -347,141 +319,142 @@ def test_one_file_after_several_goes_into_its_directory_and_several_after_one_ar
         judge("--judge", "mine", out="one")
 
 
-def test_a_judge_that_is_gone_holds_up_only_its_own(two: Path) -> None:
+def test_judge_that_is_gone_holds_up_only_its_own(two: Path) -> None:
     with pytest.raises(ProviderRefused, match="gone"):
         judge("--judge", "mine", "--judge", "gone", "--in-flight", 1)
     assert [len(lines(f"out/{name}/per_item.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
     assert [len(lines(f"out/{name}/judgments/lexical.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
 
 
-def test_a_failure_is_asked_about_once_however_often_it_occurs(two: Path, provider: Remote) -> None:
+def test_failure_is_asked_about_once_however_often_it_occurs(
+    two: Path, provider: Remote, new_calls: NewCalls
+) -> None:
     """Seven answers to one query, all alike: one conversation of three refused replies, seven failures."""
     row = {"fused_query": ROWS[0]["fused_query"], "answer": SAME}
-    Path("same.jsonl").write_text("".join(json.dumps({"id": f"c{i}", **row}) + "\n" for i in range(7)))
+    write_lines("same.jsonl", [{"id": f"c{i}", **row} for i in range(7)])
     provider.set(faults={"wrong_ids": 1.0})
-    before = calls(provider)
     assert judge("--judge", "mine", files=("same.jsonl",)).exit_code == 1
-    once = calls(provider) - before
-    assert once <= 4
+    assert new_calls() <= 4
     assert len(lines("out/per_item.jsonl")) == 7
     provider.set(faults={})
-    before = calls(provider)
     assert judge("--judge", "mine", "--retry-failed", files=("same.jsonl",)).exit_code == 0
-    assert calls(provider) - before == 1
+    assert new_calls() == 1
 
 
-def test_empty_answers_fail_under_every_judge_and_ask_nobody(two: Path, provider: Remote) -> None:
+def test_empty_answers_fail_under_every_judge_and_ask_nobody(two: Path, new_calls: NewCalls) -> None:
     write("e.jsonl", lambda i: "" if i else SAME)
-    before = calls(provider)
     assert judge("--judge", "mine", "--judge", "other", files=("e.jsonl",)).exit_code == 1
-    assert calls(provider) - before == 2
-    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert new_calls() == 2
+    judges = summary("out")["judges"]
     assert [(own["n_scored"], own["n_failed"]) for own in judges.values()] == [(1, 3)] * 3
 
 
-# --- several runs
-
-
-@pytest.fixture
-def runs(two: Path) -> list[Path]:
-    """Two runs of which each instance has the same answer, whatever it is."""
-    for name in ("r", "s"):
-        options = ("--judge", "lexical", "--no-orig", "--limit", 3, "--name", name, "-q")
-        assert invoke("run", "--all", "mine", *options).exit_code == 0
-    return [two / "runs/r", two / "runs/s"]
-
-
-def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], provider: Remote) -> None:
-    before = calls(provider)
-    done = invoke("judge", *runs, "--judge", "other", "-q")
-    assert done.exit_code == 0
-    assert calls(provider) - before == 3
-    assert "3 of 6 answers repeat others and took no calls" in done.stdout
-    of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
-    assert of_r == of_s
-    (runs[1] / "judgments/other.jsonl").unlink()
-    assert invoke("judge", *runs, "--judge", "other", "-q").exit_code == 0
-    assert calls(provider) - before == 3
-
-
-def test_runs_and_candidates_at_once_are_refused(runs: list[Path]) -> None:
-    with pytest.raises(UsageError, match="--gold G, --candidates C, --out DIR cannot be combined with RUN"):
-        invoke("judge", runs[0], "--gold", GOLD, "--candidates", "a/x.jsonl", "--out", "out")
-
-
-# --- answers that change under their ids
-
-
-def change(path: str, id: str, answer: str) -> None:
-    rows = [{**row, "answer": answer} if row["id"] == id else row for row in lines(path)]
-    write_lines(path, rows)
-
-
-def test_an_answer_that_changed_is_judged_again_by_every_judge(two: Path, provider: Remote) -> None:
-    options = ("--judge", "mine", "--judge", "other")
-    one = ("a/x.jsonl",)
-    judge(*options, files=one)
-    change("a/x.jsonl", "s02", "Another answer.")
-    before = calls(provider)
-    foreseen = json.loads(judge(*options, "--dry-run", "--json", files=one).stdout)
-    assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
-    said = invoke("judge", "--gold", GOLD, "--candidates", *one, "--out", "out", *options)
-    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(said.output.split())
-    assert calls(provider) - before == 2
-    assert [(line["id"], line["answer"]) for line in lines("out/per_item.jsonl")[4:]] == [
-        ("s02", "Another answer.")
-    ]
-    assert [line["id"] for line in lines("out/judgments/other.jsonl")[4:]] == ["s02"]
-    judge(*options, files=one)
-    assert calls(provider) - before == 2
-
-
-def test_an_answer_that_went_and_came_back_is_never_scored_by_its_old_verdict(two: Path) -> None:
-    one = ("a/x.jsonl",)
-    judge("--judge", "mine", files=one)
-    change("a/x.jsonl", "s02", "")
-    assert judge("--judge", "mine", files=one).exit_code == 1
-    assert score_file("out/per_item.jsonl").n_failed == 1
-    change("a/x.jsonl", "s02", "Back.")
-    assert judge("--judge", "mine", files=one).exit_code == 0
-    assert score_file("out/per_item.jsonl").n_scored == 4
-
-
-def test_a_verdict_on_an_earlier_answer_is_in_no_comparison(two: Path) -> None:
-    one = ("a/x.jsonl",)
-    judge("--judge", "mine", "--judge", "other", files=one)
-    change("a/x.jsonl", "s02", "Another answer.")
-    judge("--judge", "mine", files=one)
-    run = read_run(Path("out"))
-    assert sorted(run.scores("mine")) == ["s01", "s02", "s03", "s04"]
-    assert sorted(run.scores("other")) == ["s01", "s03", "s04"]
-    judges = json.loads(Path("out/summary.json").read_text())["judges"]
-    assert [judges[name]["n_scored"] for name in ("mine", "other")] == [4, 3]
-    change("a/x.jsonl", "s03", "")
-    judge("--judge", "mine", files=one)
-    judges = json.loads(Path("out/summary.json").read_text())["judges"]
-    assert [(judges[name]["n_scored"], judges[name]["n_failed"]) for name in ("mine", "other")] == [
-        (3, 1),
-        (2, 1),
-    ]
-
-
-# --- what it will take
-
-
-def test_a_dry_run_says_what_then_happens(two: Path, provider: Remote) -> None:
-    before, files = calls(provider), sorted(two.rglob("*"))
+def test_dry_run_says_what_then_happens(two: Path, new_calls: NewCalls) -> None:
+    files = sorted(two.rglob("*"))
     options = ("--judge", "mine", "--judge", "other", "--nuggets-per-call", 2)
     foreseen = json.loads(judge(*options, "--dry-run", "--json").stdout)
-    assert (calls(provider), sorted(two.rglob("*"))) == (before, files)
+    assert (new_calls(), sorted(two.rglob("*"))) == (0, files)
     assert [(own["judge"], own["answers_left"], own["distinct"]) for own in foreseen["judges"]] == [
         ("mine", 8, 5),
         ("other", 8, 5),
     ]
     judge(*options)
-    assert calls(provider) - before == foreseen["total"]["calls"]
+    assert new_calls() == foreseen["total"]["calls"]
     again = json.loads(judge(*options, "--dry-run", "--json").stdout)
     assert again["total"]["calls"] == 0
+
+
+# --- Several runs
+
+
+@pytest.fixture
+def runs(here: Path) -> list[Path]:
+    """Two runs of which each instance has the same answer, whatever it is."""
+    for name in ("r", "s"):
+        options = ("--judge", "lexical", "--no-orig", "--limit", 3, "--name", name, "-q")
+        assert cts("run", "--all", "mine", *options) == 0
+    return [here / "runs/r", here / "runs/s"]
+
+
+def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], new_calls: NewCalls) -> None:
+    new_calls()
+    done = invoke("judge", *runs, "--judge", "other", "-q")
+    assert done.exit_code == 0
+    assert new_calls() == 3
+    assert "3 of 6 answers repeat others and took no calls" in done.stdout
+    of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
+    assert of_r == of_s
+    (runs[1] / "judgments/other.jsonl").unlink()
+    assert cts("judge", *runs, "--judge", "other", "-q") == 0
+    assert new_calls() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--gold", GOLD, "--candidates", "c", "--out", "out"), "--gold G, --candidates C, --out DIR"),
+        (("--join", "id"), "--join"),
+        (("--skip-bad-gold",), "--skip-bad-gold"),
+        (("--empty-answers", "zero"), "--empty-answers"),
+    ],
+)
+def test_options_of_candidates_are_refused_beside_runs(
+    here: Path, options: tuple[object, ...], named: str
+) -> None:
+    with pytest.raises(UsageError, match=f"{named} cannot be combined with RUN"):
+        cts("judge", "runs/r", "--judge", "mine", *options)
+
+
+# --- Answers that change under their ids
+
+
+def change(id: str, answer: str) -> None:
+    rows = [{**row, "answer": answer} if row["id"] == id else row for row in lines(ONE[0])]
+    write_lines(ONE[0], rows)
+
+
+def test_answer_that_changed_is_judged_again_by_every_judge(two: Path, new_calls: NewCalls) -> None:
+    options = ("--judge", "mine", "--judge", "other")
+    judge(*options, files=ONE)
+    change("s02", "Another answer.")
+    new_calls()
+    foreseen = json.loads(judge(*options, "--dry-run", "--json", files=ONE).stdout)
+    assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
+    said = invoke("judge", "--gold", GOLD, "--candidates", *ONE, "--out", "out", *options)
+    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(said.output.split())
+    assert new_calls() == 2
+    (again,) = lines("out/per_item.jsonl")[4:]
+    assert (again["id"], again["answer"]) == ("s02", "Another answer.")
+    assert [line["id"] for line in lines("out/judgments/other.jsonl")[4:]] == ["s02"]
+    judge(*options, files=ONE)
+    assert new_calls() == 0
+
+
+def test_answer_that_went_and_came_back_is_never_scored_by_its_old_verdict(two: Path) -> None:
+    judge("--judge", "mine", files=ONE)
+    change("s02", "")
+    assert judge("--judge", "mine", files=ONE).exit_code == 1
+    assert score_file("out/per_item.jsonl").n_failed == 1
+    change("s02", "Back.")
+    assert judge("--judge", "mine", files=ONE).exit_code == 0
+    assert score_file("out/per_item.jsonl").n_scored == 4
+
+
+def test_verdict_on_an_earlier_answer_is_in_no_comparison(two: Path) -> None:
+    def counts() -> list[tuple[int, int]]:
+        judges = summary("out")["judges"]
+        return [(judges[name]["n_scored"], judges[name]["n_failed"]) for name in ("mine", "other")]
+
+    judge("--judge", "mine", "--judge", "other", files=ONE)
+    change("s02", "Another answer.")
+    judge("--judge", "mine", files=ONE)
+    run = read_run(Path("out"))
+    assert sorted(run.scores("mine")) == ["s01", "s02", "s03", "s04"]
+    assert sorted(run.scores("other")) == ["s01", "s03", "s04"]
+    assert [n_scored for n_scored, _ in counts()] == [4, 3]
+    change("s03", "")
+    judge("--judge", "mine", files=ONE)
+    assert counts() == [(3, 1), (2, 1)]
 
 
 # --- Gold with bad lines, and candidates whose ids clash with it: refused with the option that helps, then used
@@ -560,12 +533,6 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
         invoke(*command)
 
 
-@pytest.mark.parametrize("option", [("--join", "id"), ("--skip-bad-gold",)])
-def test_what_concerns_candidates_is_refused_beside_runs(bad_gold: Path, option: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=option[0]):
-        invoke("judge", "runs/r", "--judge", "mine", *option)
-
-
 # --- A further judge's file goes on with the model that began it
 
 
@@ -575,29 +542,20 @@ OTHER = {"model": {"model": "mine-2"}, "prompts": PROMPTS}
 OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**PROMPTS, "agent.en": "2b"}}}
 
 
-def with_verdicts(directory: Path) -> Path:
-    (directory / "judgments").mkdir()
-    path = directory / "judgments" / "mine.jsonl"
-    path.write_text('{"id": "q1"}\n')
-    return path
-
-
 @pytest.mark.parametrize("manifest", [{FURTHER: {"mine": MINE}}, OF_A_RUN])
 def test_a_name_is_one_model_as_long_as_its_verdicts_are_there(
     tmp_path: Path, manifest: dict[str, Any]
 ) -> None:
-    path = with_verdicts(tmp_path)
+    path = tmp_path / "judgments" / "mine.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"id": "q1"}\n')
     assert with_judges(tmp_path, manifest, {"mine": MINE}) == {"mine": MINE}
     with pytest.raises(UsageError, match='another mine: model.model was "mine-1", now "mine-2"'):
         with_judges(tmp_path, manifest, {"mine": OTHER})
+    with pytest.raises(UsageError, match='another mine: prompts.judge.en was "1a", now "3c"'):
+        with_judges(tmp_path, manifest, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
     path.unlink()
     assert with_judges(tmp_path, manifest, {"mine": OTHER}) == {"mine": OTHER}
-
-
-def test_other_prompts_are_another_judge(tmp_path: Path) -> None:
-    with_verdicts(tmp_path)
-    with pytest.raises(UsageError, match='another mine: prompts.judge.en was "1a", now "3c"'):
-        with_judges(tmp_path, OF_A_RUN, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
 
 
 def test_a_note_that_somebody_broke_is_named(tmp_path: Path) -> None:
@@ -607,16 +565,17 @@ def test_a_note_that_somebody_broke_is_named(tmp_path: Path) -> None:
 
 
 def test_model_that_takes_over_a_judges_name_does_not_go_on_with_its_file(
-    run: Path, provider: Remote
+    run: Path, new_calls: NewCalls
 ) -> None:
     command = ("judge", run, "--judge", "other", "-q")
     assert cts(*command, "--limit", 2) == 0
-    before, asked = lines(run / "judgments/other.jsonl"), len(provider.seen())
+    before = lines(run / "judgments/other.jsonl")
+    new_calls()
     config = Path("cts.toml")
     config.write_text(config.read_text().replace("other-1", "other-2"))
     with pytest.raises(UsageError, match='another other: model.model was "other-1", now "other-2"'):
         cts(*command)
-    assert (lines(run / "judgments/other.jsonl"), len(provider.seen())) == (before, asked)
+    assert (lines(run / "judgments/other.jsonl"), new_calls()) == (before, 0)
 
 
 # --- Which questions repeat, and what files of candidates are called
@@ -635,17 +594,6 @@ def system(*judgings: Judging) -> Answers:
     return Answers(
         nothing, array("q", range(len(judgings))), array("q", [one.digest for one in judgings]), array("q")
     )
-
-
-A, B, C, NONE = judging("a"), judging("b"), judging("c"), judging("")
-
-
-def test_repeats_by_hand() -> None:
-    """Of a b a / b b c, and two failures, b three times and a twice: 6 asked, 3 of them again."""
-    repeats = Repeats([system(A, B, NONE, A), system(B, B, C, NONE)])
-    assert (repeats.n_asked, repeats.n_repeated) == (6, 3)
-    assert [one in repeats for one in (A, B, C, NONE)] == [True, True, False, False]
-    assert Repeats([system(NONE)]).n_asked == 0
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef "), max_size=8), max_size=4))

@@ -98,11 +98,7 @@ def test_agent_searches_visits_and_answers(tmp_path: Path) -> None:
     assert [turn.kind for turn in trace.turns] == ["think", "search", "think", "visit", "think", "answer"]
     assert "leaves at nine" in script.shown[1][-1]["content"]
     assert script.shown[2][:2] == list(OPENING)
-
-
-def test_step_stores_only_new_messages(tmp_path: Path) -> None:
-    script = Script(SEARCH, VISIT, ANSWER)
-    run_agent(tmp_path, script, Documents())
+    # A step stores only what is new.
     assert script.news == [{"prompt": "agent.en"}, {"after": "search/turn/1"}, {"after": "search/turn/2"}]
 
 
@@ -150,14 +146,6 @@ def test_tool_failure_is_reported_and_not_recorded_as_result(tmp_path: Path) -> 
     assert [b'"step":"search/told/1"' in line for line in done] == [True]
 
 
-def test_unreadable_call_is_reported_to_the_agent(tmp_path: Path) -> None:
-    script = Script('<tool_call>{"name": "fly", "arguments": {}}</tool_call>', ANSWER)
-    trace = run_agent(tmp_path, script, Documents())
-    assert isinstance(trace, Trace)
-    assert [turn.kind for turn in trace.turns][:1] == ["invalid"]
-    assert "could not be read" in script.shown[1][-1]["content"]
-
-
 @pytest.mark.parametrize("budget", [1, 2, 5])
 def test_model_calls_stay_within_the_budget(tmp_path: Path, budget: int) -> None:
     script = Script(*[SEARCH] * (budget - 1), ANSWER, ANSWER)
@@ -180,37 +168,20 @@ def test_resumed_search_repeats_reported_failures(tmp_path: Path) -> None:
     assert (documents.searches, documents.fetches) == ([], [])
 
 
-def test_failed_search_is_retried_if_called_again(tmp_path: Path) -> None:
-    documents = Documents(broken=True)
-    trace = run_agent(tmp_path, Script(SEARCH, SEARCH, ANSWER), documents)
-    assert documents.searches == ["ferry", "ferry"]
-    assert isinstance(trace, Trace)
-    assert (trace.tools.searches, len(trace.tools.failures)) == (2, 2)
-
-
-def test_third_identical_call_is_not_made(tmp_path: Path) -> None:
-    script = Script(SEARCH, SEARCH, SEARCH, SEARCH, ANSWER)
-    documents = Documents(broken=True)
+@pytest.mark.parametrize("broken", [True, False])
+def test_repeated_call_is_marked_and_a_third_one_is_not_made(tmp_path: Path, broken: bool) -> None:
+    """A failed search is tried again the second time; one that succeeded is remembered."""
+    script, documents = Script(SEARCH, SEARCH, SEARCH, SEARCH, ANSWER), Documents(broken=broken)
     trace = run_agent(tmp_path, script, documents)
     assert isinstance(trace, Trace)
-    assert [turn.kind for turn in trace.turns if turn.kind != "think"] == [
-        "search",
-        "search",
-        "repeated",
-        "repeated",
-        "answer",
-    ]
-    assert "the same call again" in script.shown[3][-1]["content"]
-    assert len(documents.searches) == 2
-
-
-def test_repeated_call_is_marked_as_repeated(tmp_path: Path) -> None:
-    script = Script(SEARCH, SEARCH, ANSWER)
-    run_agent(tmp_path, script, Documents())
-    first, second = (script.shown[i][-1]["content"] for i in (1, 2))
-    assert "You made this call before" not in first
-    assert "You made this call before" in second
-    assert "leaves at nine" in second
+    kinds = [turn.kind for turn in trace.turns if turn.kind != "think"]
+    assert kinds == ["search", "search", "repeated", "repeated", "answer"]
+    assert documents.searches == ["ferry"] * (1 + broken)
+    assert (trace.tools.searches, len(trace.tools.failures)) == (2, 2 * broken)
+    told = [script.shown[i][-1]["content"] for i in (1, 2, 3)]
+    assert ["You made this call before" in text for text in told] == [False, not broken, False]
+    assert ["leaves at nine" in text for text in told] == [not broken, not broken, False]
+    assert "the same call again" in told[2]
 
 
 def test_calls_per_turn_are_limited(tmp_path: Path) -> None:
@@ -225,6 +196,7 @@ def test_calls_per_turn_are_limited(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "call",
     [
+        '{"name": "fly", "arguments": {}}',
         '{"name": "search", "arguments": {"query": {"a": [1, {}]}}}',
         '{"name": "visit", "arguments": {"url": [null, true, "#", "http://[::1"], "goal": ["x"]}}',
         '{"name": "visit", "arguments": {"url": "#"}}',
@@ -234,9 +206,13 @@ def test_calls_per_turn_are_limited(tmp_path: Path) -> None:
     ],
 )
 def test_odd_arguments_do_not_end_the_search(tmp_path: Path, call: str) -> None:
-    trace = run_agent(tmp_path, Script(f"<tool_call>{call}</tool_call>", ANSWER), Documents())
+    script = Script(f"<tool_call>{call}</tool_call>", ANSWER)
+    trace = run_agent(tmp_path, script, Documents())
     assert isinstance(trace, Trace)
     assert trace.answer == "At nine."
+    if '"fly"' in call:
+        assert trace.turns[0].kind == "invalid"
+        assert "could not be read" in script.shown[1][-1]["content"]
 
 
 LOOKS = [SEARCH.replace("ferry", f"ferry {i}") for i in range(4)]

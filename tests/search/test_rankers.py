@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import UsageError
+from cts_async.search import rankers
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import (
@@ -119,16 +120,13 @@ def test_missing_part_leaves_its_weight_to_the_others() -> None:
     assert Weights(0.0).of_texts(2, [], []) == [0.0]
 
 
-@pytest.mark.parametrize("weights", [(-0.1, None), (1.1, None), (0.6, 0.5), (float("nan"), None)])
-def test_weights_beyond_one_are_refused(weights: tuple[float, float | None]) -> None:
-    with pytest.raises(UsageError, match="from 0 to 1"):
-        Weights(*weights)
-
-
-@pytest.mark.parametrize("mu", [0, -1, float("nan"), float("inf")])
-def test_mu_must_be_positive(mu: float) -> None:
-    with pytest.raises(UsageError, match="mu must be"):
-        QueryLikelihoodRanker(pages_of(*THREE), mu=mu)
+def test_invalid_weights_and_mu_are_refused() -> None:
+    for weights in ((-0.1, None), (1.1, None), (0.6, 0.5), (float("nan"), None)):
+        with pytest.raises(UsageError, match="from 0 to 1"):
+            Weights(*weights)
+    for mu in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="mu must be"):
+            QueryLikelihoodRanker(pages_of(*THREE), mu=mu)
 
 
 WORDS = st.lists(st.sampled_from(["ant", "bee", "cow", "dog", "elk", "zzz"]), max_size=6)
@@ -219,33 +217,42 @@ class Length:
         return [float(len(text)) for text in texts]
 
 
+@pytest.fixture
+def scorer(monkeypatch: pytest.MonkeyPatch) -> Length:
+    length = Length()
+    monkeypatch.setattr(rankers, "open_pair_scorer", lambda model: length)
+    return length
+
+
 def corpus_of(folder: Path, texts: Sequence[str]) -> Corpus:
     rows = [{"id": f"d{n}", "url": f"u{n}", "title": "T", "text": text} for n, text in enumerate(texts)]
     (folder / "docs").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return Corpus.open(folder / "docs", folder / "cache")
 
 
-def test_candidates_are_ordered_by_scorer_with_ties_as_in_base(tmp_path: Path) -> None:
-    corpus, scorer = corpus_of(tmp_path, ["a", "abc", "ab", "xyz", "longest"]), Length()
-    ranker = CrossEncoderRanker(InFileOrder(5), "some/model", corpus, 4, scorer=scorer)
+def test_candidates_are_ordered_by_scorer_with_ties_as_in_base(tmp_path: Path, scorer: Length) -> None:
+    corpus = corpus_of(tmp_path, ["a", "abc", "ab", "xyz", "longest"])
+    ranker = CrossEncoderRanker(InFileOrder(5), "some/model", corpus, 4)
     assert ranker.name == "all+model"
     assert ranker.rank("query", 9) == [("d1", 5.0), ("d3", 5.0), ("d2", 4.0), ("d0", 3.0)]
     assert ranker.rank("query", 1) == [("d1", 5.0)]
     assert scorer.read[0] == ("query", ["T abc", "T xyz", "T ab", "T a"])
 
 
-def test_no_document_is_scored_without_candidates(tmp_path: Path) -> None:
-    corpus, scorer = corpus_of(tmp_path, ["a"]), Length()
-    assert CrossEncoderRanker(InFileOrder(0), "m", corpus, scorer=scorer).rank("query", 5) == []
-    assert CrossEncoderRanker(InFileOrder(1), "m", corpus, scorer=scorer).rank("query", 0) == []
+def test_no_document_is_scored_without_candidates(tmp_path: Path, scorer: Length) -> None:
+    corpus = corpus_of(tmp_path, ["a"])
+    assert CrossEncoderRanker(InFileOrder(0), "m", corpus).rank("query", 5) == []
+    assert CrossEncoderRanker(InFileOrder(1), "m", corpus).rank("query", 0) == []
     assert scorer.read == []
 
 
 @pytest.mark.parametrize("count", [BATCH, BATCH + 1, 2 * BATCH + 5])
-def test_documents_are_scored_in_batches_of_similar_length(tmp_path: Path, count: int) -> None:
+def test_documents_are_scored_in_batches_of_similar_length(
+    tmp_path: Path, scorer: Length, count: int
+) -> None:
     texts = ["x" * (n * 7 % count + 1) for n in range(count)]
-    corpus, scorer = corpus_of(tmp_path, texts), Length()
-    ranked = CrossEncoderRanker(InFileOrder(count), "m", corpus, count, scorer=scorer).rank("query", count)
+    corpus = corpus_of(tmp_path, texts)
+    ranked = CrossEncoderRanker(InFileOrder(count), "m", corpus, count).rank("query", count)
     sizes = [len(batch) for _, batch in scorer.read]
     assert max(sizes) <= BATCH
     assert (sum(sizes), len(ranked)) == (count, count)
@@ -315,28 +322,17 @@ def t5() -> Any:
 
 
 @needs_torch
-def test_single_logit_is_the_score(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labels", [1, 2])
+def test_single_logit_or_second_of_two_is_the_score(tmp_path: Path, labels: int) -> None:
     import torch
 
-    network = bert(1)
+    network = bert(labels)
     scorer = open_pair_scorer(save(tmp_path, network))
     with torch.no_grad():
         read = torch.tensor([[2, 5, 3, 6, 7, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1]])
-        logit = float(network.eval()(input_ids=read[0], token_type_ids=read[1]).logits[0, 0])
-    assert scorer.score("red", ["fox hen"]) == pytest.approx([logit], abs=1e-5)
-
-
-@needs_torch
-def test_second_of_two_logits_is_relevant(tmp_path: Path) -> None:
-    import torch
-
-    network = bert(2)
-    scorer = open_pair_scorer(save(tmp_path, network))
-    with torch.no_grad():
-        read = torch.tensor([[2, 5, 3, 6, 3]]), torch.tensor([[0, 0, 0, 1, 1]])
         logits = network.eval()(input_ids=read[0], token_type_ids=read[1]).logits[0]
-    expected = float(logits[1] - torch.logsumexp(logits, 0))
-    assert scorer.score("red", ["fox"]) == pytest.approx([expected], abs=1e-5)
+    expected = float(logits[0] if labels == 1 else logits[1] - torch.logsumexp(logits, 0))
+    assert scorer.score("red", ["fox hen"]) == pytest.approx([expected], abs=1e-5)
 
 
 @needs_torch

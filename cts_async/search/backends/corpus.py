@@ -281,8 +281,17 @@ class Corpus:
         """
         try:
             with path.open("rb") as stream:
-                index, from_cache, folder = _load_or_build(path, stream, cache_dir or default_cache_dir())
-                return cls(path, stream, index, from_cache=from_cache, folder=folder)
+                before = os.fstat(stream.fileno())
+                cache_dir = cache_dir or default_cache_dir()
+                folder = cache_dir and cache_dir / _key(stream)
+                if folder and (cached := load_index(folder)):
+                    return cls(path, stream, cached, from_cache=True, folder=folder)
+                index = build_index(stream, path)
+                after = os.fstat(stream.fileno())
+                if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+                    raise InputError(path, "changed while it was being indexed")
+                stored = folder is not None and store_index(index, folder)
+                return cls(path, stream, index, from_cache=False, folder=folder if stored else None)
         except IsADirectoryError:
             raise InputError(path, "is a directory: name the JSON Lines file in it") from None
         except OSError as error:
@@ -350,22 +359,6 @@ class Corpus:
     def _page(self, row: int) -> Page:
         start, end = (int(at) for at in self._index.offsets[row : row + 2])
         return parse_document(os.pread(self._fd, end - start, start), self.path)
-
-
-def _load_or_build(
-    path: Path, stream: BufferedReader, cache_dir: Path | None
-) -> tuple[Index, bool, Path | None]:
-    """Return the index, True if it came from the cache, and the folder where it is cached."""
-    before = os.fstat(stream.fileno())
-    folder = cache_dir and cache_dir / _key(stream)
-    if folder and (cached := load_index(folder)):
-        return cached, True, folder
-    index = build_index(stream, path)
-    after = os.fstat(stream.fileno())
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise InputError(path, "changed while it was being indexed")
-    kept = folder is not None and store_index(index, folder)
-    return index, False, folder if kept else None
 
 
 def _key(stream: BufferedReader) -> str:
