@@ -1,0 +1,76 @@
+"""The examples of docs/extending.md work as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from custom_roles import played, script
+from fake_provider import FakeProvider, Settings
+
+import cts_async
+from cts_async.analysis.runs import find_runs
+from cts_async.errors import UsageError
+
+DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+FUNCTION, JUDGE, COMMAND, AGENT, NOTEBOOK = EXAMPLES
+
+
+def with_fake_model(example: str) -> str:
+    """The example with the test's provider in the place of gpt."""
+    assert 'model="gpt"' in example
+    return example.replace('model="gpt"', 'model="fake"')
+
+
+def test_function_that_asks_a_model(tmp_path: Path) -> None:
+    """The fake model says one line, so the reply has one question too few: asked again, then that instance's failure."""
+    path = script(tmp_path, "my_lab.py", with_fake_model(FUNCTION))
+    lines = played(tmp_path, f"{path}:ask", FakeProvider(Settings()), ks=(1,))
+    assert [len(line["questions"]) for line in lines] == [1] * 4
+
+
+def test_command(tmp_path: Path) -> None:
+    path = script(tmp_path, "ask.py", COMMAND)
+    lines = played(tmp_path, f"exec:{sys.executable} {path}", FakeProvider(Settings()))
+    assert lines[0]["questions"] == [
+        f"Which {aspect} do you mean by Brack Island ferry timetable?" for aspect in ("time", "place")
+    ]
+
+
+def test_foreign_agent(tmp_path: Path) -> None:
+    path = script(tmp_path, "agent.py", with_fake_model(AGENT))
+    agent = f"exec:{sys.executable} {path}"
+    lines = played(tmp_path, "baseline", FakeProvider(Settings()), agent=agent, limit=2)
+    assert all("error" not in line and line["answer"] for line in lines)
+
+
+def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a running event loop, as notebooks have one; judged by the example's judge afterwards."""
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "strict.py", JUDGE)
+    cell = script(tmp_path, "notebook.py", NOTEBOOK)
+    names: dict[str, Any] = {}
+
+    async def main() -> None:
+        exec(compile(cell.read_text(), str(cell), "exec"), names)
+
+    asyncio.run(main())
+    clarified = [row for row in names["table"] if row["k"] == 2]
+    assert len(clarified) == 5
+    assert clarified[0]["questions"] == [
+        f"Which {x} of {clarified[0]['blurred_query']}?" for x in ("time", "place")
+    ]
+    (run,) = [one.path for one in find_runs(["runs"]) if "ask-k2" in one.path.name]
+    judged = cts_async.judge(run, "strict.py:literally", quiet=True)
+    assert {row["judge"] for row in judged.judges} == {"lexical", "strict.literally"}
+    assert len([row for row in judged.judges if row["judge"] == "strict.literally"]) == 5
+
+
+def test_unknown_option_is_named() -> None:
+    with pytest.raises(UsageError, match="unexpected keyword argument 'temperature'"):
+        cts_async.run("baseline", temperature=0)
