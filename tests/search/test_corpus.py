@@ -258,10 +258,3 @@ def wiki(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 )
 def test_questions_find_their_article(wiki: Corpus, query: str, title: str):
     assert title in [hit.title for hit in wiki.search(query, 3)]
-
-
-def test_every_article_is_found_by_its_url(wiki: Corpus):
-    assert len(wiki) == 10_033
-    page = wiki.page("http://en.wikipedia.org/wiki/100_metres/")
-    assert page is not None
-    assert page.title == "100 metres"
