@@ -112,7 +112,7 @@ def test_sloppy_search_calls_are_parsed(arguments: str):
         ("", "not a JSON object"),
         ("{" * 5_001, "longer than 5000 characters"),
         # Two seconds of json_repair each, and a turn may have twenty of them.
-        *((again * 2_490, "not a JSON object") for again in ('{"', '["')),
+        *((again * (4_980 // len(again)), "not a JSON object") for again in ('{"', '["\\')),
         ('{"name":' * 500 + "1" + "}" * 500, "the name of the tool is missing"),
     ],
 )
