@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import orjson
 import typer
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
@@ -26,8 +27,10 @@ from cts_async.datasets.io import (
     unreadable,
 )
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations, HumanPairs
+from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
+from cts_async.safe_files import atomic_writer
 
 T = TypeVar("T")
 
@@ -47,6 +50,12 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
         raise UsageError(f"--out {out}: is an input file of this command; choose another name")
     if out.expanduser().is_file() and not force:
         raise UsageError(f"--out {out}: exists already; --force replaces it")
+
+
+def write_json(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
+    """Write a JSON file; it appears whole or not at all. UsageError if it cannot be written."""
+    with atomic_writer(path) as file:
+        file.write(json_bytes(value, option | orjson.OPT_APPEND_NEWLINE))
 
 
 @cache

@@ -220,33 +220,18 @@ def test_each_clarifier_has_tables_of_its_own(tmp_path: Path) -> None:
     assert {"turns_MRR@10_gpt", "turns_MRR@10_openai_a_b"} <= {table.name for table in report.tables}
 
 
-def test_without_documents_only_the_questions_are_looked_at(tmp_path: Path) -> None:
-    report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot")), tmp_path, searched=False)
-    assert not any(table.name.startswith("turn") for table in report.tables)
-    assert report.notes[-1] == "Nothing was retrieved: name documents with --corpus FILE.jsonl."
-
-
-def test_intent_without_relevant_document_counts_0_with_a_note(tmp_path: Path) -> None:
-    """Its document, ferry, is found first: by its grade of 0 that is worth nothing, before and after."""
-    (tmp_path / "qrels").write_text(JUDGED.replace("ferry 1", "ferry 0"))
-    plan = plan_of(tmp_path, talk(tmp_path, "cot"))
-    report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
-    without, _ = rows_of(report, "turns_nDCG@10")
-    assert without["respond"] == pytest.approx((1 / 2 + 1 / math.log2(3) + 0 + 1) / 4)
-    expected = "1 of 5 instances have judgments but no relevant document: they count 0, whatever is asked."
-    assert expected in report.notes
-    (tmp_path / "qrels").write_text(JUDGED)
-    report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
-    assert not any("whatever is asked" in note for note in report.notes)
-
-
-def test_questions_alone_retrieve_nothing(tmp_path: Path) -> None:
+def test_without_queries_or_documents_only_the_questions_are_looked_at(tmp_path: Path) -> None:
     rows = {id: [{"offered": ["Which?", "Why?"]}] for id in ("1-1", "2-1")}
-    at_once = made_talk(tmp_path, scheme="cot", mode="at-once", rows=rows, queries=QUERIES, k=2)
-    report = evaluated(plan_of(tmp_path, at_once), tmp_path)
+    plan = plan_of(
+        tmp_path, made_talk(tmp_path, scheme="cot", mode="at-once", rows=rows, queries=QUERIES, k=2)
+    )
+    report = evaluated(plan, tmp_path)
     assert not any(table.name.startswith("turn") for table in report.tables)
     assert any(note.startswith("No conversation made a query") for note in report.notes)
     assert any(note.startswith("Tables 5 to 7 are of 2 questions asked at once") for note in report.notes)
+    report = evaluated(plan, tmp_path, searched=False)
+    assert not any(table.name.startswith("turn") for table in report.tables)
+    assert report.notes[-1] == "Nothing was retrieved: name documents with --corpus FILE.jsonl."
 
 
 def test_how_the_conversations_went_is_a_table(tmp_path: Path) -> None:
@@ -257,14 +242,8 @@ def test_how_the_conversations_went_is_a_table(tmp_path: Path) -> None:
     assert (row["calls"], row["tokens"], row["cost_usd"]) == (0, 0, 0.0)
 
 
-def planned(folder: Path) -> ConversePlan:
-    data, _ = write_talk_world(folder)
-    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    return plan_conversations(config, load_catalogue(None), {})
-
-
 def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
-    plan = planned(folder)
+    plan = plan_of(folder)
     asked = {"corpus": folder / "pages.jsonl", "qrels": qrels, **evaluation}
     return open_judgments(EvaluationConfig(**asked), plan.dataset, plan.instances())  # type: ignore[arg-type]
 
@@ -283,11 +262,6 @@ def test_pseudo_judgments_come_from_the_intent_text(tmp_path: Path) -> None:
     assert by_default.pseudo_depth == 10
 
 
-def test_pseudo_judgments_with_relevance_level_2_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--relevance-level 2: intent:1 has grade 1 only; name a file"):
-        opened(tmp_path, "intent:1", relevance_level=2)
-
-
 def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
     (tmp_path / "diversity.qrels").write_text("1 1 animal 2\n1 2 car 1\n7 1 car 1\n")
     (tmp_path / "facets.qrels").write_text("1-1 0 animal 2\n1-2 0 car 1\n7-1 0 car 1\n")
@@ -298,32 +272,40 @@ def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
         assert found.qrels({})["1-1"] == {"animal": 2}
 
 
-def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "topics.qrels").write_text("1 0 animal 2\n2 0 ferry 1\n")
-    with pytest.raises(InputError, match="judges none of the 5 intents: it judges '1', '2', their"):
-        opened(tmp_path, str(tmp_path / "topics.qrels"))
-
-
-def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
-    (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
-    expected = "web.qrels: judges no document of the corpus: it judges 'clueweb09-en0000'; ids must"
-    with pytest.raises(InputError, match=expected):
+@pytest.mark.parametrize(
+    ("qrels", "problem"),
+    [
+        (
+            "1 0 animal 2\n2 0 ferry 1\n",
+            "qrels: judges none of the 5 intents: it judges '1', '2', their ids are",
+        ),
+        (
+            "1 1 clueweb09-en0000 2\n",
+            "qrels: judges no document of the corpus: it judges 'clueweb09-en0000'; ids",
+        ),
+    ],
+)
+def test_judgments_of_something_else_are_refused_before_anything_is_paid_for(
+    tmp_path: Path, qrels: str, problem: str
+) -> None:
+    (tmp_path / "web.qrels").write_text(qrels)
+    with pytest.raises(InputError, match=problem):
         opened(tmp_path, str(tmp_path / "web.qrels"))
 
 
-@pytest.mark.parametrize("qrels", ["intent:0", "intent:", "intent:ten", "intent:²"])
-def test_invalid_depth_is_refused(tmp_path: Path, qrels: str) -> None:
-    with pytest.raises(UsageError, match="write intent:N, with N from 1 on"):
-        opened(tmp_path, qrels)
-
-
-def test_unreadable_corpus_or_reranker_is_named_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="missing.qrels"):
-        opened(tmp_path, str(tmp_path / "missing.qrels"))
-    with pytest.raises(InputError, match="nowhere.jsonl"):
-        opened(tmp_path, "intent:3", corpus=tmp_path / "nowhere.jsonl")
-    with pytest.raises(UsageError, match="'nDGC@10' is not a known measure"):
-        opened(tmp_path, "intent:3", measures=("nDGC@10",))
+@pytest.mark.parametrize(
+    ("qrels", "changes", "problem"),
+    [
+        *((f"intent:{depth}", {}, "write intent:N, with N from 1 on") for depth in ("0", "", "ten", "²")),
+        ("intent:1", {"relevance_level": 2}, "--relevance-level 2: intent:1 has grade 1 only; name a file"),
+        ("missing.qrels", {}, "missing.qrels"),
+        ("intent:3", {"corpus": Path("nowhere.jsonl")}, "nowhere.jsonl"),
+        ("intent:3", {"measures": ("nDGC@10",)}, "'nDGC@10' is not a known measure"),
+    ],
+)
+def test_wrong_setting_is_refused(tmp_path: Path, qrels: str, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        opened(tmp_path, qrels, **changes)
 
 
 FEW = [(id, query) for id, query, _ in INTENTS][:2]

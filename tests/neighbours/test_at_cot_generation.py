@@ -66,16 +66,14 @@ def of(**schemes: Mapping[str, Sequence[str]]) -> GeneratedQuestions:
 MATRIX = {("g1", "a1"): 0.2, ("g1", "a2"): 0.7, ("g2", "a1"): 0.9, ("g2", "a2"): 0.1}
 
 
-def test_query_scores_the_greatest_of_the_whole_matrix() -> None:
-    found = score_queries(of(cot={"q": ["g1", "g2"]}), {"q": ["a1", "a2"]}, Made(MATRIX))
-    best = found["cot"]["q"]
-    assert (best.points, best.question, best.annotated) == (pytest.approx(90.0), "g2", "a1")
-
-
-def test_schemes_that_ask_the_same_share_its_comparison() -> None:
+def test_query_scores_the_greatest_of_its_matrix_and_schemes_share_comparisons() -> None:
     made = Made(MATRIX)
     found = score_queries(of(standard={"q": ["g1"]}, cot={"q": ["g1", "g2"]}), {"q": ["a1", "a2"]}, made)
-    assert [found[scheme]["q"].points for scheme in found] == [pytest.approx(70.0), pytest.approx(90.0)]
+    best = {scheme: (one["q"].points, one["q"].question, one["q"].annotated) for scheme, one in found.items()}
+    assert best == {
+        "standard": (pytest.approx(70.0), "g1", "a2"),
+        "cot": (pytest.approx(90.0), "g2", "a1"),
+    }
     assert sorted(made.asked) == sorted(MATRIX)
 
 
@@ -254,11 +252,16 @@ def made_questions(points: Mapping[str, Sequence[int]] = POINTS) -> GeneratedQue
     }
 
 
-def annotations(levels: Mapping[str, int] | None = None) -> Annotations:
-    return Annotations({q: AnnotatedQuery(q, q, ("y",), (levels or {}).get(q)) for q in QUERIES}, {})
-
-
-def named(tables: Sequence[DataTable]) -> dict[str, DataTable]:
+def tables_of(
+    questions: GeneratedQuestions | None = None,
+    *retrieval: Any,
+    levels: Mapping[str, int] | None = None,
+    scorer: Any = None,
+    dataset: str = "",
+) -> dict[str, DataTable]:
+    people = Annotations({q: AnnotatedQuery(q, q, ("y",), (levels or {}).get(q)) for q in QUERIES}, {})
+    questions = questions or made_questions()
+    tables = generation_tables(questions, people, scorer or Lengths(), *retrieval, dataset=dataset)
     return {table.name: table for table in tables}
 
 
@@ -268,37 +271,53 @@ def printed(table: DataTable, width: int = 80) -> str:
     return out.getvalue()
 
 
-def test_table_5_has_scores_marks_and_the_published_values() -> None:
-    table = named(generation_tables(made_questions(), annotations(), Lengths(), dataset="qulac"))[
-        "generation"
-    ]
-    at_cot = table.rows[2]
+def test_tables_of_qulac_stand_beside_published_values() -> None:
+    retrieval = {
+        "standard": {"a": [0.1], "b": [0.2]},
+        "cot": {"a": [0.3, 0.1], "b": [0.3]},
+        "at-cot": {"a": [0.4]},
+    }
+    tables = tables_of(None, retrieval, dataset="qulac")
+    assert "generation_by_level" not in tables  # without levels
+    at_cot = tables["generation"].rows[2]
     assert (at_cot["scheme"], at_cot["mean"], at_cot["marks"]) == ("at-cot", pytest.approx(63.0), "*Δ")
     assert (at_cot["published"], at_cot["over_standard"]) == (80.6, pytest.approx(10.0))
     assert at_cot["over_standard_p"] < at_cot["over_standard_p_holm"] < 0.01
-    assert "63.0 *Δ" in printed(table)
-    assert "† at-standard" not in printed(table)
+    assert "63.0 *Δ" in printed(tables["generation"])
+    assert "† at-standard" not in printed(tables["generation"])
+    semantic, generalize, _ = tables["ambiguity_types"].rows
+    assert (semantic["share"], semantic["gain"], semantic["gain_queries"]) == (50.0, pytest.approx(9.5), 4)
+    assert (semantic["published_share"], semantic["published_gain"]) == (44.6, 1.3)
+    assert (generalize["share"], generalize["gain"]) == (0.0, None)
+    over, caption = tables["generation_and_retrieval"].rows[-1], tables["generation_and_retrieval"].caption
+    assert (over["scheme"], over["n"]) == ("over schemes", 3)
+    assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
+    assert "r = 0.92, p = 0.08" in caption
+    means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
+    found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
+    assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in caption
+    queries = tables["generation_by_query"]
+    assert (len(queries.rows), printed(queries)) == (12, "")
+    assert [*queries.rows[0].values()] == ["standard", "a", 50.0, "x" * 50, "y"]
 
 
 def test_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
     """Holm's correction over one test leaves its p as it is."""
     asked = {**made_questions(), "cot": dict.fromkeys(QUERIES, Generated(()))}
-    at_cot = named(generation_tables(asked, annotations(), Lengths()))["generation"].rows[2]
+    at_cot = tables_of(asked)["generation"].rows[2]
     assert (at_cot["over_cot_n"], at_cot["over_cot_p"], at_cot["over_cot_p_holm"]) == (0, None, None)
     assert at_cot["over_standard_p_holm"] == at_cot["over_standard_p"]
 
 
 def test_token_f1_is_named_in_every_table() -> None:
-    made = made_questions(), annotations({"a": 1}), TokenF1(), {"cot": {"a": [0.5]}}
-    tables = generation_tables(*made, dataset="qulac")
+    tables = tables_of(None, {"cot": {"a": [0.5]}}, levels={"a": 1}, scorer=TokenF1(), dataset="qulac")
     assert len(tables) == 5
-    assert all("token F1, not BERTScore" in table.caption for table in tables)
-    assert not any("published" in key for table in tables for row in table.rows for key in row)
+    assert all("token F1, not BERTScore" in table.caption for table in tables.values())
+    assert not any("published" in key for table in tables.values() for row in table.rows for key in row)
 
 
-def test_table_6_needs_levels_and_shows_published_clariq_values() -> None:
-    levels = {"a": 1, "b": 4, "c": 4}
-    tables = named(generation_tables(made_questions(), annotations(levels), Lengths(), dataset="clariq"))
+def test_table_6_shows_published_clariq_values_in_80_columns() -> None:
+    tables = tables_of(levels={"a": 1, "b": 4, "c": 4}, dataset="clariq")
     rows = tables["generation_by_level"].rows
     assert [(row["level"], row["scheme"], row["n"], row["published"]) for row in rows] == [
         (1, "standard", 1, 78.7),
@@ -308,57 +327,14 @@ def test_table_6_needs_levels_and_shows_published_clariq_values() -> None:
         (4, "cot", 2, 78.0),
         (4, "at-cot", 2, 82.4),
     ]
-    assert "generation_by_level" not in named(generation_tables(made_questions(), annotations(), Lengths()))
-
-
-def test_table_7_has_shares_in_percent_and_the_gain_over_cot() -> None:
-    table = named(generation_tables(made_questions(), annotations(), Lengths(), dataset="qulac"))[
-        "ambiguity_types"
-    ]
-    semantic, generalize, _ = table.rows
-    assert (semantic["share"], semantic["gain"], semantic["gain_queries"]) == (50.0, pytest.approx(9.5), 4)
-    assert (semantic["published_share"], semantic["published_gain"]) == (44.6, 1.3)
-    assert (generalize["share"], generalize["gain"]) == (0.0, None)
-
-
-def test_section_7_caption_gives_r_of_the_published_tables() -> None:
-    retrieval = {
-        "standard": {"a": [0.1], "b": [0.2]},
-        "cot": {"a": [0.3, 0.1], "b": [0.3]},
-        "at-cot": {"a": [0.4]},
-    }
-    tables = named(generation_tables(made_questions(), annotations(), Lengths(), retrieval, dataset="qulac"))
-    table = tables["generation_and_retrieval"]
-    over = table.rows[-1]
-    assert (over["scheme"], over["n"]) == ("over schemes", 3)
-    assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
-    assert "r = 0.92, p = 0.08" in table.caption
-    means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
-    found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
-    assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in table.caption
-
-
-def test_every_query_is_in_the_data_with_its_best_pair_and_not_printed() -> None:
-    table = named(generation_tables(made_questions(), annotations(), Lengths()))["generation_by_query"]
-    assert len(table.rows) == 12
-    assert dict(table.rows[0]) == {
-        "scheme": "standard",
-        "query": "a",
-        "score": 50.0,
-        "question": "x" * 50,
-        "like": "y",
-    }
-    assert printed(table) == ""
-
-
-def test_all_tables_fit_eighty_columns() -> None:
     points = {**POINTS, "at-standard": POINTS["standard"]}
     retrieval = {scheme: {"a": [0.1], "b": [0.3]} for scheme in points}
-    tables = generation_tables(
-        made_questions(points), annotations(dict.fromkeys(QUERIES, 2)), Lengths(), retrieval, dataset="clariq"
-    )
-    assert all(len(line) <= 80 for table in tables for line in printed(table).splitlines())
-    assert "…" not in "".join(map(printed, tables))
+    levels = dict.fromkeys(QUERIES, 2)
+    texts = [
+        *map(printed, tables_of(made_questions(points), retrieval, levels=levels, dataset="clariq").values())
+    ]
+    assert max(len(line) for text in texts for line in text.splitlines()) <= 80
+    assert "…" not in "".join(texts)
 
 
 # --- Scorers ---------------------------------------------------------------------------------------------
@@ -366,19 +342,19 @@ def test_all_tables_fit_eighty_columns() -> None:
 QUESTION = st.lists(st.sampled_from(["map", "of", "the", "moon", "月亮", "a"]), max_size=6).map(" ".join)
 
 
-def test_two_shared_words_of_three_and_five_by_hand() -> None:
-    """{map, of, moon} and {which, map, of, the, sun} share map and of: F1 = 2 * 2 / (3 + 5)."""
-    found = TokenF1().scores(["Map of moon?"], ["which map of the sun", "map of moon"])
-    assert found.tolist() == [[pytest.approx(0.5), 1.0]]
-
-
-def test_word_counts_as_often_as_both_have_it() -> None:
-    """new x 2 and york against new x 1 and york x 1: two shared of 3 + 2."""
-    assert TokenF1().scores(["new new york"], ["new york"]).tolist() == [[pytest.approx(0.8)]]
-
-
-def test_text_without_words_scores_nothing_even_against_itself() -> None:
-    assert TokenF1().scores(["?"], ["?", "map"]).tolist() == [[0.0, 0.0]]
+@pytest.mark.parametrize(
+    ("generated", "annotated", "f1"),
+    [
+        # {map, of, moon} and {which, map, of, the, sun} share map and of: F1 = 2 * 2 / (3 + 5).
+        ("Map of moon?", ["which map of the sun", "map of moon"], [0.5, 1.0]),
+        # A word counts as often as both have it: new x 2 and york against one of each share two of 3 + 2.
+        ("new new york", ["new york"], [0.8]),
+        # A text without words is like nothing, not even itself.
+        ("?", ["?", "map"], [0.0, 0.0]),
+    ],
+)
+def test_token_f1_by_hand(generated: str, annotated: list[str], f1: list[float]) -> None:
+    assert TokenF1().scores([generated], annotated).tolist() == [pytest.approx(f1)]
 
 
 @settings(deadline=None)  # the first Chinese word loads a dictionary
@@ -393,21 +369,6 @@ def test_it_is_symmetric_within_bounds_and_one_for_the_same(a: str, b: str) -> N
 HERE = importlib.util.find_spec("bert_score") is not None
 needs_package = pytest.mark.skipif(not HERE, reason="the extra [bertscore] is not installed")
 
-WORDS = [
-    "are",
-    "you",
-    "interested",
-    "in",
-    "dinosaurs",
-    "do",
-    "want",
-    "pictures",
-    "of",
-    "a",
-    "map",
-    "the",
-    "moon",
-]
 TEXTS = ["are you interested in dinosaurs", "do you want pictures of dinosaurs", "a map of the moon"]
 
 
@@ -424,7 +385,8 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    vocabulary = {word: n for n, word in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", *WORDS])}
+    known = dict.fromkeys(" ".join(TEXTS).split())
+    vocabulary = {word: n for n, word in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", *known])}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     words.post_processor = processors.TemplateProcessing(
@@ -463,18 +425,14 @@ def by_hand(encoder: Path, layer: int, a: str, b: str) -> float:
 
 
 @needs_package
-def test_matrix_is_that_of_the_equations(encoder: Path) -> None:
-    scores = BertScore(str(encoder)).scores(TEXTS[:2], TEXTS)
-    expected = [[by_hand(encoder, 3, a, b) for b in TEXTS] for a in TEXTS[:2]]
-    assert scores.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
-    assert [scores[0, 0], scores[1, 1]] == pytest.approx([1.0, 1.0], abs=1e-5)
-
-
-@needs_package
-def test_unknown_encoder_uses_layer_three_quarters_up(encoder: Path) -> None:
+def test_matrix_is_that_of_the_equations_three_quarters_up_in_an_unknown_encoder(encoder: Path) -> None:
     scorer = BertScore(str(encoder))
     assert scorer.layer == 3
     assert scorer.name == "BERTScore F1 (tiny, layer 3 of 4, not rescaled)"
+    scores = scorer.scores(TEXTS[:2], TEXTS)
+    expected = [[by_hand(encoder, 3, a, b) for b in TEXTS] for a in TEXTS[:2]]
+    assert scores.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
+    assert [scores[0, 0], scores[1, 1]] == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
 @needs_package

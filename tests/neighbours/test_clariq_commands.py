@@ -57,6 +57,12 @@ def test_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> N
     ):
         notes = json.loads(ran(*words, "--json"))["notes"]
         assert notes == [f"{tsv}:6: topic '7' has a second request text; the first is used"]
+    need = json.loads(ran("need", tsv, labels, "--json"))["need"]
+    assert [(row["metric"], row["value"]) for row in need] == [
+        ("precision", 0.5),
+        ("recall", 0.5),
+        ("F1", 0.5),
+    ]
 
 
 def test_document_relevance_is_that_of_the_question_on_top(dev: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cts_async.errors import InputError
 from cts_async.neighbours.clariq.tasks import (
+    DocumentRelevance,
     document_relevance,
     label_agreement,
     question_relevance,
@@ -46,13 +47,8 @@ def test_recall_is_share_of_topic_questions_in_top_k() -> None:
     assert (recall[5], unranked) == ({"7": 0.25, "9": 0.0}, ["9"])
 
 
-def test_of_equal_scores_the_first_is_kept_and_the_others_take_no_place() -> None:
-    run = [("7", "Q1", 5.0), ("7", "Q2", 5.0), ("7", "Q3", 4.0)]
-    assert means({"7": frozenset({"Q2", "Q3"})}, run, 1, 2) == [0.0, 0.5]
-
-
-def test_repeated_question_takes_a_rank_each_time_and_is_found_once() -> None:
-    # By falling score: a a b (5.0 again: dropped as a tie) c. At 2 only a is found, at 3 a and b, at 4 all three.
+def test_ties_are_dropped_but_repeated_questions_take_a_rank_each_time() -> None:
+    """By falling score: a a b (the 5.0 after it is dropped) c. At 2 only a is found, at 3 a and b, at 4 all three."""
     run = [("1", "a", 9.0), ("1", "a", 7.0), ("1", "b", 5.0), ("1", "a", 5.0), ("1", "c", 1.0)]
     assert means({"1": frozenset("abc")}, run, 2, 3, 4) == [1 / 3, 2 / 3, 1.0]
 
@@ -82,37 +78,31 @@ def test_question_on_top_is_asked_and_of_equal_ones_the_last() -> None:
     assert selected(run) == {"7": "Q3", "9": "Q4"}
 
 
-def test_one_question_is_asked_for_every_facet_of_its_topic() -> None:
-    found = document_relevance(EVALUATION, {"7": "Q2", "9": "Q4"}, TOPICS)
-    assert found is not None
-    assert found.values == {"MRR100": {"F01": 0.75, "F02": 0.5, "F03": 1.0}}
+@pytest.mark.parametrize(
+    ("asked", "topics", "values", "others"),
+    [
+        # A question is asked for every facet of its topic.
+        ({"7": "Q2", "9": "Q4"}, TOPICS, {"F01": 0.75, "F02": 0.5, "F03": 1.0}, {}),
+        # An unjudged question and MAX count as the worst.
+        ({"7": "Q9", "9": "Q4"}, TOPICS, {"F01": 0.25, "F02": 0.0, "F03": 1.0}, {"unjudged": ("F01", "F02")}),
+        ({"7": "MAX", "9": "Q4"}, TOPICS, {"F01": 0.25, "F02": 0.0, "F03": 1.0}, {}),
+        # A topic without a question counts 0.
+        ({"7": "Q1"}, TOPICS, {"F01": 0.5, "F02": 0.125, "F03": 0.0}, {"unasked": ("F03",)}),
+        # Facets of other files count nothing, those without an evaluation are named.
+        ({"7": "Q1"}, {"F01": "7", "F77": "7"}, {"F01": 0.5}, {"unknown": ("F77",)}),
+        # In conversations questions are asked by context.
+        ({"F01": "Q1", "F03": "Q4"}, None, {"F01": 0.5, "F02": 0.0, "F03": 1.0}, {"unasked": ("F02",)}),
+    ],
+)
+def test_document_relevance_by_hand(
+    asked: dict[str, str], topics: dict[str, str] | None, values: dict[str, float], others: dict[str, Any]
+) -> None:
+    unknown = {"unasked": (), "unjudged": (), "unknown": ()} | others
+    assert document_relevance(EVALUATION, asked, topics) == DocumentRelevance({"MRR100": values}, **unknown)
 
 
-@pytest.mark.parametrize("question", ["Q9", "", "MIN", "MAX"])
-def test_unjudged_question_and_max_count_as_the_worst(question: str) -> None:
-    found = document_relevance(EVALUATION, {"7": question, "9": "Q4"}, TOPICS)
-    assert found is not None
-    assert found.values["MRR100"] == {"F01": 0.25, "F02": 0.0, "F03": 1.0}
-    assert found.unjudged == (() if question.startswith("M") else ("F01", "F02"))
-
-
-def test_topic_without_a_question_counts_zero() -> None:
-    found = document_relevance(EVALUATION, {"7": "Q1"}, TOPICS)
-    assert found is not None
-    assert (found.values["MRR100"]["F03"], found.unasked) == (0.0, ("F03",))
-
-
-def test_facets_of_other_files_count_nothing_and_those_without_evaluation_are_named() -> None:
-    found = document_relevance(EVALUATION, {"7": "Q1"}, {"F01": "7", "F77": "7"})
-    assert found is not None
-    assert (found.values, found.unknown) == ({"MRR100": {"F01": 0.5}}, ("F77",))
+def test_facets_without_any_evaluation_have_no_relevance() -> None:
     assert document_relevance(EVALUATION, {"7": "Q1"}, {"F77": "7"}) is None
-
-
-def test_in_conversations_questions_are_asked_by_context() -> None:
-    found = document_relevance(EVALUATION, {"F01": "Q1", "F03": "Q4"})
-    assert found is not None
-    assert found.values["MRR100"] == {"F01": 0.5, "F02": 0.0, "F03": 1.0}
 
 
 # -- task 1: clarification need -------------------------------------------------------------------------
@@ -164,10 +154,6 @@ def test_repeated_questions_are_kept_and_counted_in_a_note(write: Write) -> None
     assert note.startswith(f"{path}:2: 2 lines repeat a question of the same topic")
 
 
-def test_predictions_are_labels_by_topic(write: Write) -> None:
-    assert read_predictions(write("need", "171 1\n170 4\n")) == {"171": 1, "170": 4}
-
-
 @pytest.mark.parametrize(
     ("read", "content", "line", "says"),
     [
@@ -194,12 +180,6 @@ def test_broken_file_is_located(
 
 def pair(value: Any) -> dict[str, Any]:
     return {"no_answer": 0.1, "with_answer": value}
-
-
-def test_evaluation_is_read_with_its_answers(write: Write) -> None:
-    table = {"NDCG3": {"F01": {"Q00010": pair(0.5), "MAX": pair(1), "MIN": pair(0.25)}}}
-    found = read_clariq_evaluation(write("eval.json", table))
-    assert found == {"NDCG3": {"F01": {"Q00010": 0.5, "MAX": 1.0, "MIN": 0.25}}}
 
 
 @pytest.mark.parametrize(

@@ -76,34 +76,24 @@ def test_random_and_worst_rankers_are_included() -> None:
     assert found.reached["MRR"][WORST] == pytest.approx(np.full(10, 1 / 3))
 
 
-def test_query_s_own_labels_never_reach_its_ranking() -> None:
-    """Labels to train on are turned round for one fold's queries: theirs is the only fold that ranks as before."""
-    panes, labels = panes_of(20)
-    fold = folds_of(20, 5, 0)
-    turned = [6 - label if fold[i // 3] == 2 else label for i, label in enumerate(labels)]
-    seen = {}
-    for name, train in (("before", labels), ("after", turned)):
-        scores = Recorded()
-        cross_validate(labelled(panes, train, labels), {"recorded": PaneRanker("r", scores.fit)})
-        seen[name] = scores
-    assert (seen["before"].labels[2] == seen["after"].labels[2]).all()
-    assert all((seen["before"].labels[k] != seen["after"].labels[k]).any() for k in (0, 1, 3, 4))
+def test_what_is_held_out_never_reaches_labels_or_features_of_its_fold() -> None:
+    """In one fold labels to train on are turned round and panes reworded: theirs is the only one that stays as before.
 
-
-def test_held_out_words_never_reach_the_features() -> None:
-    """Training rows stay the same whatever the panes held out say; each column of them runs from 0 to 1."""
+    Each column of the features to train on runs from 0 to 1.
+    """
     panes, labels = panes_of(20)
     panes = [PaneText(f"win {pane.query}", f"{pane.query}: which win?", pane.options) for pane in panes]
-    fold = folds_of(20, 5, 0)
+    held_out = [folds_of(20, 5, 0)[i // 3] == 2 for i in range(len(panes))]
+    turned = [6 - label if out else label for label, out in zip(labels, held_out, strict=True)]
     other = [
-        PaneText(pane.query, "What else would you like to have?", ("mac", f"mac{i}"))
-        if fold[i // 3] == 2
-        else pane
+        PaneText(pane.query, "What else would you like to have?", ("mac", f"mac{i}")) if held_out[i] else pane
         for i, pane in enumerate(panes)
     ]
     before, after = Recorded(), Recorded()
-    for recorded, shown in ((before, panes), (after, other)):
-        cross_validate(labelled(shown, labels), {"recorded": PaneRanker("r", recorded.fit)})
+    for recorded, shown, train in ((before, panes, labels), (after, other, turned)):
+        cross_validate(labelled(shown, train, labels), {"recorded": PaneRanker("r", recorded.fit)})
+    assert (before.labels[2] == after.labels[2]).all()
+    assert all((before.labels[k] != after.labels[k]).any() for k in (0, 1, 3, 4))
     assert (before.features[2] == after.features[2]).all()
     assert (before.features[1] != after.features[1]).any()
     for rows in before.features:
@@ -136,20 +126,17 @@ def test_folds_are_even_seeded_and_by_query() -> None:
     assert folds_of(13, 5, 0).tolist() == folds_of(13, 5, 0).tolist() != folds_of(13, 5, 1).tolist()
 
 
-@pytest.mark.parametrize("folds", [1, 4])
-def test_impossible_folds_are_refused(folds: int) -> None:
-    panes, labels = panes_of(3)
-    with pytest.raises(UsageError, match=f"from 2 to the number of queries, 3; not {folds}"):
-        cross_validate(labelled(panes, labels), LINEAR, folds=folds)
-
-
-def test_labels_all_alike_are_refused() -> None:
+def test_data_that_cannot_be_validated_are_refused() -> None:
     panes, labels = panes_of(3)
     flat = [1.0] * len(panes)
-    with pytest.raises(UsageError, match="nothing to learn from"):
-        cross_validate(labelled(panes, flat, labels), LINEAR, folds=2)
-    with pytest.raises(UsageError, match="nothing to test on"):
-        cross_validate(labelled(panes, labels, flat), LINEAR, folds=2)
+    for train, test, folds, said in (
+        (labels, labels, 1, "from 2 to the number of queries, 3; not 1"),
+        (labels, labels, 4, "from 2 to the number of queries, 3; not 4"),
+        (flat, labels, 2, "nothing to learn from"),
+        (labels, flat, 2, "nothing to test on"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            cross_validate(labelled(panes, train, test), LINEAR, folds=folds)
 
 
 class Recorded:

@@ -26,7 +26,6 @@ from cts_async.neighbours.mimics_duo.statistics import (
     option_reranking,
     pane_reranking,
     pane_statistics,
-    pearson,
     printed_cells,
     quality_distributions,
     query_sizes,
@@ -179,17 +178,6 @@ def test_quality_of_panes_and_positions_by_hand() -> None:
     # A position that no pane has gives no row.
     rows = {row for row, _ in figures}
     assert rows == {"Clarification Pane", *(f"Candidate Ans. #{i}" for i in (1, 2, 3, 4))}
-
-
-def test_r_by_hand() -> None:
-    """Deviations (-1, 0, 1) and (-1, 1, 0): the sum of products is 1, both squares sum to 2, so r = 1/2."""
-    assert pearson(np.array([1, 2, 3]), np.array([1, 3, 2])) == pytest.approx(0.5)
-    assert pearson(np.array([1, 2, 4]), np.array([9, 7, 3])) == pytest.approx(-1)
-
-
-@pytest.mark.parametrize(("a", "b"), [([1, 1], [1, 2]), ([1, 2], [3, 3]), ([1], [2]), ([], [])])
-def test_constant_column_has_no_correlation(a: list[int], b: list[int]) -> None:
-    assert math.isnan(pearson(np.array(a), np.array(b)))
 
 
 def test_sorting_within_queries_leaves_each_value_in_its_query() -> None:

@@ -14,7 +14,6 @@ from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import (
     Facet,
     Pair,
-    Qulac,
     Topic,
     figures_table,
     open_qulac,
@@ -43,15 +42,11 @@ def test_topics_hold_facets_and_facets_hold_pairs_in_file_order(write: Write) ->
     assert (found.repeated, found.slips) == ({"11-1-1": ("6", "7")}, ("2-3",))
 
 
-def test_row_without_a_question_makes_a_facet_and_no_pair(write: Write) -> None:
-    (facet,) = read_qulac(write("qulac.json", qulac_table(qulac_row("1-1-X")))).facets
-    assert (facet.id, facet.pairs) == ("1-1", ())
-
-
 def test_questions_by_number_rise_although_the_file_sorts_them_as_text(write: Write) -> None:
     rows = [qulac_row(f"1-1-{n}", f"q{n}", "a") for n in (1, 10, 2)]
-    (facet,) = read_qulac(write("qulac.json", qulac_table(*rows))).facets
+    facet, other = read_qulac(write("qulac.json", qulac_table(*rows, qulac_row("1-2-X")))).facets
     assert list(facet.by_number) == [1, 2, 10]
+    assert (other.id, other.pairs) == ("1-2", ())
 
 
 @pytest.mark.parametrize(
@@ -188,29 +183,21 @@ def test_every_figure_is_counted_as_defined() -> None:
     assert {row["counted"] for row in figures_table([]).rows} == {0}
 
 
-@pytest.fixture(scope="module")
-def released(shared_data: Path) -> Qulac:
-    return read_qulac(shared_data / "qulac.json")
-
-
-def test_released_file_reproduces_every_published_figure(released: Qulac) -> None:
+def test_released_file_reproduces_every_published_figure(shared_data: Path) -> None:
+    """216 facets belong to ambiguous topics; 640 describe something else than their topic does."""
+    released = read_qulac(shared_data / "qulac.json")
     rows = figures_table(released.topics).rows
     assert len(rows) == 12
     assert all(row["reproduced"] for row in rows)
     assert set(released.repeated) == {"149-3-12", "154-3-14", "82-2-1"}
     assert released.slips == ("102-5",)
     assert {len(facet.pairs) for facet in released.facets} == set(range(7, 19))
-
-
-def test_released_file_has_762_instances(shared_data: Path, released: Qulac) -> None:
-    """216 facets belong to ambiguous topics; 640 describe something else than their topic does."""
-    dataset = open_qulac(str(shared_data / "qulac.json"), None, {})
-    instances = list(dataset.instances())
-    assert dataset.count == len(instances) == len({one.id for one in instances}) == 762
-    assert instances[0].id == "1-1"
-    assert instances[0].blurred_query == "obama family tree"
-    assert instances[0].fused_query == 'Find the TIME magazine photo essay "Barack Obama\'s Family Tree".'
-    assert not any("\\" in one.fused_query + one.blurred_query for one in instances)
     facets = [(topic, facet) for topic in released.topics for facet in topic.facets]
     assert sum(topic.kind == "ambiguous" for topic, _ in facets) == 216
     assert sum(topic.description != facet.description for topic, facet in facets) == 640
+    dataset = open_qulac(str(shared_data / "qulac.json"), None, {})
+    instances = list(dataset.instances())
+    assert dataset.count == len(instances) == len({one.id for one in instances}) == 762
+    intent = 'Find the TIME magazine photo essay "Barack Obama\'s Family Tree".'
+    assert instances[0] == Instance("1-1", intent, "obama family tree")
+    assert not any("\\" in one.fused_query + one.blurred_query for one in instances)

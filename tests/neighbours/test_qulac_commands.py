@@ -10,24 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qulac_rows import qulac_row, qulac_table
 from typer.testing import CliRunner
 
 import cts_async
 from cts_async.errors import InputError, Interrupted, UsageError
 from cts_async.neighbours.qulac import app, retrieve
-from cts_async.neighbours.qulac.collection import ALL_COLUMNS
 
 OURS = str(Path(cts_async.__file__).parents[1])
 
 
-def table(questions: int = 3, topics: int = 1) -> dict[str, dict[str, object]]:
+def table(questions: int = 3, topics: int = 1) -> dict[str, dict[str, Any]]:
     """Topics with a facet each, which has that many questions."""
-    rows = [
-        (t, 1, f"{t}-1", f"{t}-1-{q}", f"t{t}", "faceted", "inf", "about", "want", f"q{q}", f"a{q}")
-        for t in range(1, topics + 1)
-        for q in range(1, questions + 1)
-    ]
-    return {name: {str(i): row[n] for i, row in enumerate(rows)} for n, name in enumerate(ALL_COLUMNS)}
+    numbers = [(t, q) for t in range(1, topics + 1) for q in range(1, questions + 1)]
+    return qulac_table(*(qulac_row(f"{t}-1-{q}", f"q{q}", f"a{q}") for t, q in numbers))
 
 
 @pytest.fixture
@@ -105,8 +101,6 @@ DOCUMENTS = {
     "cat": "the jaguar is a big cat of the jungle",
     "mac": "jaguar was a version of an operating system",
 }
-FACETS = {"1": "a big cat of the jungle", "2": "the fast car"}
-TABLE = ("topic_id", "facet_id", "topic", "topic_type", "facet_type", "topic_desc", "facet_desc")
 
 
 @pytest.fixture
@@ -115,21 +109,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rows = [{"id": id, "url": id, "title": "", "text": text} for id, text in DOCUMENTS.items()]
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    asked = [("1", "do you mean the car", "no"), ("1", "what animal", "the cat of the jungle")]
-    pairs = [
-        {
-            **dict(
-                zip(TABLE, (1, int(facet), "jaguar", "ambiguous", "inf", "t", FACETS[facet]), strict=True)
-            ),
-            "topic_facet_id": f"1-{facet}",
-            "topic_facet_question_id": f"1-{facet}-{number}",
-            "question": question,
-            "answer": answer,
-        }
-        for number, (facet, question, answer) in enumerate([*asked, ("2", "what", "the fast car")], 1)
-    ]
-    columns = {name: {str(n): row[name] for n, row in enumerate(pairs)} for name in pairs[0]}
-    (tmp_path / "qulac.json").write_text(json.dumps(columns))
+    about = {"topic": "jaguar", "facet_desc": "a big cat of the jungle"}
+    pairs = qulac_table(
+        qulac_row("1-1-1", "do you mean the car", "no", **about),
+        qulac_row("1-1-2", "what animal", "the cat of the jungle", **about),
+        qulac_row("1-2-3", "what", "the fast car", topic="jaguar", facet_desc="the fast car"),
+    )
+    (tmp_path / "qulac.json").write_text(json.dumps(pairs))
     return tmp_path
 
 

@@ -20,7 +20,6 @@ from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.conversations import RecordId
 from cts_async.neighbours.qulac.gains import (
     Evaluations,
-    QuestionGain,
     about_path,
     gain_notes,
     oracle_table,
@@ -28,7 +27,6 @@ from cts_async.neighbours.qulac.gains import (
     questions_table,
     read_evaluations,
     read_notes,
-    write_about,
     write_evaluations,
 )
 from cts_async.report.tables import DataTable, print_table
@@ -49,12 +47,12 @@ def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> N
     """Facet 1-1: best 0.9, mean 0.5, worst 0.1, none 0.3; facet 1-2: 0.4, 0.4, 0.4, none 0.5."""
     evaluated = values("1-1", "1 .1", "2 .5", "3 .9", original=0.3) | values("1-2", "1 .4", original=0.5)
     (row,) = question_gains(evaluated).oracle
-    assert (row.history_length, row.facets, row.p) == (0, 2, None)
-    assert row.best == pytest.approx(0.65)
-    assert row.mean == pytest.approx(0.45)
-    assert row.worst == pytest.approx(0.25)
-    assert row.none == pytest.approx(0.4)
-    assert row.gain == pytest.approx(0.25)
+    assert (row["history_length"], row["facets"], row["p"]) == (0, 2, None)
+    assert row["best"] == pytest.approx(0.65)
+    assert row["mean"] == pytest.approx(0.45)
+    assert row["worst"] == pytest.approx(0.25)
+    assert row["none"] == pytest.approx(0.4)
+    assert row["gain"] == pytest.approx(0.25)
 
 
 def test_facet_with_several_histories_counts_once() -> None:
@@ -63,29 +61,36 @@ def test_facet_with_several_histories_counts_once() -> None:
         "1-2", "1>2 1", original=0.0
     )
     (row,) = question_gains(evaluated).oracle
-    assert (row.history_length, row.facets) == (1, 2)
-    assert row.best == pytest.approx(0.8)
-    assert row.worst == pytest.approx(((0.2 + 0.4) / 2 + 1.0) / 2)
-    assert row.mean == pytest.approx(((0.5 + 0.4) / 2 + 1.0) / 2)
+    assert (row["history_length"], row["facets"]) == (1, 2)
+    assert row["best"] == pytest.approx(0.8)
+    assert row["worst"] == pytest.approx(((0.2 + 0.4) / 2 + 1.0) / 2)
+    assert row["mean"] == pytest.approx(((0.5 + 0.4) / 2 + 1.0) / 2)
 
 
 def test_question_gain_is_over_no_question_with_and_without_answer() -> None:
     gains = question_gains(values("1-1", "1 .7 .2", "2 .1", original=0.3))
-    assert gains.against_original
+    assert gains.without_original == ()
     first, second = gains.questions
-    assert (first.question, first.n, first.with_answer, first.without_answer) == (1, 1, 0.7, 0.2)
-    assert first.gain == pytest.approx(0.4)
-    assert first.gain_without_answer == pytest.approx(-0.1)
-    assert second.gain == pytest.approx(-0.2)
-    assert (second.without_answer, second.gain_without_answer) == (None, None)
+    assert (first["question"], first["n"], first["with_answer"], first["without_answer"]) == (1, 1, 0.7, 0.2)
+    assert first["gain"] == pytest.approx(0.4)
+    assert first["gain_without_answer"] == pytest.approx(-0.1)
+    assert second["gain"] == pytest.approx(-0.2)
+    assert (second["without_answer"], second["gain_without_answer"]) == (None, None)
 
 
 def test_question_after_several_histories_has_the_mean_over_them() -> None:
     gains = question_gains(values("1-1", "1>3 .4 .1", "2>3 .8 .3", original=0.5))
     assert gains.questions == (
-        QuestionGain(
-            "1-1", 3, 1, 2, pytest.approx(0.6), pytest.approx(0.2), pytest.approx(0.1), pytest.approx(-0.3)
-        ),
+        {
+            "facet": "1-1",
+            "question": 3,
+            "history_length": 1,
+            "n": 2,
+            "with_answer": pytest.approx(0.6),
+            "without_answer": pytest.approx(0.2),
+            "gain": pytest.approx(0.1),
+            "gain_without_answer": pytest.approx(-0.3),
+        },
     )
 
 
@@ -94,13 +99,12 @@ def test_without_the_original_query_gains_are_against_the_question_without_its_a
     evaluated = values("1-1", "1 .5 .1", "2 .9 .6") | values("1-2", "1 .3")
     gains = question_gains(evaluated)
     assert gains.without_original == ("1-1", "1-2")
-    assert not gains.against_original
     (row,) = gains.oracle
-    assert row.best == pytest.approx(0.6)
-    assert row.none == pytest.approx(0.6)
-    assert row.gain == pytest.approx(0.3)
-    assert [one.gain for one in gains.questions] == [pytest.approx(0.4), pytest.approx(0.3), None]
-    assert {one.gain_without_answer for one in gains.questions} == {None}
+    assert row["best"] == pytest.approx(0.6)
+    assert row["none"] == pytest.approx(0.6)
+    assert row["gain"] == pytest.approx(0.3)
+    assert [one["gain"] for one in gains.questions] == [pytest.approx(0.4), pytest.approx(0.3), None]
+    assert {one["gain_without_answer"] for one in gains.questions} == {None}
 
 
 def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
@@ -108,7 +112,7 @@ def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
     evaluated = values("1-1", "1 .5 .1", original=0.0) | values("1-2", "1 .3 .2")
     gains = question_gains(evaluated)
     assert gains.without_original == ("1-2",)
-    assert gains.oracle[0].gain == pytest.approx((0.4 + 0.1) / 2)
+    assert gains.oracle[0]["gain"] == pytest.approx((0.4 + 0.1) / 2)
 
 
 def test_t_test_pairs_best_and_none_by_facet() -> None:
@@ -117,8 +121,8 @@ def test_t_test_pairs_best_and_none_by_facet() -> None:
     for i in (1, 2, 3):
         evaluated |= values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)
     (row,) = question_gains(evaluated, test=True).oracle
-    assert (row.facets_with_none, row.t) == (3, pytest.approx(3.4641, abs=1e-4))
-    assert row.p == pytest.approx(0.0742, abs=1e-4)
+    assert (row["facets_with_none"], row["t"]) == (3, pytest.approx(3.4641, abs=1e-4))
+    assert row["p"] == pytest.approx(0.0742, abs=1e-4)
 
 
 RECORDS = st.dictionaries(
@@ -139,13 +143,17 @@ def test_worst_is_never_above_mean_nor_mean_above_best_in_any_order(
     }
     found = question_gains(evaluated)
     for row in found.oracle:
-        assert row.worst <= row.mean + 1e-12
-        assert row.mean <= row.best + 1e-12
+        assert row["worst"] <= row["mean"] + 1e-12
+        assert row["mean"] <= row["best"] + 1e-12
     shuffled = list(evaluated.items())
     rng.shuffle(shuffled)
     again = question_gains(dict(shuffled))
-    assert [(row.facets, row.best, row.gain) for row in again.oracle] == [
-        (row.facets, pytest.approx(row.best), None if row.gain is None else pytest.approx(row.gain))
+    assert [(row["facets"], row["best"], row["gain"]) for row in again.oracle] == [
+        (
+            row["facets"],
+            pytest.approx(row["best"]),
+            None if row["gain"] is None else pytest.approx(row["gain"]),
+        )
         for row in found.oracle
     ]
 
@@ -300,21 +308,13 @@ def test_archive_is_refused_too(write: Write) -> None:
 def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     table = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}
-    write_evaluations(path, table)
+    write_evaluations(path, table, {"mu": 1500.0, "notes": ["pseudo-judgments"]})
     assert list(read_evaluations(path)) == ["NDCG3", "NDCG20"]
     assert read_evaluations(path) == table
     with pytest.raises(UsageError, match="there are no records"):
-        write_evaluations(tmp_path / "none.json", {"P1": {}})
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_settings_and_notes_are_written_beside_dictionary(tmp_path: Path) -> None:
-    path = tmp_path / "eval.json"
-    write_about(path, {"mu": 1500.0}, ["pseudo-judgments"])
-    assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {
-        "mu": 1500.0,
-        "notes": ["pseudo-judgments"],
-    }
+        write_evaluations(tmp_path / "none.json", {"P1": {}}, {})
+    assert {one.name for one in tmp_path.iterdir()} == {"eval.json", "eval.about.json"}
+    assert orjson.loads(about_path(path).read_bytes()) == {"mu": 1500.0, "notes": ["pseudo-judgments"]}
     assert read_notes(path) == ["pseudo-judgments"]
     assert read_notes(tmp_path / "from_elsewhere.json") == []
 

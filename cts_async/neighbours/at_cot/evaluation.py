@@ -153,7 +153,7 @@ def evaluate_talks(
     talks = [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
     # The paper's values are comparable if people judged, over the paper's topics.
     beside_paper = judgments is not None and judgments.given is not None and dataset.name == WEB_TRACK
-    searched = judgments.caption if judgments else ""
+    searched, qrels = (judgments.caption, judgments.qrels(intents)) if judgments else ("", {})
     tables: list[DataTable] = []
     notes: dict[str, None] = {}
     retrieved: list[TurnRetrieval] = []
@@ -164,7 +164,6 @@ def evaluate_talks(
         if judgments:
             texts = _counted(queries_of(group, blurred), "retrieving", on_progress)
             ranked = dict(rankings(judgments.ranker, texts, measures))
-            qrels = judgments.qrels(intents)
             found = retrieve_turns(group, blurred, ranked, qrels, measures, name=name, level=judgments.level)
             retrieved.append(found)
             by_turn += turn_tables(found, searched, beside_paper=beside_paper)

@@ -13,7 +13,7 @@ import typer
 
 from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError
-from cts_async.neighbours.inputs import AsJson, check_out
+from cts_async.neighbours.inputs import AsJson, check_out, write_json
 
 if TYPE_CHECKING:
     from cts_async.neighbours.clariq.collection import Clariq
@@ -61,7 +61,7 @@ def show_figures(
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
     found = read_collection(paths)
-    show_tables([figures_table(parts, found)], notes=found.notes, as_json=as_json)
+    show_tables([figures_table(parts, found)], notes=[*found.reworded.values()], as_json=as_json)
 
 
 @app.command("questions", short_help="Recall of the questions that people wrote.")
@@ -79,7 +79,7 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
     _check_joined(run, [line.topic for line in lines], topics, tsv)
     recall, unranked = question_relevance(topics, lines)
     _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
-    show_tables([questions_table(recall, unranked)], notes=[*data.notes, *notes], as_json=as_json)
+    show_tables([questions_table(recall, unranked)], notes=[*data.reworded.values(), *notes], as_json=as_json)
 
 
 @app.command("documents", short_help="What the question on top is worth to retrieval.")
@@ -119,7 +119,7 @@ def show_documents(
         lines = [line._replace(question=ids.get(line.question, "")) for line in lines]
     else:
         data = _labelled(tsv)
-        notes = [*data.notes, *notes]
+        notes = [*data.reworded.values(), *notes]
         topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
         _check_joined(run, [line.topic for line in lines], frozenset(topic_of.values()), tsv)
     found = document_relevance(judged, selected(lines), topic_of)
@@ -148,7 +148,7 @@ def show_need(
     truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
     predicted = read_predictions(predictions)
     _check_joined(predictions, list(predicted), truth, tsv)
-    show_tables([need_table(truth, predicted)], notes=data.notes, as_json=as_json)
+    show_tables([need_table(truth, predicted)], notes=[*data.reworded.values()], as_json=as_json)
 
 
 def _labelled(tsv: Path) -> Clariq:
@@ -170,11 +170,6 @@ def _check_joined(path: Path, found: Sequence[str], topics: Collection[str], tsv
 
 def _write(out: Path | None, value: Any, inputs: Sequence[Path]) -> None:
     """Write JSON, but not over an input file."""
-    import orjson
-
-    from cts_async.safe_files import atomic_writer
-
     if out is not None:
         check_out(out, inputs, force=True)
-        with atomic_writer(out) as file:
-            file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+        write_json(out, value, option=0)

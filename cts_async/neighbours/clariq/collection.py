@@ -149,16 +149,8 @@ class Clariq:
     facets: dict[str, ClariqFacet] = field(default_factory=dict)
     n_rows: int = 0
     """Of facet, question and answer: the release calls them single-turn conversations."""
-    rewordings: dict[str, str] = field(default_factory=dict)
-    """By topic id where its request first differs from the topic's; the release has one such topic, 260."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A note on each topic with a second request text."""
-        return tuple(
-            f"{place}: topic {short(id)} has a second request text; the first is used"
-            for id, place in self.rewordings.items()
-        )
+    reworded: dict[str, str] = field(default_factory=dict)
+    """By id of a topic with a second request text a note on it; the release has one such topic, 260."""
 
     def add(self, path: Path, line: int, row: _TopicRow) -> None:
         """Add a row; the topic keeps its first request text. InputError where it contradicts an earlier row."""
@@ -173,7 +165,8 @@ class Clariq:
             problem = f"topic {short(row.topic_id)} occurs earlier with another clarification_need"
             raise InputError(path, problem, line=line, field="clarification_need")
         if topic.request != row.initial_request:
-            self.rewordings.setdefault(row.topic_id, f"{path}:{line}")
+            note = f"{path}:{line}: topic {short(row.topic_id)} has a second request text; the first is used"
+            self.reworded.setdefault(row.topic_id, note)
         if not isinstance(row, ClariqRow):
             return
         topic.questions[row.question_id] = row.question
@@ -227,7 +220,7 @@ def open_clariq(
     found = read_collection(paths)
     instances, annotations = partial(_instances, found, paths[0], index, needs), partial(_annotations, found)
     made = make_dataset(name, paths[0], index, instances, annotations=annotations)
-    return replace(made, more_paths=paths[1:], notes=(*found.notes, *made.notes))
+    return replace(made, more_paths=paths[1:], notes=(*found.reworded.values(), *made.notes))
 
 
 def _chosen(target: str) -> tuple[str, tuple[int, ...]]:

@@ -141,11 +141,10 @@ def show_reranking(
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS, reranked_table
     from cts_async.report.output import show_tables
 
-    label = next((name for name in PANE_LABELS if name == ideal), None)
-    if label is None:
+    if ideal not in PANE_LABELS:
         raise UsageError(f"--ideal {ideal}: must be one of {', '.join(PANE_LABELS)}")
     ranked = list(read_panes(folder))
-    table = reranked_table(ranked, read_pane_scores(scores, ranked), label, draws=draws, seed=seed)
+    table = reranked_table(ranked, read_pane_scores(scores, ranked), ideal, draws=draws, seed=seed)
     show_tables([table], as_json=as_json, csv=csv)
 
 

@@ -188,9 +188,8 @@ def read_labelled(data: Path, labels: tuple[str, str], seed: int) -> LabelledPan
 
 
 def _duo(folder: Path, labels: tuple[str, str]) -> Iterator[tuple[PaneText, list[float]]]:
-    fields = [field for one in labels for label, field in PANE_LABELS.items() if label == one]
     for pane in read_panes(folder):
-        values = [float(getattr(pane, field)) for field in fields]
+        values = [float(getattr(pane, PANE_LABELS[label])) for label in labels]
         yield PaneText(pane.query, pane.question, pane.options), values
 
 

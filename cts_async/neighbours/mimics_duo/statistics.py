@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import combinations, groupby
 from operator import attrgetter, itemgetter
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from cts_async.analysis.stats import correlation
 from cts_async.neighbours.inputs import published
 from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.neighbours.mimics_duo.ties import (
@@ -98,8 +99,7 @@ def printed_cells(table: str) -> dict[Key, tuple[str, bool]]:
 
 # --- Panes as columns of numbers -------------------------------------------------------------------------
 
-PaneLabel: TypeAlias = Literal["engagement", "quality", "rating"]
-PANE_LABELS: Final[Mapping[PaneLabel, str]] = {
+PANE_LABELS: Final[Mapping[str, str]] = {
     "engagement": "engagement_level",
     "quality": "pane_quality",
     "rating": "offline_rating",
@@ -216,9 +216,8 @@ def sorted_within(values: Array, sizes: Array) -> Array:
 
 def pearson(a: Array, b: Array) -> float:
     """Pearson's r in [-1, 1]; NaN where one of them does not vary."""
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+    r = correlation(a, b)
+    return math.nan if r is None else r
 
 
 # --- Section 5.2, tables 7 and 11: rankings --------------------------------------------------------------
@@ -251,7 +250,7 @@ def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
         (row, "r, clicks"): pearson(labels, clicks),
     }
     if found := rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed):
-        figures |= {(row, "P@1 clicks"): found.p_at_1, (row, "MRR clicks"): found.mrr}
+        figures |= zip(((row, "P@1 clicks"), (row, "MRR clicks")), found, strict=True)
     return figures
 
 
@@ -272,12 +271,12 @@ def pane_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> 
 
     def measured(row: str, names: tuple[str, str], lists: TiedLists) -> dict[Key, Measured]:
         found = rerank(lists, "any", draws=draws, seed=seed)
-        return {} if found is None else {(row, names[0]): found.p_at_1, (row, names[1]): found.mrr}
+        return {} if found is None else {(row, name): one for name, one in zip(names, found, strict=True)}
 
     def over_all(row: str, lists: TiedLists) -> dict[Key, Measured]:
         single = rerank(lists, "one", draws=draws, seed=seed)
         found = measured(row, _ALL, lists)
-        return found if single is None else {**found, (row, _ALL_ONE): single.mrr}
+        return found if single is None else {**found, (row, _ALL_ONE): single[1]}
 
     figures: dict[Key, float | Measured] = {}
     for name, by_label in lists.items():
@@ -315,7 +314,7 @@ def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
         rankings[RANDOM] = unscored(rankings["Coverage"])
         for name, lists in rankings.items():
             if found := rerank(lists, "one", draws=draws, seed=seed):
-                figures |= {(name, f"P@1 {label}"): found.p_at_1, (name, f"MRR {label}"): found.mrr}
+                figures |= zip(((name, f"P@1 {label}"), (name, f"MRR {label}")), found, strict=True)
     return figures
 
 
@@ -395,7 +394,7 @@ _READINGS: Final[tuple[tuple[str, Ideal], ...]] = (("all", "any"), ("all", "one"
 
 
 def reranked_table(
-    panes: Sequence[Pane], scores: Sequence[float], ideal: PaneLabel, *, draws: int, seed: int
+    panes: Sequence[Pane], scores: Sequence[float], ideal: str, *, draws: int, seed: int
 ) -> DataTable:
     """`scores`, the random ranker and the worst case: over all queries in both readings, and over the untied."""
     labels, sizes = column(panes, PANE_LABELS[ideal]), query_sizes(panes)
@@ -407,9 +406,8 @@ def reranked_table(
             these = ranking.of(lists.alone) if queries == "untied" else ranking
             found = rerank(these, counts, draws=draws, seed=seed)
             row: dict[str, Any] = {"ideal": ideal, "ranking": name, "queries": queries, "counts": counts}
-            row |= {"n_queries": found.queries if found else 0, "n_panes": found.items if found else 0}
-            for measure in ("p_at_1", "mrr"):
-                measured = getattr(found, measure, None)
+            row |= {"n_queries": these.queries, "n_panes": these.items}
+            for measure, measured in zip(("p_at_1", "mrr"), found or (None, None), strict=True):
                 row |= {f"{measure}_{part}": getattr(measured, part, None) for part in Measured.__slots__}
             rows.append(row)
     columns = (

@@ -94,28 +94,20 @@ class Measured:
     exact_sd: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reranked:
-    """One ranking of some queries' items against their labels."""
-
-    queries: int
-    items: int
-    p_at_1: Measured
-    mrr: Measured
-
-
-def rerank(lists: TiedLists, ideal: Ideal = "any", *, draws: int = DRAWS, seed: int = 0) -> Reranked | None:
+def rerank(
+    lists: TiedLists, ideal: Ideal = "any", *, draws: int = DRAWS, seed: int = 0
+) -> tuple[Measured, Measured] | None:
     """P@1: the first item is ideal. MRR: the mean of 1 / rank of the ideal item, of the first of them with "any".
 
     None where there is no query. At least two draws; the same arguments give the same numbers to the last digit.
     """
     if not lists.queries:
         return None
-    measured = (
+    p_at_1, mrr = (
         Measured(float(seen.mean()), float(seen.std(ddof=1)), *exact)
         for seen, exact in zip(drawn(lists, ideal, draws, seed), expected(lists, ideal), strict=True)
     )
-    return Reranked(lists.queries, lists.items, *measured)
+    return p_at_1, mrr
 
 
 def drawn(lists: TiedLists, ideal: Ideal, draws: int, seed: int) -> tuple[Array, Array]:

@@ -187,7 +187,7 @@ def retrieve(
     from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_about, write_evaluations
+    from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_evaluations
     from cts_async.report.output import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
@@ -209,7 +209,8 @@ def retrieve(
     try:
         ranker = QueryLikelihoodRanker(Corpus.open(corpus).documents(), mu=mu, weights=weights)
         judged, notes = made.judgments(qrels, ranker, ranker.ids, chosen, relevance_level)
-        facets = list(made.walk_facets(chosen, judged))[:limit]
+        facets = [(topic, facet) for topic in chosen for facet in topic.facets if judged.get(facet.id)]
+        facets = sorted(facets, key=lambda one: one[1].numbers)[:limit]
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
             spoken = made.facet_records(topic, facet, lengths, _FLAGS[answers])
@@ -220,9 +221,7 @@ def retrieve(
                 evaluations[name] |= values
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; {out} is not written, and the same command starts over") from None
-    write_evaluations(out, evaluations)
-    typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
-    settings = {
+    about = {
         "qulac": str(path),
         "corpus": str(corpus),
         "documents": len(ranker.ids),
@@ -232,8 +231,10 @@ def retrieve(
         "alpha": alpha,
         "answer_weight": answer_weight,
         "turns": lengths,
+        "notes": notes,
     }
-    write_about(out, settings, notes)
+    write_evaluations(out, evaluations, about)
+    typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
     table = oracle_table({name: question_gains(values) for name, values in evaluations.items()})
     if any(PSEUDO_JUDGMENTS in note for note in notes):
         table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")

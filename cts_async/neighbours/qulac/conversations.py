@@ -182,14 +182,6 @@ def facet_records(
     return {str(id): records[id] for id in sorted(records)}
 
 
-def walk_facets(
-    topics: Collection[Topic], judged: Mapping[str, Mapping[str, int]]
-) -> Iterator[tuple[Topic, Facet]]:
-    """Yield the facets that have judgments, by number."""
-    facets = [(topic, facet) for topic in topics for facet in topic.facets if judged.get(facet.id)]
-    yield from sorted(facets, key=lambda one: one[1].numbers)
-
-
 def evaluate_conversations(
     ranker: QueryLikelihoodRanker,
     grades: Mapping[str, int],

@@ -13,22 +13,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Final, TypeAlias
 
-import orjson
 from pydantic import BaseModel, StringConstraints, TypeAdapter
 
 from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Share, read_evaluation, read_json
+from cts_async.neighbours.inputs import Share, read_evaluation, read_json, write_json
 from cts_async.neighbours.qulac.conversations import NO_QUESTION, decode_record_id
-from cts_async.report.tables import Column, DataTable, number, p_value, text
-from cts_async.safe_files import atomic_writer
+from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 
 # --- Evaluation dictionaries -----------------------------------------------------------------------------
 
@@ -57,12 +55,15 @@ def read_evaluations(path: Path) -> Evaluations:
     return found
 
 
-def write_evaluations(path: Path, evaluations: Evaluations) -> None:
-    """Write metrics in order of name and cutoff, records as they come; the file appears whole or not at all."""
+def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, Any]) -> None:
+    """Write metrics in order of name and cutoff, records as they come; and `about` the dictionary to `about_path`.
+
+    UsageError if there are no records, or a file cannot be written.
+    """
     if not any(evaluations.values()):
         raise UsageError(f"{path}: not written: there are no records")
-    ordered = {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)}
-    _write_json(path, ordered)
+    write_json(path, {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)})
+    write_json(about_path(path), about)
 
 
 def metric_order(name: str) -> tuple[str, int]:
@@ -77,7 +78,7 @@ def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
     return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
 
 
-# EVAL.about.json says how a dictionary was made, for which its own format has no room.
+# EVAL.about.json says how a dictionary was made, with notes; its own format has no room for that.
 
 
 class _About(BaseModel):
@@ -89,93 +90,38 @@ def about_path(evaluations: Path) -> Path:
     return evaluations.with_name(f"{evaluations.stem}.about.json")
 
 
-def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
-    """Write settings and notes to the file beside the dictionary. UsageError if it cannot be written."""
-    _write_json(about_path(evaluations), {**settings, "notes": notes})
-
-
 def read_notes(evaluations: Path) -> list[str]:
     """Return the notes on a dictionary; none without such a file. InputError for a broken one."""
     path = about_path(evaluations)
     return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes if path.exists() else []
 
 
-def _write_json(path: Path, value: Any) -> None:
-    with atomic_writer(path) as file:
-        file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
 # --- Gains -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionGain:
-    """One question of a facet after histories of one length: means over the `n` histories with an answered value.
-
-    `without_answer` is None where no such record exists. Gains are against no question, or, where that is not
-    known (`Gains.against_original` is false), `gain` is against `without_answer` and `gain_without_answer` is None.
-    """
-
-    facet: str
-    question: int
-    history_length: int
-    n: int
-    with_answer: float
-    without_answer: float | None
-    gain: float | None
-    gain_without_answer: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Oracle:
-    """Means over `facets` of the best, mean and worst question at one length of history, and of none.
-
-    `gain` is best minus `none`; `none` is the original query alone, or, where that is not known, the best question
-    without its answer. Only the `facets_with_none` that have that record count towards `none`, `gain`, and `t` and `p`
-    of the paired t-test of best against `none`; None where none has, or no test is wanted.
-    """
-
-    history_length: int
-    facets: int
-    facets_with_none: int
-    none: float | None
-    worst: float
-    mean: float
-    best: float
-    gain: float | None
-    t: float | None
-    p: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Gains:
-    """One metric. `oracle` by length of history; `questions` by facet, length and question in the order they came.
+    """The gains of one metric, as rows of tables: means, or None where nothing is known.
 
-    `without_original` are the facets with a question but no value for the original query alone.
+    A row of `oracle` belongs to a length of history: over its `facets`, the means of the `worst`, the `mean` and the
+    `best` question. `none` is the original query alone, or, where that is not known, the best question without its
+    answer; only the `facets_with_none` that have that record count towards `none`, `gain` (best minus none), and `t` and
+    `p` of the paired t-test of best against none, if one is wanted.
+
+    A row of `questions` is a facet's question after the `n` histories of one length, in the order they came. Its gains
+    are over no question, or, where that is not known, `gain` is over `without_answer` and `gain_without_answer` None.
     """
 
-    oracle: tuple[Oracle, ...]
-    questions: tuple[QuestionGain, ...] = field(repr=False)
+    oracle: tuple[Row, ...]
+    questions: tuple[Row, ...] = field(repr=False)
     without_original: tuple[str, ...] = ()
-
-    @property
-    def against_original(self) -> bool:
-        """True if gains are against the original query alone."""
-        return not self.without_original
+    """The facets with a question but no value for the original query alone; with one of them, no gain is over it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A question's value with its answer, and without (None: not evaluated)."""
-
-    question: int
-    answered: float
-    unanswered: float | None
-
-
-_Question: TypeAlias = tuple[str, tuple[int, ...], int]
-"""Facet, past questions, question."""
+_Asked: TypeAlias = tuple[int, float, float | None]
+"""A question, its value with its answer, and without (None: not evaluated)."""
 _Histories: TypeAlias = Mapping[tuple[int, ...], list[_Asked]]
+"""Past questions -> what was asked next."""
 
 
 def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> Gains:
@@ -184,27 +130,25 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
     ValueError for an id that does not decode.
     """
     original: dict[str, float] = {}
-    answered: dict[_Question, float] = {}
-    unanswered: dict[_Question, float] = {}
+    values: dict[tuple[str, tuple[int, ...], int, bool], float] = {}
     for id, value in evaluations.items():
         record = decode_record_id(id)
         if record.question == NO_QUESTION:
             original[record.facet_id] = value
         else:
-            values = answered if record.answered else unanswered
-            values[record.facet_id, record.history, record.question] = value
+            values[record.facet_id, record.history, record.question, record.answered] = value
     states: dict[tuple[str, int], dict[tuple[int, ...], list[_Asked]]] = {}
-    for key, value in answered.items():
-        facet, history, question = key
-        histories = states.setdefault((facet, len(history)), {})
-        histories.setdefault(history, []).append(_Asked(question, value, unanswered.get(key)))
-    missing = tuple(facet for facet in dict.fromkeys(facet for facet, _ in states) if facet not in original)
+    for (facet, history, question, answered), value in values.items():
+        if answered:
+            histories = states.setdefault((facet, len(history)), {})
+            unanswered = values.get((facet, history, question, False))
+            histories.setdefault(history, []).append((question, value, unanswered))
+    missing = tuple(dict.fromkeys(facet for facet, _ in states if facet not in original))
     if missing:
         original = {}
-    oracle = []
-    for length in sorted({length for _, length in states}):
-        facets = {facet: histories for (facet, n), histories in states.items() if n == length}
-        oracle.append(_oracle(facets, original, length, test))
+    lengths = sorted({length for _, length in states})
+    by_length = {n: {facet: of for (facet, length), of in states.items() if length == n} for n in lengths}
+    oracle = [_oracle(facets, original, length, test) for length, facets in by_length.items()]
     questions = (
         gain
         for (facet, length), histories in states.items()
@@ -215,30 +159,30 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
 
 def _oracle(
     facets: Mapping[str, _Histories], original: Mapping[str, float], length: int, test: bool
-) -> Oracle:
-    best, mean, worst = {}, [], []
+) -> dict[str, Any]:
+    best, mean, worst, none = {}, [], [], original
     for facet, histories in facets.items():
-        values = [[one.answered for one in asked] for asked in histories.values()]
+        values = [[answered for _, answered, _ in asked] for asked in histories.values()]
         best[facet] = fmean(map(max, values))
         mean.append(fmean(map(fmean, values)))
         worst.append(fmean(map(min, values)))
-    none: dict[str, float | None] = {
-        facet: original.get(facet) if original else _best_unanswered(facets[facet]) for facet in facets
-    }
-    pairs = [(value, alone) for facet, value in best.items() if (alone := none.get(facet)) is not None]
+    if not original:
+        known = {facet: _best_unanswered(histories) for facet, histories in facets.items()}
+        none = {facet: value for facet, value in known.items() if value is not None}
+    pairs = [(value, none[facet]) for facet, value in best.items() if facet in none]
     tested = paired_t_test([a for a, _ in pairs], [b for _, b in pairs]) if test and pairs else None
-    return Oracle(
-        length,
-        len(facets),
-        len(pairs),
-        none=_mean(alone for _, alone in pairs),
-        worst=fmean(worst),
-        mean=fmean(mean),
-        best=fmean(best.values()),
-        gain=_mean(value - alone for value, alone in pairs),
-        t=tested.t if tested else None,
-        p=tested.p if tested else None,
-    )
+    return {
+        "history_length": length,
+        "facets": len(facets),
+        "facets_with_none": len(pairs),
+        "none": _mean(alone for _, alone in pairs),
+        "worst": fmean(worst),
+        "mean": fmean(mean),
+        "best": fmean(best.values()),
+        "gain": _mean(value - alone for value, alone in pairs),
+        "t": tested.t if tested else None,
+        "p": tested.p if tested else None,
+    }
 
 
 def _best_unanswered(histories: _Histories) -> float | None:
@@ -246,26 +190,35 @@ def _best_unanswered(histories: _Histories) -> float | None:
 
     Of equally good questions that with the lowest number is taken, so that the result does not depend on order.
     """
-    best = [min(asked, key=lambda one: (-one.answered, one.question)) for asked in histories.values()]
-    known = [one.unanswered for one in best if one.unanswered is not None]
+    best = [min(asked, key=lambda one: (-one[1], one[0])) for asked in histories.values()]
+    known = [unanswered for _, _, unanswered in best if unanswered is not None]
     return fmean(known) if len(known) == len(best) else None
 
 
 def _question_gains(
     facet: str, length: int, histories: _Histories, original: float | None
-) -> Iterator[QuestionGain]:
+) -> Iterator[dict[str, Any]]:
     by_question: dict[int, list[_Asked]] = {}
     for one in (one for asked in histories.values() for one in asked):
-        by_question.setdefault(one.question, []).append(one)
+        by_question.setdefault(one[0], []).append(one)
     for question, every in by_question.items():
-        answered = fmean(one.answered for one in every)
-        both = [(one.answered, one.unanswered) for one in every if one.unanswered is not None]
-        unanswered = _mean(value for _, value in both)
+        answered = fmean(value for _, value, _ in every)
+        both = [(value, alone) for _, value, alone in every if alone is not None]
+        unanswered = _mean(alone for _, alone in both)
         if original is None:
             gain, without = _mean(value - alone for value, alone in both), None
         else:
             gain, without = answered - original, None if unanswered is None else unanswered - original
-        yield QuestionGain(facet, question, length, len(every), answered, unanswered, gain, without)
+        yield {
+            "facet": facet,
+            "question": question,
+            "history_length": length,
+            "n": len(every),
+            "with_answer": answered,
+            "without_answer": unanswered,
+            "gain": gain,
+            "gain_without_answer": without,
+        }
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -291,9 +244,9 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
     Where tests were made, their p-values are corrected together by Holm's method.
     """
     rows: list[dict[str, Any]] = [
-        {"metric": metric, "against": _AGAINST[one.against_original], **asdict(oracle)}
+        {"metric": metric, "against": _AGAINST[not one.without_original], **row}
         for metric, one in gains.items()
-        for oracle in one.oracle
+        for row in one.oracle
     ]
     tested = [row for row in rows if row["p"] is not None]
     corrected = iter(holm([row["p"] for row in tested]))
@@ -325,17 +278,19 @@ def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
             )
     for metric, one in gains.items():
         notes += [
-            f"{metric}, {row.history_length} past: only {row.facets_with_none} of {row.facets} facets have a record of "
-            "the best question without its answer; none and gain are over these, the other columns over all"
+            f"{metric}, {row['history_length']} past: only {row['facets_with_none']} of {row['facets']} facets have a "
+            "record of the best question without its answer; none and gain are over these, the other columns over all"
             for row in one.oracle
-            if 0 < row.facets_with_none < row.facets
+            if 0 < row["facets_with_none"] < row["facets"]
         ]
     return notes
 
 
 def questions_table(metric: str, gains: Gains) -> DataTable:
     """Every question's gain, the best first; those whose gain is not known at the end."""
-    ordered = sorted(gains.questions, key=lambda one: -2.0 if one.gain is None else one.gain, reverse=True)
+    ordered = sorted(
+        gains.questions, key=lambda row: -2.0 if row["gain"] is None else row["gain"], reverse=True
+    )
     columns = (
         Column("facet", text("facet"), numeric=False),
         Column("question", number("question", "d")),
@@ -346,9 +301,9 @@ def questions_table(metric: str, gains: Gains) -> DataTable:
         Column("without", number("without_answer", ".4f")),
         Column("gain", number("gain_without_answer", "+.4f")),
     )
-    against = "no question" if gains.against_original else "the same question without its answer"
+    against = "the same question without its answer" if gains.without_original else "no question"
     caption = f"gain over {against}; n histories of that length; every question stands in --json and --csv"
     title = f"{metric}: what each question gains, from the best to the worst"
-    rows = [{"metric": metric, **asdict(one)} for one in ordered]
+    rows = [{"metric": metric, **row} for row in ordered]
     name = f"questions_{metric}"
     return DataTable(name, title, caption, columns, rows, shown=QUESTIONS_SHOWN)
