@@ -102,6 +102,7 @@ REPETITIONS = [
             "<think>" * 30_000,
             '"\\' * 50_000,
         ),
+        "，" + '"\\' * 50_000,
         *REPETITIONS,
     ],
 )
@@ -415,12 +416,14 @@ def test_a_verdict_may_be_announced_fenced_and_explained_within(text: str) -> No
 QUOTING = st.text(st.characters(codec="utf-8"), max_size=30)
 IN_WORDS = st.sampled_from(
     [
-        "N1: none, N2: none",
-        "every nugget is none",
-        "it covers nothing",
-        "没有覆盖任何信息点",
-        OWN,
-        OWN[:50],
+        *(
+            "N1: none, N2: none",
+            "every nugget is none",
+            "it covers nothing",
+            "没有覆盖任何信息点",
+            OWN,
+            OWN[:50],
+        ),
         "'N2': 'none'",
     ]
 )
