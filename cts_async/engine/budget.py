@@ -157,17 +157,12 @@ class Budget:
 def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
     """The reason to stop where a call that may cost `most` exceeds a limit, and nothing will be given back."""
     line = lines.crossed(spent + most)
-    if line is None:
-        raise AssertionError("a reservation that fits is granted")
-    limit, used, next = getattr(lines, f"max_{line}"), getattr(spent, line), getattr(most, line)
-    may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
+    assert line, "a reservation that fits is granted"
+    used, limit = amount(line, getattr(spent, line)), amount(line, getattr(lines, f"max_{line}"))
+    may_cost = "" if line == "calls" else f", and the next call may cost {amount(line, getattr(most, line))}"
     return BudgetSpent(
-        f"the budget is spent: {amount(line, used)} of --max-{line} {amount(line, limit)}{may_cost}; "
-        f"the same command with a higher --max-{line} resumes",
-        line=line,
-        limit=limit,
-        spent=used,
-        next=next,
+        f"the budget is spent: {used} of --max-{line} {limit}{may_cost}; "
+        f"the same command with a higher --max-{line} resumes"
     )
 
 
