@@ -46,14 +46,14 @@ class Lines:
 
 
 class Deadline:
-    """A time by which the run is over. `at` is the loop's time, `said` its text for people.
+    """A time by which the run is over: `at` by the loop's clock, `text` in messages.
 
     A step is started while at least half of its lane's last 50 attempts took no longer than the time that is left, and
     always before its lane has finished any.
     """
 
-    def __init__(self, at: float, said: str) -> None:
-        self.at, self._said = at, said
+    def __init__(self, at: float, text: str) -> None:
+        self.at, self._text = at, text
         self._latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
 
     def learn(self, lane: str, latency_s: float) -> None:
@@ -69,7 +69,7 @@ class Deadline:
     def reached(self, how: str = "has come") -> DeadlineReached:
         """The reason to stop with."""
         return DeadlineReached(
-            f"the deadline ({self._said}) {how}; completed work is saved, the same command with a later "
+            f"the deadline ({self._text}) {how}; completed work is saved, the same command with a later "
             "--deadline resumes"
         )
 
