@@ -141,8 +141,8 @@ class Summary:
     """Statistics of a run's scores; those over the scored items are None if there are none.
 
     `mean_failed_as_0` is the mean over scored and failed items with failures as 0, for tables with the same n for every
-    system. It is printed in addition to the mean, never instead of it. `n_expected` can exceed scored + failed + unjudged: the
-    rest has no line at all.
+    system. It is printed in addition to the mean, never instead of it. `n_expected` can exceed scored + failed +
+    unjudged: the rest has no line at all.
     """
 
     n_expected: int
