@@ -139,9 +139,14 @@ def test_means_and_deviations_are_over_queries_and_over_panes() -> None:
     assert pane_statistics(PANES) == {
         ("Queries", "number"): 2,
         ("Query-clarification pairs", "number"): 4,
-        (per_query, "mean"): 2, (per_query, "sd"): pytest.approx(2**0.5),
-        (per_query, "min"): 1, (per_query, "max"): 3,
-        (options, "mean"): 2.75, (options, "sd"): 1.5, (options, "min"): 2, (options, "max"): 5,
+        (per_query, "mean"): 2,
+        (per_query, "sd"): pytest.approx(2**0.5),
+        (per_query, "min"): 1,
+        (per_query, "max"): 3,
+        (options, "mean"): 2.75,
+        (options, "sd"): 1.5,
+        (options, "min"): 2,
+        (options, "max"): 5,
     }
     assert str(pane_statistics(panes_of("q", [1]))[per_query, "sd"]) == "nan"
 
