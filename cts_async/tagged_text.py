@@ -104,33 +104,20 @@ def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[Part]:
 
 def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
     """Read the block that `tags[at]` opens: the part, the index of its end, and the number of the next tag."""
-    opening = tags[at]
+    opening, later = tags[at], range(at + 1, len(tags))
     kind: Any = opening.name
-    closer = _closer(tags, at)
-    if closer is not None:
-        end = tags[closer].end
-        body, after = text[opening.end : tags[closer].start], closer + 1
+    # A block that starts again before it is closed is unclosed; within a thought, further ones are part of it.
+    same = (i for i in later if tags[i].name == kind and (tags[i].closing or kind != "think"))
+    closer = next(same, None)
+    if closer is not None and tags[closer].closing:
+        inner_end, end, after = tags[closer].start, tags[closer].end, closer + 1
     else:
-        after = _cut(tags, at)
-        end = tags[after].start if after < len(tags) else len(text)
-        body = text[opening.end : end]
+        # A thought ends with the text, others end at the next block.
+        after = next((i for i in later if kind != "think" and not tags[i].closing), len(tags))
+        inner_end = end = tags[after].start if after < len(tags) else len(text)
+    body = text[opening.end : inner_end]
     body = _TAG.sub("", body) if kind == "answer" else body
-    return Part(kind, body.strip(), text[opening.start : end], opening.start, closer is not None), end, after
-
-
-def _closer(tags: Sequence[_Tag], at: int) -> int | None:
-    """Find the tag that closes `tags[at]`; None if the block starts again before it is closed."""
-    name = tags[at].name
-    for other in range(at + 1, len(tags)):
-        if tags[other].name == name and (tags[other].closing or name != "think"):
-            return other if tags[other].closing else None
-    return None
-
-
-def _cut(tags: Sequence[_Tag], at: int) -> int:
-    """Find the tag where an unclosed block ends: a thought at the end of the text, others at the next block."""
-    inner = () if tags[at].name == "think" else range(at + 1, len(tags))
-    return next((i for i in inner if not tags[i].closing), len(tags))
+    return Part(kind, body.strip(), text[opening.start : end], opening.start, end > inner_end), end, after
 
 
 def _tagged_answer(parts: Sequence[Part]) -> tuple[str | None, AnswerFrom]:

@@ -62,7 +62,6 @@ class Server:
     charges_reserved: bool = False
     served: int = 0
     refused: int = 0
-    last_end: float = 0.0
     _limits: ServerLimits = field(init=False)
     _trips: random.Random = field(init=False)
 
@@ -87,7 +86,6 @@ class Server:
         await asyncio.sleep(max(0.0, call.latency_s - there_s))
         self._limits.left()
         self.served += 1
-        self.last_end = loop.time()
         usage = Usage(int(call.tokens), 0) if call.tokens else None
         return Executed(
             {"text": ""}, usage, quotas_in(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
@@ -110,7 +108,6 @@ class UnsteadyServer(Server):
     storms: Sequence[tuple[float, float]] = ()
     late: bool = False
     ends: list[tuple[float, bool]] = field(default_factory=list)
-    most_at_once: int = 0
     _in_flight: int = 0
     _draws: random.Random = field(init=False)
 
@@ -127,7 +124,6 @@ class UnsteadyServer(Server):
         refused = storm or self._in_flight >= self.capacity or self._draws.random() < self.share
         if not refused:
             self._in_flight += 1
-            self.most_at_once = max(self.most_at_once, self._in_flight)
         slower = max(1.0, self._in_flight / self.slow_above)
         try:
             await asyncio.sleep(call.latency_s * slower if self.late or not refused else 0.0)
@@ -140,7 +136,6 @@ class UnsteadyServer(Server):
             kind = RateLimited if self.status == 429 else TransientError
             raise kind("not now", retry_after_s=self.asks_s, status=self.status)
         self.served += 1
-        self.last_end = loop.time()
         return Executed({"text": ""})
 
     def used(self, from_s: float, to_s: float) -> tuple[float, float]:

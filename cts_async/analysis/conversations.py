@@ -40,22 +40,16 @@ from cts_async.search.rankers import Ranker
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A run of conversations by the model `clarifier` with a user played by `user` ("" for none).
-
-    Failed instances have no conversation and are counted.
-    """
+    """A run of conversations by the model `clarifier` with a user played by `user` ("" for none)."""
 
     directory: Path
-    label: str
     clarifier: str
     user: str
     scheme: Scheme
     mode: Mode
     k: int
     conversations: Mapping[str, tuple[ConversationTurn, ...]] = field(repr=False)
-    """The turns by instance id, in order of completion."""
-    n_failed: int
-    n_expected: int
+    """The turns by instance id, in order of completion; failed instances have none."""
 
 
 def read_talk(directory: Path) -> Talk:
@@ -70,19 +64,15 @@ def read_talk(directory: Path) -> Talk:
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
     if scheme not in SCHEMES or mode not in MODES:
         raise InputError(directory / "run.json", f"unknown scheme {scheme!r} or mode {mode!r}")
-    lines = latest_results(path)
-    found = {id: _turns(path, line) for id, line in lines.items() if not failed(line)}
+    lines = latest_results(path).items()
     return Talk(
         directory=directory,
-        label=str(identity.get("system") or directory.name),
         clarifier=str(manifest.get("players", {}).get("clarifier", "")),
         user=str(manifest.get("players", {}).get("support", "")),
         scheme=scheme,
         mode=mode,
         k=int(identity.get("k") or 0),
-        conversations=found,
-        n_failed=len(lines) - len(found),
-        n_expected=max(int(manifest.get("n_expected", 0)), len(lines)),
+        conversations={id: _turns(path, line) for id, line in lines if not failed(line)},
     )
 
 

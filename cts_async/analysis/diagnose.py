@@ -55,13 +55,11 @@ class BudgetDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The diagnosis of all runs, in the order given, with the scores of `orig` that gains are over."""
+    """The diagnosis of all runs, in the order given."""
 
     systems: tuple[SystemDiagnosis, ...]
     budgets: tuple[BudgetDiagnosis, ...]
     calibration: Calibration | None
-    orig: Scores
-    seed: int
 
 
 def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) -> Diagnosis:
@@ -86,8 +84,6 @@ def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) ->
             for k, same in by_k.items()
         ),
         calibration=calibrate(systems, predictions, orig, seed=seed),
-        orig=orig,
-        seed=seed,
     )
 
 

@@ -110,12 +110,13 @@ class Journal:
 
     def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         recent = self._recent.get(key)
-        if recent is not None:
-            return self._read(recent, key)
-        if not self._indexed:
-            return None
-        found = (self._read(offset, key) for offset in self._indexed.lookup(key))
-        return next((one for one in found if one is not None), None)
+        for offset in self._indexed.lookup(key) if recent is None else (recent,):
+            line = self._log.read_line(offset)
+            with suppress(orjson.JSONDecodeError):
+                record = orjson.loads(line)
+                if isinstance(record, dict) and record.get("key") == key:
+                    return line, record
+        return None
 
     async def append(self, record: Mapping[str, Any]) -> None:
         """Record a step; its first fields must be `key` and `ok`, in this order. Raises as `AppendLog.append`."""
@@ -153,14 +154,6 @@ class Journal:
 
     def close(self) -> None:
         self._log.close()
-
-    def _read(self, offset: int, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        line = self._log.read_line(offset)
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return None
-        return (line, record) if isinstance(record, dict) and record.get("key") == key else None
 
 
 # --- Reading --------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -43,13 +42,6 @@ _OWN_FAULT = frozenset({None, 200, 500})
 """Statuses that a request itself may have caused: no response in time, a broken one, an internal error."""
 
 
-@dataclass(slots=True, frozen=True)
-class _Waiter:
-    tokens: float
-    reserved: float
-    granted: asyncio.Future[Permit]
-
-
 class Lane:
     """Call `admit`, then exactly one of `succeeded`, `failed`, `abandoned`.
 
@@ -69,7 +61,8 @@ class Lane:
         self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
         self._events = Events() if events is None else events
         self._account = Account(limits) if account is None else account
-        self._waiting: list[tuple[int, int, _Waiter]] = []
+        self._waiting: list[tuple[int, int, float, float, asyncio.Future[Permit]]] = []
+        """By age: the job's number, the order of coming, tokens, reserved tokens, and what the caller waits for."""
         self._order = count()
         self._work = asyncio.Event()
         self._paused_until = 0.0
@@ -97,7 +90,7 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        return sum(not waiter.granted.done() for _, _, waiter in self._waiting)
+        return sum(not granted.done() for *_, granted in self._waiting)
 
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
@@ -144,8 +137,8 @@ class Lane:
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         if self._waiting and self._refused_steps[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
-            seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, reserved, granted)))
+            seq = max(seq, *(waiting for waiting, *_ in self._waiting))
+        heappush(self._waiting, (seq, next(self._order), tokens, reserved, granted))
         if self.in_flight < self.window.size:
             self._work.set()
         return granted
@@ -226,9 +219,9 @@ class Lane:
     def stop(self, reason: RunStopped) -> None:
         """Admit nobody any more; `reason` is raised in all waiters."""
         self.stopped = self.stopped or reason
-        for _, _, waiter in self._waiting:
-            if not waiter.granted.done():
-                waiter.granted.set_exception(self.stopped)
+        for *_, granted in self._waiting:
+            if not granted.done():
+                granted.set_exception(self.stopped)
         self._waiting.clear()
         self._ended.set()
         self._work.set()
@@ -241,8 +234,8 @@ class Lane:
             self._pump()
             wait_s = self._held_s(loop.time()) if self._waiting else None
             if wait_s == 0:
-                oldest = self._waiting[0][2]
-                await self._account.wait(self._charge(oldest.tokens, oldest.reserved))
+                _, _, tokens, reserved, _ = self._waiting[0]
+                await self._account.wait(self._charge(tokens, reserved))
                 continue
             patience_s = self._patience_s(loop.time())
             if patience_s is not None:
@@ -257,12 +250,12 @@ class Lane:
     def _pump(self) -> None:
         """Admit as many of the oldest waiters as may go now."""
         while self._waiting:
-            waiter = self._waiting[0][2]
-            if waiter.granted.done():
+            _, _, tokens, reserved, granted = self._waiting[0]
+            if granted.done():
                 heappop(self._waiting)
-            elif self._is_free(waiter.tokens, waiter.reserved):
+            elif self._is_free(tokens, reserved):
                 heappop(self._waiting)
-                waiter.granted.set_result(self._send(waiter.tokens, waiter.reserved))
+                granted.set_result(self._send(tokens, reserved))
             else:
                 return
 

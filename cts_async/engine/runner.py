@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -81,14 +80,6 @@ class _Stream:
 
     async def next(self) -> tuple[int, Job] | None:
         return next(self._numbered, None)
-
-
-@dataclass(slots=True)
-class _SharedStep:
-    """A step of shared jobs that one of them is executing, or has failed to execute."""
-
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    failure: StepError | None = None
 
 
 class Context:
@@ -194,7 +185,8 @@ class Runner:
         self._held_up: dict[str, RunStopped] = {}
         """Groups that need a provider which is gone."""
         self._late: DeadlineReached | None = None
-        self._shared: dict[str, _SharedStep] = {}
+        self._shared: dict[str, asyncio.Future[StepError | None]] = {}
+        """Steps of shared jobs that one of them is executing, or has failed to execute."""
         # Not a job's own generator: what a job draws must not depend on how often it had to wait.
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
@@ -298,22 +290,21 @@ class Runner:
 
     async def execute_once(self, ctx: Context, step: Step[T]) -> T:
         """`execute`, unless another job is at it or has failed for good: its end is the end of this one, too."""
-        other = self._shared.get(step.key)
-        if other is not None:
-            await other.ended.wait()
-            if other.failure:
-                raise other.failure.with_traceback(None)
+        if other := self._shared.get(step.key):
+            if failure := await asyncio.shield(other):
+                raise failure.with_traceback(None)
             return await ctx.step(step)
-        mine = self._shared[step.key] = _SharedStep()
+        ended = self._shared[step.key] = asyncio.get_running_loop().create_future()
         ctx.executed.append(step.key)
+        failure = None
         try:
             return await self.execute(ctx, step)
         except StepError as error:
-            mine.failure = error
+            failure = error
             raise
         finally:
-            mine.ended.set()
-            if mine.failure is None:
+            ended.set_result(failure)
+            if failure is None:
                 del self._shared[step.key]
 
     async def execute(self, ctx: Context, step: Step[T]) -> T:

@@ -40,7 +40,7 @@ from cts_async.protocol.resources import (
     open_resources,
     open_search,
 )
-from cts_async.protocol.results import Line, conversation_json, failure_line, judgment_line, outcome_line
+from cts_async.protocol.results import Line, conversation_json, failure_line, judged, outcome_line
 from cts_async.protocol.run_files import Also, RunFiles, RunRecord, open_run_files
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
@@ -187,7 +187,7 @@ def judgments_of(instance: Instance, ended: Outcome | StepError) -> Sequence[tup
     if isinstance(ended, StepError):
         return ()
     further = ended.judgments[1:]
-    return [(one.judge, judgment_line(instance.id, instance.nuggets, one)) for one in further]
+    return [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
 
 
 def result_of(system: System, instance: Instance, ended: Outcome | StepError) -> Line:

@@ -14,7 +14,7 @@ import glob
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,12 +141,11 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
-        logs: list[Journal | AppendLog] = [self._results, *self._judgments.values()]
-        if self._own_journal:
-            logs.insert(0, self.journal)
-        with ExitStack() as closing:
-            for log in logs:
-                closing.callback(log.close)
+        with ExitStack() as logs:
+            if self._own_journal:
+                logs.callback(self.journal.close)
+            for log in (self._results, *self._judgments.values()):
+                logs.callback(log.close)
 
     def _log(self, judge: str) -> AppendLog:
         if judge not in self._judgments:
@@ -183,12 +182,11 @@ def open_run_files(
 
     Raises UsageError; StorageFull where there is no space.
     """
-    with recorded_session(directory, record, also):
-        files = RunFiles(directory, results=record.results, sync=sync, journal=journal)
-        try:
-            yield files
-        finally:
-            files.close()
+    with (
+        recorded_session(directory, record, also),
+        closing(RunFiles(directory, results=record.results, sync=sync, journal=journal)) as files,
+    ):
+        yield files
 
 
 @contextmanager
@@ -315,11 +313,8 @@ def open_finished_run(
         manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}
         manifest["embedded"] = bool(manifest.get("embedded")) or notes["embedded"]
         write_json(directory / MANIFEST, manifest)
-        files = RunFiles(directory, sync=sync)
-        try:
+        with closing(RunFiles(directory, sync=sync)) as files:
             yield files
-        finally:
-            files.close()
 
 
 def with_judges(

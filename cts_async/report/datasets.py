@@ -12,7 +12,7 @@ from rich.console import Console
 from cts_async.datasets.inspect import Contents, spread
 from cts_async.datasets.io import unreadable
 from cts_async.datasets.kinds import Kind
-from cts_async.report.tables import Column, DataTable, number, print_facts, text
+from cts_async.report.tables import Column, DataTable, number_columns, print_facts, text_columns
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import read_documents
 
@@ -85,26 +85,19 @@ def corpus_contents(path: Path) -> Contents:
 
 # --- Tables of a corpus
 
-_COLUMNS: Final = {
-    "rank": Column("rank", number("rank", "d")),
-    "score": Column("score", number("score", ".4f")),
-    "chars": Column("chars", number("chars", ",")),
-    **{name: Column(name, text(name), numeric=False) for name in ("fact", "id", "title", "url")},
-    "value": Column("value", lambda row: _shown(row["value"]), numeric=False),
-}
-
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:
     """A row for each fact."""
     rows = [{"fact": name, "value": value} for name, value in facts.items()]
-    return _table("facts", title, "documents to search, one a line", rows, "fact value")
+    columns = (*text_columns("fact"), Column("value", lambda row: _shown(row["value"]), numeric=False))
+    return DataTable("facts", title, "documents to search, one a line", columns, rows)
 
 
 def documents_table(pages: Iterable[Page]) -> DataTable:
     """The first documents of the file."""
     rows = [{"id": page.id, "title": page.title, "url": page.url, "chars": len(page.text)} for page in pages]
-    caption = "in the order of the file"
-    return _table("documents", "The first documents", caption, rows, "id chars title url")
+    columns = (*text_columns("id"), *number_columns(chars=","), *text_columns("title", "url"))
+    return DataTable("documents", "The first documents", "in the order of the file", columns, rows)
 
 
 def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
@@ -113,12 +106,9 @@ def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
         {"rank": rank, "id": one.id, "score": one.score, "title": page.title, "url": page.url}
         for rank, (one, page) in enumerate(found, 1)
     ]
+    columns = (*number_columns(rank="d", score=".4f"), *text_columns("id", "title", "url"))
     caption = "scores are comparable within one query only"
-    return _table("found", f"Ranked by {ranker}", caption, rows, "rank score id title url")
-
-
-def _table(name: str, title: str, caption: str, rows: list[dict[str, Any]], columns: str) -> DataTable:
-    return DataTable(name, title, caption, tuple(_COLUMNS[column] for column in columns.split()), rows)
+    return DataTable("found", f"Ranked by {ranker}", caption, columns, rows)
 
 
 def _shown(value: Any) -> str:

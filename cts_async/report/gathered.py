@@ -60,10 +60,8 @@ _USUAL: Final = EvaluationConfig()
 class Gathered:
     """The content of a report. Runs without judgments are on no board, files of verdicts have no summary."""
 
-    words: tuple[str, ...]
-    """The names that the user gave."""
     named: tuple[Path, ...]
-    """The runs that they stand for."""
+    """The runs that the user named."""
     summaries: tuple[RunSummary, ...]
     """Summaries of run directories and judged candidates, in the order of the board."""
     board: Board | None
@@ -135,7 +133,6 @@ def gather(
         at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
         talked = at_cot.evaluate_held(conversations, evaluation)
     return Gathered(
-        words=tuple(words),
         named=named,
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
         board=board if board.entrants else None,
@@ -388,15 +385,13 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
+    """Mark the rows that name a system for which the embedded model played, and those that name none."""
     played = {name: bool(run.manifest.get("embedded")) for name, run in all_runs(gathered)}
-    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in table.rows]
+    rows = []
+    for row in table.rows:
+        named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
+        rows.append({**row, "smoke_test": any(named) or not named})
     return replace(table, rows=rows, remarks=(*table.remarks, smoke_test(gathered)))
-
-
-def _is_smoke(row: Row, played: Mapping[str, bool]) -> bool:
-    """True if the embedded model played for a system that the row names, or if the row names none."""
-    named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
-    return any(named) or not named
 
 
 def smoke_test(gathered: Gathered) -> str:

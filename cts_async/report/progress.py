@@ -262,6 +262,13 @@ class _Counters:
         self.done += jobs
         self.failed += failed
 
+    def add_steps(self, lane: str, calls: int, replayed: int, tokens: int = 0, usd: float = 0.0) -> None:
+        self.lanes.add(lane)
+        self.calls += calls
+        self.replayed += replayed
+        self.tokens += tokens
+        self.usd += usd
+
     def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
         """Its current state; `outages` are lanes whose provider does not answer."""
         left = self.of.n_expected - self.done
@@ -347,9 +354,19 @@ class Progress:
     def _handle(self, event: Event) -> None:
         match event:
             case StepEnded():
-                self._step_ended(event)
+                group = self._of(event)
+                group.pace.stepped(event.job_id, replayed=event.replayed)
+                if event.lane and event.replayed:
+                    group.add_steps(event.lane, 0, 1)
+                elif event.lane:
+                    tokens = event.usage.input_tokens + event.usage.output_tokens
+                    group.add_steps(event.lane, 1, 0, tokens, event.usd)
             case StepsCounted():
-                self._steps_counted(event)
+                group = self._of(event)
+                group.pace.counted(event.calls)
+                group.retries += event.retries
+                if event.lane:
+                    group.add_steps(event.lane, event.calls, event.replayed, event.tokens, event.usd)
             case JobEnded():
                 group = self._of(event)
                 group.add_jobs(1, event.failure is not None)
@@ -445,29 +462,6 @@ class Progress:
             group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
         group.seen = True
         return group
-
-    def _step_ended(self, event: StepEnded) -> None:
-        group = self._of(event)
-        group.pace.stepped(event.job_id, replayed=event.replayed)
-        if event.lane:
-            if event.replayed:
-                group.replayed += 1
-            else:
-                group.calls += 1
-                group.tokens += event.usage.input_tokens + event.usage.output_tokens
-                group.usd += event.usd
-            group.lanes.add(event.lane)
-
-    def _steps_counted(self, event: StepsCounted) -> None:
-        group = self._of(event)
-        group.pace.counted(event.calls)
-        group.retries += event.retries
-        if event.lane:
-            group.calls += event.calls
-            group.replayed += event.replayed
-            group.tokens += event.tokens
-            group.usd += event.usd
-            group.lanes.add(event.lane)
 
 
 # --- Writing live.json

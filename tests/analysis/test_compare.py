@@ -110,38 +110,18 @@ def test_pairs_without_differences_or_instances_have_no_power(tmp_path: Path) ->
 # Extreme instances
 
 
-@pytest.mark.parametrize(
-    ("orig", "gpt", "most", "expected"),
-    [
-        (
-            [50, 50, 50, 50],
-            [10, 60, 50, 90],
-            1,
-            [
-                Extreme("q00", 10.0, -40.0, ("greatest loss", "lowest score")),
-                Extreme("q03", 90.0, 40.0, ("greatest gain", "highest score")),
-            ],
-        ),
-        (  # a failed instance is no extreme, and one without a baseline has no gain
-            [None, 50, 50],
-            [10, None, 60],
-            5,
-            [
-                Extreme("q02", 60.0, 10.0, ("greatest gain", "highest score")),
-                Extreme("q00", 10.0, None, ("lowest score",)),
-            ],
-        ),
-    ],
-)
-def test_extremes_list_each_instance_once_with_reasons(
-    tmp_path: Path,
-    orig: list[float | None],
-    gpt: list[float | None],
-    most: int,
-    expected: list[Extreme],
-) -> None:
-    board = scored(tmp_path, orig=orig, gpt_k1=gpt)
-    assert extremes(board, SCORING, "gpt-k1", "orig", most) == tuple(expected)
+def test_extremes_list_each_instance_once_with_reasons(tmp_path: Path) -> None:
+    board = scored(tmp_path / "all", orig=[50, 50, 50, 50], gpt_k1=[10, 60, 50, 90])
+    assert extremes(board, SCORING, "gpt-k1", "orig", 1) == (
+        Extreme("q00", 10.0, -40.0, ("greatest loss", "lowest score")),
+        Extreme("q03", 90.0, 40.0, ("greatest gain", "highest score")),
+    )
+    # A failed instance is no extreme, and one without a baseline has no gain.
+    board = scored(tmp_path / "some", orig=[None, 50, 50], gpt_k1=[10, None, 60])
+    assert extremes(board, SCORING, "gpt-k1", "orig", 5) == (
+        Extreme("q02", 60.0, 10.0, ("greatest gain", "highest score")),
+        Extreme("q00", 10.0, None, ("lowest score",)),
+    )
 
 
 def test_extremes_without_gains_are_lowest_or_highest(tmp_path: Path) -> None:

@@ -26,12 +26,9 @@ def test_run_is_read_with_its_turns(tmp_path: Path) -> None:
     }
     talk = read_talk(made_talk(tmp_path, scheme="at-cot", rows={"1-1": [asked]}, failed=["1-2"]))
     assert (talk.scheme, talk.mode, talk.k, talk.clarifier) == ("at-cot", "respond", 3, "gpt")
-    assert (talk.n_failed, talk.n_expected) == (1, 2)
-    assert talk.conversations["1-1"] == (
-        ConversationTurn(
-            ("Which kind?",), ("specify",), "broad", (Answer("red", unknown=False),), None, "red wine"
-        ),
-    )
+    answer = Answer("red", unknown=False)
+    turn = ConversationTurn(("Which kind?",), ("specify",), "broad", (answer,), None, "red wine")
+    assert talk.conversations == {"1-1": (turn,)}
 
 
 def test_missing_parts_of_a_turn_are_empty() -> None:
@@ -83,11 +80,11 @@ def talk(
     by: str = "gpt",
 ) -> Talk:
     user = "" if mode == "at-once" else user
-    return Talk(Path(name), name, by, user, scheme, mode, k, {}, n_failed=0, n_expected=0)
+    return Talk(Path(name), by, user, scheme, mode, k, {})
 
 
 def grouped(*talks: Talk) -> dict[str, list[str]]:
-    return {name: [one.label for one in group] for name, group in talk_groups(talks)}
+    return {name: [one.directory.name for one in group] for name, group in talk_groups(talks)}
 
 
 def test_runs_of_distinct_schemes_and_modes_form_one_group() -> None:
@@ -140,7 +137,7 @@ def test_every_run_is_grouped_and_no_group_repeats_a_scheme_and_mode(
 ) -> None:
     talks = [talk(str(n), scheme, mode, k, user=user) for n, (scheme, mode, k, user) in enumerate(kinds)]
     groups = talk_groups(talks)
-    assert {one.label for _, group in groups for one in group} == {one.label for one in talks}
+    assert {one.directory for _, group in groups for one in group} == {one.directory for one in talks}
     assert len({name for name, _ in groups}) == len(groups)
     for _, group in groups:
         cells = [(one.scheme, one.mode) for one in group]

@@ -87,27 +87,21 @@ def region_agreement(questions: Sequence[Labelled]) -> tuple[int, int, int, int]
     )
 
 
-def in_language(questions: Sequence[Labelled], language: str) -> list[Labelled]:
-    return [labelled for labelled in questions if language_of(labelled[1]) == language]
-
-
 @pytest.mark.parametrize(
-    ("questions", "language", "expected"),
+    ("name", "expected"),
     [
-        (QUESTIONS["first"], "zh", (12, 12, 12, 36)),
-        (QUESTIONS["first"], "en", (12, 12, 12, 36)),
-        (QUESTIONS["second"], "zh", (12, 12, 12, 36)),
-        (QUESTIONS["second"], "en", (11, 11, 12, 35)),
-        (QUESTIONS["third"], "zh", (11, 11, 12, 34)),
-        (QUESTIONS["third"], "en", (11, 11, 12, 35)),
+        ("first", {"zh": (12, 12, 12, 36), "en": (12, 12, 12, 36)}),
+        ("second", {"zh": (12, 12, 12, 36), "en": (11, 11, 12, 35)}),
+        ("third", {"zh": (11, 11, 12, 34), "en": (11, 11, 12, 35)}),
     ],
 )
 def test_region_only_agrees_with_labels_made_beforehand(
-    questions: Sequence[Labelled], language: str, expected: tuple[int, int, int, int]
+    name: str, expected: dict[str, tuple[int, int, int, int]]
 ) -> None:
-    chosen = in_language(questions, language)
-    assert len(chosen) == 36
-    assert region_agreement(chosen) == expected
+    for language, counts in expected.items():
+        chosen = [labelled for labelled in QUESTIONS[name] if language_of(labelled[1]) == language]
+        assert len(chosen) == 36
+        assert region_agreement(chosen) == counts
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from made_talks import made_talk
 
 from cts_async.analysis.conversations import (
@@ -150,17 +148,3 @@ def test_ranking_is_truncated_at_largest_cutoff() -> None:
     assert len(ties) == 20  # which of the tied comes second is the evaluation's to say
     ((_, whole),) = rankings(_Tied(), ["q"], ["MRR@1", "MAP"])
     assert len(whole) == 20
-
-
-@given(st.permutations(["standard", "at-standard", "cot", "at-cot"]))
-def test_turn_retrieval_does_not_depend_on_run_order(
-    tmp_path_factory: pytest.TempPathFactory, order: list[str]
-) -> None:
-    folder = tmp_path_factory.mktemp("talks")
-    talks = [talk(folder, scheme, {"1-1": ["jaguar animal"]}) for scheme in order]
-    table = retrieve_turns(talks, BLURRED, RANKED, QRELS, ["nDCG@10"])
-    assert [cell.scheme for cell in table.cells] == ["standard", "at-standard", "cot", "at-cot"]
-    assert [(t.scheme, t.other) for t in table.tests][:2] == [
-        ("at-standard", "standard"),
-        ("cot", "standard"),
-    ]

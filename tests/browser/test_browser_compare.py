@@ -4,40 +4,25 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from made_views import LARGE_K3, ORIG, SMALL_K3
 from playwright.sync_api import Page, expect
 
 from browser.viewing import Viewer
 
 
-@pytest.fixture
-def compared(page: Page, viewer: Viewer) -> Page:
+def test_an_instance_leads_to_its_comparison_side_by_side(page: Page, viewer: Viewer) -> None:
     """orig and the Clarifier with three questions on s04, the museum."""
-    page.goto(viewer.at("compare", a=ORIG, b=LARGE_K3, id="s04"))
-    page.get_by_role("heading", level=1, name="museum ticket prices").wait_for()
-    return page
-
-
-def test_an_instance_leads_to_its_comparison(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.at("instance", run=ORIG, id="s04"))
     page.get_by_label("Compare with").select_option(LARGE_K3)
     page.wait_for_url(re.compile("#/compare"))
-    expect(page.get_by_role("region", name="Answer", exact=True)).to_be_visible()
-
-
-def test_answers_are_side_by_side(compared: Page) -> None:
-    sides = compared.get_by_role("region", name="Answer", exact=True).locator(".side")
+    sides = page.get_by_role("region", name="Answer", exact=True).locator(".side")
     expect(sides).to_have_count(2)
     left, right = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
     assert left
     assert right
     assert right["x"] >= left["x"] + left["width"]
     expect(sides.nth(1)).to_contain_text("seniors aged 65 and over 7 crowns")
-
-
-def test_nuggets_that_one_of_them_found_are_marked(compared: Page) -> None:
-    row = compared.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
+    row = page.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
     expect(row.locator("[data-label=Difference]")).to_contain_text("more in B")
 
 

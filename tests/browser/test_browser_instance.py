@@ -26,18 +26,13 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True).first
 
 
-def test_questions_and_answers_read_as_a_conversation(museum: Page) -> None:
-    talk = part(museum, "Questions and answers")
-    for question, answer in TALKS["museum ticket prices"]:
-        expect(talk.get_by_text(question, exact=True)).to_be_visible()
-        expect(talk.get_by_text(answer, exact=True)).to_be_visible()
-
-
-def test_words_that_the_rewrite_adds_are_marked(museum: Page) -> None:
+def test_conversation_and_added_words_are_shown(museum: Page) -> None:
     """Rewritten: "museum ticket prices, Tidewheel Museum, seniors, 2033"."""
-    marked = part(museum, "Rewritten query").locator("p").first.locator("mark").all_inner_texts()
-    added = " ".join(marked)
-    assert all(word in added for word in ("Tidewheel", "seniors", "2033")), marked
+    talk = part(museum, "Questions and answers")
+    for text in (text for pair in TALKS["museum ticket prices"] for text in pair):
+        expect(talk.get_by_text(text, exact=True)).to_be_visible()
+    added = " ".join(part(museum, "Rewritten query").locator("p").first.locator("mark").all_inner_texts())
+    assert all(word in added for word in ("Tidewheel", "seniors", "2033")), added
     assert "ticket" not in added
 
 

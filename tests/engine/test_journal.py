@@ -82,7 +82,8 @@ def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_appended_record_is_found_at_once_and_after_reopening(path: Path) -> None:
-    records = [record(n) for n in range(5)]
+    larger_than_any_block = record(1, response="長" * 1_500_000)
+    records = [record(0), larger_than_any_block, *(record(n) for n in range(2, 5))]
 
     with opened(path) as journal:
         for one in records:
@@ -94,12 +95,6 @@ async def test_appended_record_is_found_at_once_and_after_reopening(path: Path) 
     with opened(path) as journal:
         assert (len(journal), journal.report.records) == (5, 5)
         assert (journal.report.damaged_lines, journal.report.torn) == ([], None)
-
-
-def test_a_record_larger_than_any_block_is_read_whole(path: Path) -> None:
-    large = record(1, response="長" * 1_500_000)
-    append_all(path, record(0), large, record(2))
-    assert found(path, [large, record(2)]) == [large, record(2)]
 
 
 def test_failed_record_is_written_but_not_found(path: Path) -> None:
@@ -595,11 +590,3 @@ async def test_nothing_is_appended_to_a_file_that_is_no_longer_there(
         assert raised.value.exit_code == EXIT_RESUMABLE
     log.close()
     assert files_in(tmp_path) == before
-
-
-async def test_line_lost_without_a_waiting_caller_is_reported_by_close(tmp_path: Path) -> None:
-    silent = AppendLog(tmp_path / "silent")
-    await silent.put({"n": 1})
-    silent.path.unlink()
-    with pytest.raises(RunStopped, match="was deleted"):
-        silent.close()

@@ -306,22 +306,17 @@ async def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are
     assert opened == []
 
 
+@pytest.mark.parametrize(
+    ("refused", "after_s", "outage"), [(7, 0.0, False), (8, 0.0, True), (5, 1.0, False), (5, 6.0, True)]
+)
 @in_virtual_time
-async def test_refusal_of_all_requests_in_flight_opens_the_circuit() -> None:
-    lane, is_open = Lane("x", KNOWN), []
-    for i, permit in enumerate([await lane.admit(0) for _ in range(8)]):
-        lane.failed(permit, TransientError("503", status=503), f"k{i}")
-        is_open.append(lane.circuit.is_open)
-    assert is_open == [False] * 7 + [True]
-
-
-@pytest.mark.parametrize(("after_s", "outage"), [(1.0, False), (6.0, True)])
-@in_virtual_time
-async def test_refusals_open_the_circuit_while_other_requests_hang(after_s: float, outage: bool) -> None:
+async def test_refusals_open_the_circuit_where_all_others_are_refused_or_hang(
+    refused: int, after_s: float, outage: bool
+) -> None:
     lane = Lane("x", KNOWN)
     permits = [await lane.admit(0) for _ in range(8)]
     await asyncio.sleep(after_s)
-    for i, permit in enumerate(permits[:5]):
+    for i, permit in enumerate(permits[:refused]):
         lane.failed(permit, TransientError("503", status=503), f"k{i}")
     assert lane.circuit.is_open == outage
 

@@ -8,8 +8,19 @@ from hypothesis import strategies as st
 from made_live import cluster, lane, live, part, scored, worker
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import LiveFile, short
-from cts_async.report.live_screen import LiveScreen, labels, line_of, mean_of, notable, state_of
+from cts_async.report.live import LiveFile, LiveWorker, short
+from cts_async.report.live_screen import (
+    MANY,
+    LiveScreen,
+    labels,
+    line_of,
+    mean_of,
+    notable,
+    one_by_one,
+    state_of,
+    worker_state,
+    workers_line,
+)
 
 
 def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
@@ -44,17 +55,6 @@ def test_outage_shows_next_probe_and_reason() -> None:
 
 SYSTEMS = [f"hard518-{name}-k{k}" for name in ("gpt", "claude", "gemini", "kimi") for k in (1, 2, 3)]
 PROVIDERS = ["gpt", "claude", "gemini", "kimi", "ernie", "webdancer"]
-
-
-def test_twelve_systems_and_six_providers_fit_80_by_24() -> None:
-    parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
-    lanes = [lane(name, in_flight=3, answers_429=1, paused_s=9.0, calls_per_min=99.0) for name in PROVIDERS]
-    lines = drawn(live(parts, lanes, calls=123_456, retries=99, eta_s=4000.0))
-    assert len(lines) <= 23
-    text = "\n".join(lines)
-    assert text.count("123/518  2 failed  54.2 ± 3.1  1:06:40 left") == 12
-    assert text.count("waiting 9 s") == 6
-    assert "…" not in text
 
 
 def test_finished_and_idle_rows_fold_for_lack_of_room() -> None:
@@ -116,15 +116,19 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
     ]
 
 
-def test_sixty_four_workers_are_one_line_and_fit_80_by_24() -> None:
+def test_twelve_systems_six_providers_and_sixty_four_workers_fit_80_by_24() -> None:
     parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
-    lanes = [lane(name, in_flight=3, calls_per_min=99.0) for name in PROVIDERS]
+    lanes = [lane(name, in_flight=3, answers_429=1, paused_s=9.0, calls_per_min=99.0) for name in PROVIDERS]
     workers = [worker(f"w{n}", host=f"node-{n % 8}", in_hand=n % 9) for n in range(64)]
-    state = live(parts, lanes, **cluster(workers, 64, "ray://head:10001"))
+    shared = cluster(workers, 64, "ray://head:10001")
+    state = live(parts, lanes, calls=123_456, retries=99, eta_s=4000.0, **shared)
     lines = drawn(state)
     assert len(lines) <= 23
     assert "64 workers on 8 hosts; 252 tasks in hand; ray://head:10001" in lines
-    assert sum("123/518" in line for line in lines) == 12
+    text = "\n".join(lines)
+    assert text.count("123/518  2 failed  54.2 ± 3.1  1:06:40 left") == 12
+    assert text.count("waiting 9 s") == 6
+    assert "…" not in text
     assert len(drawn(state, width=200, height=500)) == len(lines)
 
 
@@ -234,3 +238,71 @@ def test_labels_drop_common_words() -> None:
     }
     assert labels(["qulac-gpt-k1+all-a"]) == {"qulac-gpt-k1+all-a": "qulac-gpt-k1+all-a"}
     assert labels(["a", "a-b"]) == {"a": "a", "a-b": "a-b"}
+
+
+# Workers
+
+
+def shared(*workers: LiveWorker, wanted: int = 2, address: str = "ray://head:10001") -> LiveFile:
+    return live([part("a", 4)], **cluster(workers, wanted, address))
+
+
+W1, W2 = worker("w1"), worker("w2", host="node-b", in_hand=4)
+LOST = worker("w0", state="lost", note="its process died", in_hand=5)
+
+
+def test_plain_line_counts_workers() -> None:
+    assert line_of(shared(W1, W2)) == "4/10 instances, 0 calls, 0 tokens, 2 workers"
+    assert line_of(shared(W1, LOST, wanted=3)).endswith("0 tokens, 1 of 3 workers")
+    assert line_of(shared(W1, wanted=1)).endswith("0 tokens, 1 worker")
+    assert line_of(shared(worker("w1", state="starting"))).endswith("0 of 2 workers")
+
+
+def test_workers_line_counts_unhealthy_workers_without_tasks_of_lost_ones() -> None:
+    silent = worker("w3", heard_s=7.3, in_hand=1)
+    line = workers_line(shared(LOST, W1, silent, address="ray"))
+    assert line == "2 workers on 1 host, 1 lost, 1 silent; 9 tasks in hand; ray"
+    late = worker("w3", state="starting", host="", in_hand=0)
+    line = workers_line(shared(LOST, W1, late, address=""))
+    assert line == "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in hand"
+    there = shared(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
+    assert workers_line(there) == "3 workers on 1 host; 8 tasks in hand, 1 idle, 1 ended; ray://head:10001"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "working"),
+        ({"heard_s": 5.0}, "working"),
+        ({"heard_s": 5.6}, "silent for 6 s"),
+        ({"state": "starting", "heard_s": 9.0}, "starting"),
+        ({"state": "ended", "heard_s": 900.0}, "ended"),
+        ({"state": "lost", "heard_s": 900.0}, "lost"),
+        ({"state": "lost", "note": "its process died"}, "lost: its process died"),
+    ],
+)
+def test_worker_state_has_its_reason(fields: dict[str, object], words: str) -> None:
+    assert worker_state(worker("w1", **fields)) == words
+
+
+def names(workers: list[LiveWorker]) -> str:
+    return " ".join(one["name"] for one in workers)
+
+
+def test_active_workers_and_last_lost_ones_are_listed() -> None:
+    lost = [worker(f"l{n}", state="lost") for n in range(5)]
+    there = shared(*lost, W1, W2)
+    assert names(one_by_one(there, 10)) == "w1 w2 l2 l3 l4"
+    assert names(one_by_one(there, 3)) == "w1 w2 l4"
+    assert names(one_by_one(there, 2)) == "w1 w2"
+    assert names(one_by_one(there, 1)) == "l4"
+    assert [one_by_one(there, room) for room in (0, -1)] == [[], []]
+
+
+def test_only_unhealthy_ones_of_many_workers_are_listed() -> None:
+    well = [worker(f"w{n}") for n in range(MANY)]
+    silent = worker("s", heard_s=6.0)
+    assert one_by_one(shared(*well), 1000) == []
+    assert names(one_by_one(shared(*well, silent, LOST), 1000)) == "s w0"
+    assert names(one_by_one(shared(*well, *[silent] * 4, LOST), 1000)) == "s s s"
+    assert len(one_by_one(shared(*well[1:]), 1000)) == MANY - 1

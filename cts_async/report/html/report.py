@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -25,7 +26,7 @@ from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, Ope
 from cts_async.report.html import Markup, Node, element, program, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
-from cts_async.report.tables import Column, DataTable, Row, Show, best_cells, written_rows
+from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
 from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
 from cts_async.safe_files import atomic_writer
 
@@ -404,7 +405,7 @@ def numbers_of(figure: Figure) -> DataTable:
     """
     rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
     there = [key for key in _KEYS if any(row[key] for row in rows)]
-    columns = [Column(key, _point_cell(key), numeric=False) for key in there]
+    columns = [Column(key, itemgetter(key), numeric=False) for key in there]
     taken = f": {MAX_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MAX_POINTS else ""
     name = f"{figure.name}_numbers"
     return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MAX_POINTS)
@@ -417,10 +418,6 @@ def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             series = unescaped(str(trace.get("name") or ""))
             value, details = "".join(more[:1]), "; ".join(more[1:])
             yield {"series": series, "point": point, "value": value, "details": details}
-
-
-def _point_cell(key: str) -> Show:
-    return lambda row: str(row[key])
 
 
 # --- Sections

@@ -232,7 +232,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = []
     for place, one in enumerate(found.judges):
-        aside = draw.beside(place, len(found.judges)) / 2
+        aside = draw.dodge(place, len(found.judges)) / 2
         points = [
             Dot(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
             for row, i in enumerate(order)
@@ -266,12 +266,13 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
     columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
-    alphas = [f"{_decimals(value)} {kind}" for kind, value in _alphas(found).items()]
+    alphas = {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
+    written = [f"{'not defined' if of is None else f'{of:.3f}'} {kind}" for kind, of in alphas.items()]
     return draw.rows_figure(
         name,
         title,
         "Cohen's kappa of the labels full, partial and none, nugget by nugget: 1 is full agreement, 0 is chance. "
-        f"Krippendorff's alpha of all judges is {', '.join(alphas)}; "
+        f"Krippendorff's alpha of all judges is {', '.join(written)}; "
         f"n = {draw.counts(pair.n_nuggets for pair in known)} nuggets of a pair.",
         [_heatmap(found, names)],
         names,
@@ -280,10 +281,6 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
         xaxis={**columns, "showgrid": False},
         yaxis={"range": [len(names) - 0.5, -0.5]},
     )
-
-
-def _alphas(found: Robustness) -> dict[str, float | None]:
-    return {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
 
 
 def _heatmap(found: Robustness, names: Sequence[str]) -> Spec:
@@ -313,10 +310,6 @@ def _hover(pair: Agreement | None) -> str:
     numbers = {"kappa": pair.kappa, "with quadratic weights": pair.kappa_quadratic, "same labels": pair.exact}
     values = [f"{what} {value:.3f}" for what, value in numbers.items() if value is not None]
     return "\n".join([f"{pair.judge} and {pair.other}", *values, f"n = {pair.n_nuggets:,} nuggets"])
-
-
-def _decimals(value: float | None) -> str:
-    return "not defined" if value is None else f"{value:.3f}"
 
 
 # --- Costs
@@ -450,7 +443,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
     for place, scheme in enumerate(schemes):
         cells = [cell for cell in found.cells if cell.scheme == scheme]
-        aside = draw.beside(place, len(schemes)) / 2
+        aside = draw.dodge(place, len(schemes)) / 2
         points = [
             draw.estimate(cell.turn + aside, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
             for cell in cells

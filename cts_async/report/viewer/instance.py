@@ -197,12 +197,9 @@ class GoldTexts:
         if not 0 < state.size <= MAX_GOLD_BYTES or self._others.get((path, digest)) == state:
             return None
         with suppress(OSError), opened(path) as fd, open(fd, "rb", closefd=False) as file:
-            # In blocks first: most candidates are large files of queries, and memory is bounded.
-            if hashlib.file_digest(file, "sha256").hexdigest() == digest:
-                file.seek(0)
-                data = file.read(MAX_GOLD_BYTES)
-                if hashlib.sha256(data).hexdigest() == digest:
-                    return data
+            data = file.read(MAX_GOLD_BYTES)
+            if hashlib.sha256(data).hexdigest() == digest:
+                return data
             self._others[path, digest] = state
         return None
 

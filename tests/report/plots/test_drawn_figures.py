@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from made_figures import LINK
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.plots import Drawn, figures
+from cts_async.report.plots import figures
 from cts_async.report.summary import summarise_run
 
 BIDI = "\u202egnp.x-k1"
@@ -32,8 +31,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(one)
 
 
-@pytest.fixture
-def hostile(tmp_path: Path) -> Drawn:
+def test_hostile_names_are_text_and_figures_are_described(tmp_path: Path) -> None:
     """Systems, a judge and instances with names that want to be markup, in every figure that there is."""
     for place, label in enumerate(("orig", f"{LINK}-k1", BIDI)):
         asked = place > 0
@@ -45,32 +43,21 @@ def hostile(tmp_path: Path) -> Drawn:
         made_run(tmp_path, label=label, rows=rows, name=name, k=int(asked), clarifier="<u>" * asked)
     named = [str(tmp_path)]
     summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
-    return figures(compare_runs(named), diagnose_named(named), summaries=summaries)
-
-
-def test_no_text_of_others_is_markup(hostile: Drawn) -> None:
-    assert len(hostile.figures) >= 12
-    for figure in hostile.figures:
+    drawn = figures(compare_runs(named), diagnose_named(named), summaries=summaries).figures
+    assert len(drawn) >= 12
+    for figure in drawn:
         for text in texts(figure.spec):
             assert not re.findall(r"<(?!br>)|\x1b|\u202e", text), (figure.name, text)
-    everything = json.dumps([figure.spec for figure in hostile.figures])
-    assert "&lt;a href=" in everything
-    assert "hovertemplate" not in everything
-
-
-def test_every_figure_has_a_text_alternative(hostile: Drawn) -> None:
-    for figure in hostile.figures:
+        assert not re.search(r'color"|#[0-9a-f]{6}|rgba?\(', json.dumps(figure.spec)), (
+            "themes have the colours"
+        )
         assert figure.title
         assert figure.caption.endswith(".")
-        assert "`" not in figure.caption, "a caption is prose, nobody turns its marks into code"
         assert re.search(r"\d.*\.$", figure.alt), figure.name
         assert figure.spec["layout"]["height"] > 0
-
-
-def test_no_figure_names_a_colour_of_its_own(hostile: Drawn) -> None:
-    """Themes could not be switched, else."""
-    for figure in hostile.figures:
-        assert not re.search(r'color"|#[0-9a-f]{6}|rgba?\(', json.dumps(figure.spec))
+    everything = json.dumps([figure.spec for figure in drawn])
+    assert "&lt;a href=" in everything
+    assert "hovertemplate" not in everything
 
 
 def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
@@ -83,8 +70,8 @@ def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
     assert len(together) == 3
     for figure in together:
         assert figure.spec["layout"]["annotations"][-1]["text"] == "smoke test"
-        for said in (figure.caption, figure.alt):
-            assert said.endswith(" Smoke test: the embedded model played for local-k1.")
+        for text in (figure.caption, figure.alt):
+            assert text.endswith(" Smoke test: the embedded model played for local-k1.")
     (gpt_first,) = (one.alt for one in drawn.figures if one.name == "gain")
     assert "Smoke" not in gpt_first
 

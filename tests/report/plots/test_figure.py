@@ -55,25 +55,16 @@ def test_no_two_of_88_series_have_the_same_colour_and_marker() -> None:
 LINK = '<a href="javascript:alert(1)">x</a>'
 
 
-def test_plotly_markup_is_escaped() -> None:
+def test_labels_have_no_markup_and_no_invisible_characters() -> None:
     assert shown(LINK) == '&lt;a href="javascript:alert(1)"&gt;x&lt;/a&gt;'
     assert shown("R&amp;D <b>") == "R&amp;amp;D &lt;b&gt;"
-
-
-def test_controls_and_marks_of_direction_are_shown() -> None:
     assert shown("a\nb\x1b[1m\u202ec") == "a\ufffdb\ufffd[1m\ufffdc"
 
 
-def test_a_long_name_breaks_after_hyphens() -> None:
-    assert folded("kimi-at-cot-respond-k3", 12) == "kimi-at-cot-<br>respond-k3"
-
-
-def test_a_chinese_character_takes_two_columns() -> None:
-    assert folded("通义千问", 4) == "通义<br>千问"
-
-
-def test_of_a_name_that_is_too_long_both_ends_are_kept() -> None:
+def test_long_names_break_after_hyphens_and_keep_both_ends() -> None:
     """Three lines of four columns: eight letters of the beginning and three of the end, beside the ellipsis."""
+    assert folded("kimi-at-cot-respond-k3", 12) == "kimi-at-cot-<br>respond-k3"
+    assert folded("通义千问", 4) == "通义<br>千问"
     assert folded("abcdefghijklmnopq-k3", 4) == "abcd<br>efgh<br>…-k3"
 
 

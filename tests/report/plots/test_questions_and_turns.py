@@ -124,11 +124,12 @@ def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
     assert (standard["y"], at_cot["y"], select["y"]) == ([0.5, 0.0], [1.0, 1.0], [1.0, 0.0])
     assert [shape["y0"] for shape in figure.spec["layout"]["shapes"]] == [0.5, 0.5]
     assert figure.alt.startswith("The highest MRR@10 is 1.000, of at-cot in mode respond after turn 1")
+    places = [place for place, trace in enumerate(figure.spec["data"]) if trace.get("name") == "at-cot"]
+    assert [place % N_COLOURS for place in places] == [1, 1], "one colour in all panels"
+    assert (at_cot["showlegend"], select["showlegend"]) == (True, False)
 
 
-def test_figure_names_judgments_and_smoke_test(
-    turned: TurnRetrieval,
-) -> None:
+def test_figure_names_judgments_and_smoke_test(turned: TurnRetrieval) -> None:
     found = figures(turns=[turned], judgments="bm25, pseudo-judgments", embedded_talks={"gpt"})
     figure = named(found, "turns_MRR-10")
     assert figure.title == "MRR@10 by turn (smoke test)"
@@ -140,10 +141,3 @@ def test_two_clarifiers_have_figures_of_their_own(turned: TurnRetrieval) -> None
     other = replace(turned, clarifier="通义/max", name="通义/max")
     names = [figure.name for figure in figures(turns=[turned, other]).figures]
     assert names == ["turns_MRR-10_1-gpt", "turns_MRR-10_2-通义-max"]
-
-
-def test_a_scheme_has_one_colour_and_one_name_in_all_panels(turned: TurnRetrieval) -> None:
-    data = named(figures(turns=[turned]), "turns_MRR-10").spec["data"]
-    places = [place for place, trace in enumerate(data) if trace.get("name") == "at-cot"]
-    assert [place % N_COLOURS for place in places] == [1, 1]
-    assert [data[place]["showlegend"] for place in places] == [True, False]
