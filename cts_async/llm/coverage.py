@@ -14,7 +14,7 @@ import orjson
 
 from cts_async.errors import UnusableOutput
 from cts_async.llm.json_text import FoundJson, find_json, loads_or_none, split_thoughts, strip_thoughts
-from cts_async.llm.parsing import literal, object_schema
+from cts_async.llm.parsing import PHRASES, literal, object_schema
 from cts_async.records import COVERAGES, Coverage
 
 MAX_NAMED: Final = 5
@@ -85,20 +85,7 @@ def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage]
 
 
 _ONLY_ONCE: Final = "expected the results once, as JSON and nothing else"
-_ANNOUNCEMENT: Final = re.compile(
-    r"""(?: [\s*_\#`~:：,，.。!！-]
-    | (?<![a-z])(?: here | is | are | the | my | your | final | json | results? | coverage | output | evaluation
-        | assessments? | verdict | judge?ments? | labels? | sure | certainly | okay | ok | in | as | format | below
-        | follows | based | strict | valid | it | they | this | these | you | go | following | response | reply | object
-        | (?:for|of|on|against|about) \s (?:(?:the|each|all|every|gold|given) \s)* (?:nuggets? | candidate \s answer)
-    )(?![a-z])
-    | 's(?![a-z])
-    | [以下是为的对] | 如下 | 评测 | 评估 | 评审 | 判断 | 结果 | 输出 | 格式 | 覆盖度? | 标签 | 信息点 | 每个 | 各个?
-    | 好的 | 根据候选答案
-    )*+""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""What may precede a verdict: words that can mean no more than that it follows."""
+_ANNOUNCEMENT: Final = re.compile(PHRASES["announcement"], re.IGNORECASE | re.VERBOSE)
 _END: Final = re.compile(r"[\s`~.。]*")
 _WORD: Final = re.compile(r"\w+")
 

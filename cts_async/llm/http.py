@@ -66,10 +66,6 @@ class UnknownEncoding(BrokenResponse):
     """A response is compressed with an encoding that was not offered; the next one would be, too."""
 
 
-class _StaleConnection(Exception):
-    """A connection from the pool turned out to be closed by the server."""
-
-
 @value
 class HttpResponse:
     """A complete HTTP response.
@@ -136,71 +132,55 @@ class HttpEndpoint:
             request = b"%b%b\r\n" % (self._head, headers)
         else:
             request = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body)
-        simple = idle_s is None and not keep_headers
-        most = MAX_BYTES if max_bytes is None else max_bytes
-        try:
-            return await self._exchange(request, total_s, idle_s, most, simple=simple)
-        except _StaleConnection:
-            return await self._exchange(request, total_s, idle_s, most, simple=simple, reuse=False)
+        simple, reuse = idle_s is None and not keep_headers, True
+        while True:
+            connection, protocol = await self._connect(total_s, reuse=reuse)
+            response: HttpResponse | None = None
+            protocol.set_deadline(total_s)
+            try:
+                if simple:
+                    expected = protocol.expect()
+                    self._write(protocol, request)
+                    response = await expected
+                    if response is not None:
+                        return response
+                else:
+                    protocol.set_response_params(
+                        read_until_eof=True, read_timeout=idle_s, auto_decompress=False
+                    )
+                    self._write(protocol, request)
+                    protocol.start_timeout()
+                message, payload = await protocol.read()
+                while 100 <= message.code < 200:
+                    message, payload = await protocol.read()
+                data = await _read_body(message, payload, MAX_BYTES if max_bytes is None else max_bytes)
+                if protocol.deadline_passed:
+                    # A body that only the connection's end delimits: the end we made ourselves is not its end.
+                    raise TimeoutError
+                if message.code == 407:
+                    raise aiohttp.ClientHttpProxyError(self._target.request_info, (), status=407)
+                response = HttpResponse(message.code, message.headers, data)
+                return response
+            except HttpProcessingError as error:
+                # The parser quotes what it cannot read, which may be the request's own head with the key.
+                raise NotHTTP(f"no HTTP response ({type(error).__name__})") from None
+            except aiohttp.ClientError as error:
+                if protocol.deadline_passed:
+                    raise TimeoutError from None
+                if not (isinstance(error, _LOST) and protocol.is_stale()):
+                    raise
+                reuse = False  # a connection from the pool turned out to be closed by the server
+            finally:
+                protocol.finish(response)
+                if response is not None:
+                    connection.release()
+                else:
+                    connection.close()
 
     async def reach(self, total_s: float) -> None:
         """Connect as a request would, through the proxy and with TLS, and hang up. Raises as `send` does."""
         connection, _ = await self._connect(total_s, reuse=False)
         connection.close()
-
-    async def _exchange(
-        self,
-        request: bytes,
-        total_s: float,
-        idle_s: float | None,
-        max_bytes: int,
-        *,
-        simple: bool,
-        reuse: bool = True,
-    ) -> HttpResponse:
-        """Send a request, over a new connection unless `reuse`. Raises _StaleConnection if a reused one was closed."""
-        connection, protocol = await self._connect(total_s, reuse=reuse)
-        response: HttpResponse | None = None
-        protocol.set_deadline(total_s)
-        try:
-            expected = None
-            if simple:
-                expected = protocol.expect()
-            else:
-                protocol.set_response_params(read_until_eof=True, read_timeout=idle_s, auto_decompress=False)
-            self._write(protocol, request)
-            if expected is not None:
-                response = await expected
-                if response is not None:
-                    return response
-            else:
-                protocol.start_timeout()
-            message, payload = await protocol.read()
-            while 100 <= message.code < 200:
-                message, payload = await protocol.read()
-            data = await _read_body(message, payload, max_bytes)
-            if protocol.deadline_passed:
-                # A body that only the connection's end delimits: the end we made ourselves is not its end.
-                raise TimeoutError
-            if message.code == 407:
-                raise aiohttp.ClientHttpProxyError(self._target.request_info, (), status=407)
-            response = HttpResponse(message.code, message.headers, data)
-            return response
-        except HttpProcessingError as error:
-            # The parser quotes what it cannot read, which may be the request's own head with the key.
-            raise NotHTTP(f"no HTTP response ({type(error).__name__})") from None
-        except aiohttp.ClientError as error:
-            if protocol.deadline_passed:
-                raise TimeoutError from None
-            if isinstance(error, _LOST) and protocol.is_stale():
-                raise _StaleConnection from None
-            raise
-        finally:
-            protocol.finish(response)
-            if response is not None:
-                connection.release()
-            else:
-                connection.close()
 
     async def _connect(self, total_s: float, *, reuse: bool) -> tuple[Connection, _Protocol]:
         """A connection ready to be written to; a new one unless `reuse`."""

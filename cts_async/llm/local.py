@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,7 +82,12 @@ async def serving(spec: ModelSpec, environ: Mapping[str, str]) -> AsyncIterator[
             start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
         )
         try:
-            address = await _address(process)
+            if process.stdout is None:
+                raise RuntimeError("the server was started without a pipe")
+            address = ""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(START_S):
+                    address = (await process.stdout.readline()).decode().strip()
             if not address:
                 log.seek(0)
                 lines = log.read().decode(errors="replace").strip().splitlines()
@@ -94,16 +99,6 @@ async def serving(spec: ModelSpec, environ: Mapping[str, str]) -> AsyncIterator[
             if process.returncode is None:
                 process.kill()
             await process.wait()
-
-
-async def _address(process: asyncio.subprocess.Process) -> str:
-    if process.stdout is None:
-        raise RuntimeError("the server was started without a pipe")
-    try:
-        async with asyncio.timeout(START_S):
-            return (await process.stdout.readline()).decode().strip()
-    except TimeoutError:
-        return ""
 
 
 # --- The server's process -------------------------------------------------------------------------------

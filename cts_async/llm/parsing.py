@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
@@ -47,43 +49,18 @@ class Expect(Protocol[T_co]):
 
 # --- One phrase, one line, any text --------------------------------------------------------------------
 
-_LABEL = re.compile(
-    r"""\A[*_`]{0,3}(?:
-    (?:(?:sure|okay|certainly)\W+)?(?:here(?:'s|\ is)\ (?:the|your|my)\ )?
-    (?:(?:final|user|user's|short|rewritten|refined|clarified|revised|specific|retrieval-ready|single)[ _]+)*
-    (?:answer|query|rewrite|output|result|search\ query|query\ sentence|a)(?:\ is)?
-    |(?:最终|用户)?的?(?:(?:改写|重写)后?的?(?:查询语句|查询|检索词|搜索词|问题|句子|结果)?|回答|答案|答|查询|输出|结果)[是为]?
-    )[*_`]{0,3}\s*[:：]\s*[*_`]{0,3}""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_WRAPPERS: Final = (
-    ("**", "**"), ("__", "__"), ("```", "```"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"),
-    ("「", "」"), ("『", "』"), ("*", "*"), ("＂", "＂"), ("«", "»"),
-)  # fmt: skip
+PHRASES: Final = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+_LABEL = re.compile(PHRASES["label"], re.IGNORECASE | re.VERBOSE)
 _FENCE_LINE = re.compile(r"(?:```|~~~)[ \t]*[\w+-]*[ \t]*")
 _QUOTE_MARK = re.compile(r"(?<!\w)'|'(?!\w)")
 _BULLET = re.compile(r"\A[-*•>]\s+")
 _UNKNOWN_SENTENCE = re.compile(rf"\W*{UNKNOWN}\W*(?:[.。(（].*)?", re.IGNORECASE | re.DOTALL)
-_NEARLY_UNKNOWN: Final = rf"""(?:
-    {UNKNOWN} | n/a | n\.a
-    | (?:(?:it|this|that)(?:\ is|['’]s)\ )?
-      (?:un(?:specified|stated|mentioned)
-      | not\ (?:(?:explicitly|clearly)\ )?(?:specified|stated|mentioned|provided|given|known|indicated|applicable))
-      (?:\ (?:in|by)\ (?:the|my)\ (?:clear\ )?(?:query|question|request))?
-    | (?:the|my)\ (?:clear\ )?query\ (?:does\ not|doesn['’]t)\ (?:specify|say|state|mention)(?:\ (?:it|this|that))?
-    | (?:i\ )?(?:do\ not|don['’]t)\ know | no\ (?:idea|information)
-    | (?:(?:清晰)?(?:查询|意图|问题)(?:中|里)?|我|用户)?(?:并|也|都|尚)?
-      (?:未知 | 未明确 | 不知道 | 不清楚 | 不详 | 不明 | 无法确定
-      | (?:未|没有?)(?:明确|具体)?(?:说明|提到|提及|指定|指明|给出|写明|注明|提供) | 没有?说)
-    )"""
-_NEARLY_UNKNOWN_CLAUSE: Final = re.compile(_NEARLY_UNKNOWN, re.VERBOSE)
-_NEARLY_UNKNOWN_SENTENCE: Final = re.compile(rf"\W*{_NEARLY_UNKNOWN}\W*(?:[.。(].*)?", re.VERBOSE | re.DOTALL)
-_CLAUSE_ENDS: Final = re.compile(r"[,、;:.。!?()—…]+|\s-+\s")
-_NOT_SAID: Final = re.compile(
-    r"\b(?:not|no)\b.*\b(?:specif(?:y|ied)|stated?|mention(?:ed)?|sa(?:y|id)|indicated?|provided?|given|information)\b"
-    r"|n['’]t (?:specify|state|mention|say|know)"
-    r"|(?:未|没|不|无).{0,6}(?:说明|提到|提及|指定|指明|给出|写明|提供|知道|清楚|信息)"
+_NEARLY_UNKNOWN_CLAUSE: Final = re.compile(PHRASES["unknown"], re.VERBOSE)
+_NEARLY_UNKNOWN_SENTENCE: Final = re.compile(
+    rf"\W*{PHRASES['unknown']}\W*(?:[.。(].*)?", re.VERBOSE | re.DOTALL
 )
+_CLAUSE_ENDS: Final = re.compile(r"[,、;:.。!?()—…]+|\s-+\s")
+_NOT_SAID: Final = re.compile(PHRASES["not_said"], re.VERBOSE)
 _MAX_UNKNOWN_CHARS: Final = 200
 
 
@@ -179,7 +156,7 @@ def _unwrap(line: str) -> str:
 
 def _unquote(line: str) -> str:
     """Remove one pair of quotes around the whole line; those of `"a" or "b"` end before it does, and stay."""
-    for left, right in _WRAPPERS:
+    for left, right in PHRASES["wrappers"]:
         inner = line[len(left) : -len(right)]
         if not (line.startswith(left) and line.endswith(right) and len(line) >= len(left) + len(right)):
             continue
@@ -477,35 +454,30 @@ def _one_line(value: Any) -> str:
 _TYPES_KEY: Final = "ambiguity_types"
 _TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type", "歧义类型", "类型")
 _THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought", "推理", "理由", "分析")
-_TYPE_NAMES: Final[dict[AmbiguityType, str]] = {
-    "semantic": r"semantic(?:s|al|ally)?|语义",
-    "generalize": r"generali[sz](?:e[sd]?|ing|ations?)|泛化|概括|一般化",
-    "specify": r"specif(?:y|ies|ied|ying|ications?)|speciali[sz](?:e[sd]?|ing|ations?)|具体化?|细化|特化",
+_TYPE_NAMES: Final = {
+    type_: re.compile(rf"(?:{PHRASES['ambiguity_types'][type_]})(?:types?|ambiguit(?:y|ies)|性|歧义|类型)*")
+    for type_ in AMBIGUITY_TYPES
 }
-_TYPE_SUFFIX: Final = r"(?:types?|ambiguit(?:y|ies)|性|歧义|类型)*"
 _BETWEEN: Final = re.compile(r"[,，、;；/&+|]|\band\b|和")
 _REMARK: Final = re.compile(r"\s[-–—]\s|[:：(（]")
 
 
-def ambiguity_type(text: str) -> AmbiguityType | None:
-    """The type that `text` names, in any case, number or form, in English or Chinese; None for no type."""
-    named = comparable(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
-    fits = (name for name, words in _TYPE_NAMES.items() if re.fullmatch(f"(?:{words}){_TYPE_SUFFIX}", named))
-    return next(fits, None)
-
-
 def _types_in(value: Any) -> tuple[AmbiguityType, ...]:
-    """The types that are named, each once. Raises _Wrong for an unknown one."""
+    """The types that are named, in any case, number or form, in English or Chinese, each once.
+
+    Raises _Wrong for an unknown one.
+    """
     items = value if isinstance(value, list) else [value] if value else []
     found: dict[AmbiguityType, None] = {}
     for item in items:
         named = next((item[key] for key in _TYPE_KEYS if key in item), "") if isinstance(item, dict) else item
         for text in _BETWEEN.split(_REMARK.split(str(named))[0]):
-            type_ = ambiguity_type(text)
-            if type_ is None:
+            plain = comparable(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
+            fits = [type_ for type_, names in _TYPE_NAMES.items() if names.fullmatch(plain)]
+            if not fits:
                 allowed = ", ".join(AMBIGUITY_TYPES)
                 raise _Wrong(f'but "{_TYPES_KEY}" has {text.strip()[:40]!r}, which is none of {allowed}')
-            found[type_] = None
+            found[fits[0]] = None
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -80,7 +80,9 @@ def error_from_response(
         return ProviderRefused(f"{text} (its address has moved: correct base_url; the same command resumes)")
     wait_s = retry_after_s(head, now)
     if status == 429 and not _MESSAGES["too_large"].search(message):
-        for other in (_retry_delay_s(error), reset_s(head, now)):
+        # Gemini's waiting time stands in the body.
+        delays = [duration_s(str(detail.get("retryDelay"))) for detail in _details(error, "RetryInfo")]
+        for other in (*delays[:1], reset_s(head, now)):
             wait_s = other if wait_s is None else wait_s
         return RateLimited(text, retry_after_s=wait_s, status=status)
     if status in _TRANSIENT or status >= 500 or status == 200:
@@ -148,12 +150,6 @@ def _is_quota_exhausted(spec: ModelSpec, error: Mapping[str, Any], codes: set[st
         for violation in _objects(detail.get("violations"))
     ]
     return bool(quotas) and all("PerDay" in quota for quota in quotas)
-
-
-def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
-    """Gemini's waiting time, which stands in the body."""
-    delays = [duration_s(str(detail.get("retryDelay"))) for detail in _details(error, "RetryInfo")]
-    return delays[0] if delays else None
 
 
 def _details(error: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -231,18 +227,14 @@ def _anthropic_quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
     """
     requests = _quota(headers, _ANTHROPIC_REQUESTS, now)
     kinds = [_quota(headers, names, now) for names in _ANTHROPIC_TOKENS]
-    limits = [quota.limit for quota in kinds[:2] if quota]
-    tokens = _scarcest(min(limits), [quota for quota in kinds if quota]) if limits else None
+    tokens = None
+    if limits := [quota.limit for quota in kinds[:2] if quota]:
+        tokens = Quota(limit := min(limits))
+        shares = [(q.remaining / q.limit, q.reset_s) for q in kinds if q and q.remaining is not None]
+        if shares:
+            share, until_reset_s = min(shares, key=lambda pair: pair[0])
+            tokens = Quota(limit, limit * share, until_reset_s)
     return Quotas(requests, tokens) if requests or tokens else None
-
-
-def _scarcest(limit: float, kinds: Sequence[Quota]) -> Quota:
-    """A quota of `limit` with the smallest remaining share that any of `kinds` has."""
-    shares = [(quota.remaining / quota.limit, quota) for quota in kinds if quota.remaining is not None]
-    if not shares:
-        return Quota(limit)
-    share, quota = min(shares, key=lambda pair: pair[0])
-    return Quota(limit, limit * share, quota.reset_s)
 
 
 def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | None:

@@ -32,6 +32,9 @@ agent = "gpt:gpt-4.1-mini"
 """
 
 
+GOOGLE, ALIYUN = "https://generativelanguage.googleapis.com", "https://dashscope.aliyuncs.com"
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "cts.toml"
     path.write_text(text, encoding="utf-8")
@@ -48,19 +51,9 @@ def shipped() -> Catalogue:
     [
         ("gpt", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5.2"),
         ("claude", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "claude-sonnet-4-5-20250929"),
-        (
-            "gemini",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-            "GEMINI_API_KEY",
-            "gemini-2.5-pro",
-        ),
+        ("gemini", f"{GOOGLE}/v1beta/openai", "GEMINI_API_KEY", "gemini-2.5-pro"),
         ("ernie", "https://qianfan.baidubce.com/v2", "QIANFAN_API_KEY", "ernie-4.5-turbo-128k"),
-        (
-            "qwen",
-            "https://dashscope.aliyuncs.com/compatible-mode/v1",
-            "DASHSCOPE_API_KEY",
-            "qwen3-235b-a22b-instruct-2507",
-        ),
+        ("qwen", f"{ALIYUN}/compatible-mode/v1", "DASHSCOPE_API_KEY", "qwen3-235b-a22b-instruct-2507"),
         ("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek-chat"),
         ("kimi", "https://api.moonshot.cn/v1", "MOONSHOT_API_KEY", "kimi-k2-0905-preview"),
         ("local", "", None, "SmolLM2-135M-Instruct"),
@@ -100,15 +93,11 @@ def test_drops_apply_to_own_and_request_parameters(tmp_path: Path) -> None:
     assert freed.sent({"top_p": 0.9}) == {"temperature": 0.5, "reasoning_effort": "low", "top_p": 0.9}
 
 
-def test_the_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogue) -> None:
+def test_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogue) -> None:
     spec = shipped.resolve("local", {})
-    assert (spec.embedded, spec.structured, spec.prompt_size, spec.max_concurrency) == (
-        True,
-        "llama",
-        "small",
-        2,
-    )
-    assert (spec.requests_per_min, spec.tokens_per_min, spec.context_tokens) == (None, None, 4096)
+    assert (spec.embedded, spec.structured, spec.prompt_size) == (True, "llama", "small")
+    limits = spec.requests_per_min, spec.tokens_per_min, spec.context_tokens, spec.max_concurrency
+    assert limits == (None, None, 4096, 2)
     assert spec.agent["max_turns"] <= 4, "long conversations are beyond it"
     assert set(spec.text_params) == {"repeat_penalty", "repeat_last_n"}
 
@@ -121,14 +110,11 @@ def test_webdancer_samples_and_needs_an_address(shipped: Catalogue) -> None:
     assert (spec.params["temperature"], spec.params["top_p"], spec.timeout_s) == (0.6, 0.95, 3000)
 
 
-def test_the_release_s_variables_override_ernie(shipped: Catalogue) -> None:
+def test_release_variables_override_ernie(shipped: Catalogue) -> None:
     environ = {"QIANFAN_BASE_URL": "http://127.0.0.1:9/v2", "EVAL_MODEL_NAME": "ernie-5"}
     spec = shipped.resolve("ernie", environ)
-    assert (spec.base_url, spec.model, spec.account) == (
-        "http://127.0.0.1:9/v2",
-        "ernie-5",
-        "QIANFAN_API_KEY",
-    )
+    assert (spec.base_url, spec.model) == ("http://127.0.0.1:9/v2", "ernie-5")
+    assert spec.account == "QIANFAN_API_KEY"
     assert spec.input_usd_per_mtok is None
     assert shipped.resolve("ernie:ernie-6", environ).model == "ernie-6"
     assert shipped.resolve("ernie", {"EVAL_MODEL_NAME": " "}).model == "ernie-4.5-turbo-128k"
@@ -259,22 +245,22 @@ def test_a_secret_is_refused_at_any_depth_and_not_repeated(tmp_path: Path, place
     assert "hunter2" not in str(caught.value)
 
 
+URLS = (
+    "https://user:hunter2@h/v1",
+    *(f"https://h/v1?x=1&{name}=hunter2" for name in ("auth", "sig", "token")),
+)
+
+
 @pytest.mark.parametrize(
     "value",
     [
-        '"Bearer 0123456789abcdefgh"',
-        '"basic dXNlcjpwYXNzd29yZDEyMw=="',
-        '"sk-proj-0123456789abcdef"',
-        '"https://user:hunter2@h/v1"',
-        *(
-            f'"https://h/v1?x=1&{name}=hunter2"'
-            for name in ("auth", "sig", "token", "api_key", "X-Amz-Credential")
-        ),
+        *("Bearer 0123456789abcdefgh", "basic dXNlcjpwYXNzd29yZDEyMw==", "sk-proj-0123456789abcdef", *URLS),
+        *(f"https://h/v1?x=1&{name}=hunter2" for name in ("api_key", "X-Amz-Credential")),
     ],
 )
 def test_a_value_that_looks_like_a_secret_is_refused_whatever_its_name(tmp_path: Path, value: str) -> None:
     with pytest.raises(InputError, match="use key_env") as caught:
-        load_catalogue(written(tmp_path, BASE + f"params = {{ extra = [1, {value}] }}"))
+        load_catalogue(written(tmp_path, f'{BASE}params = {{ extra = [1, "{value}"] }}'))
     assert caught.value.field == "models.m.params.extra"
     assert not any(text in str(caught.value) for text in ("hunter2", "0123456789", "dXNlcjp"))
 

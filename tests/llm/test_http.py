@@ -96,17 +96,11 @@ async def test_request_has_the_form_of_http() -> None:
     assert body == b"body"
 
 
-async def test_connections_are_kept_alive() -> None:
-    server = Server(OK, OK, OK)
-    answers = await posted(server, times=3)
-    assert [(a.status, a.data) for a in answers] == [(200, b"ok")] * 3
-    assert server.connections == 1
-
-
-async def test_connection_close_makes_a_new_connection() -> None:
-    server = Server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
-    assert [a.data for a in await posted(server, times=3)] == [b"ok"] * 3
-    assert server.connections == 3
+async def test_connections_are_kept_alive_unless_the_server_closes_them() -> None:
+    kept, closed = Server(OK, OK, OK), Server(OK.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+    for server, connections in ((kept, 1), (closed, 3)):
+        assert [(got.status, got.data) for got in await posted(server, times=3)] == [(200, b"ok")] * 3
+        assert server.connections == connections
 
 
 @pytest.mark.parametrize(
@@ -144,10 +138,24 @@ async def test_incomplete_response_is_an_error(answer: bytes) -> None:
         await posted(Server(answer))
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"])
-async def test_the_deadline_holds_for_all_of_it(answer: bytes) -> None:
-    with pytest.raises(TimeoutError):
-        await posted(Server(answer, then_close=False), total_s=0.1)
+HALF = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"
+
+
+@pytest.mark.parametrize(
+    ("answer", "total_s", "idle_s", "error"),
+    [
+        (b"", 0.1, None, TimeoutError),
+        (HALF, 0.1, None, TimeoutError),
+        (HALF, 60.0, 0.1, aiohttp.SocketTimeoutError),
+        # The end that we make ourselves at the deadline is not the body's.
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly this", 0.1, None, TimeoutError),
+    ],
+)
+async def test_deadline_holds_for_the_complete_response_and_for_pauses(
+    answer: bytes, total_s: float, idle_s: float | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await posted(Server(answer, then_close=False), total_s=total_s, idle_s=idle_s)
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
@@ -166,18 +174,6 @@ async def test_unsolicited_response_is_discarded() -> None:
         await asyncio.sleep(0.05)
         assert [(await to.send(b"", b"later", 5.0)).status for _ in range(2)] == [200, 200]
     assert server.connections == 2
-
-
-async def test_a_body_that_only_its_end_would_delimit_is_not_whole_at_the_deadline() -> None:
-    half = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly this"
-    with pytest.raises(TimeoutError):
-        await posted(Server(half, then_close=False), total_s=0.1)
-
-
-async def test_a_pause_in_the_answer_has_a_deadline_of_its_own() -> None:
-    half = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"
-    with pytest.raises(aiohttp.SocketTimeoutError):
-        await posted(Server(half, then_close=False), total_s=60, idle_s=0.1)
 
 
 async def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next() -> None:
@@ -262,28 +258,20 @@ async def test_many_connections_closed_at_once_are_replaced_without_a_failure() 
     assert [answer.data for answer in answers] == [b"ok"] * 16
 
 
-async def test_a_reused_connection_that_closes_within_an_answer_is_a_failure() -> None:
+async def test_connection_that_closes_is_a_failure_if_it_is_new_or_within_a_response() -> None:
     with pytest.raises(aiohttp.ClientError):
         await posted(Closing(says=b"HTTP/1.1 200"), times=2)
 
-
-async def test_a_new_connection_that_closes_without_a_byte_is_a_failure() -> None:
-    server = Server(b"")
-    with pytest.raises(aiohttp.ServerDisconnectedError):
-        await posted(server)
-    assert server.connections == 1
-
-
-async def test_a_new_connection_is_tried_once() -> None:
     class Dying(Closing):
         async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await super().serve(reader, writer)
             self.answers = (b"",)
 
-    server = Dying()
-    with pytest.raises(aiohttp.ServerDisconnectedError):
-        await posted(server, times=2)
-    assert server.connections == 2
+    new, replaced = Server(b""), Dying()
+    for server, times in ((new, 1), (replaced, 2)):
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await posted(server, times)
+        assert server.connections == times
 
 
 @pytest.mark.parametrize(

@@ -26,100 +26,58 @@ from cts_async.llm.responses import (
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
+DATE = {"date": "Tue, 14 Nov 2023 22:13:20 GMT"}
+
+
+def limits(form: str, **values: str) -> dict[str, str]:
+    """Headers of one limit, `form` with the names of its parts."""
+    return {form.format(name): value for name, value in values.items()}
+
+
+REQUESTS, TOKENS = "x-ratelimit-{}-requests", "X-Ratelimit-{}-Tokens"
+OF_CLAUDE, IN_CLAUDE = "anthropic-ratelimit-requests-{}", "Anthropic-RateLimit-input-tokens-{}"
+ALL_CLAUDE, OUT_CLAUDE = "Anthropic-RateLimit-tokens-{}", "Anthropic-RateLimit-output-tokens-{}"
+
+
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
         ({}, None),
         (
-            {
-                "x-ratelimit-limit-requests": "500",
-                "x-ratelimit-remaining-requests": "499",
-                "x-ratelimit-reset-requests": "120ms",
-                "x-ratelimit-limit-tokens": "30000",
-                "x-ratelimit-remaining-tokens": "29000",
-                "x-ratelimit-reset-tokens": "1m2s",
-            },
+            limits(REQUESTS, limit="500", remaining="499", reset="120ms")
+            | limits(TOKENS, limit="30000", remaining="29000", reset="1m2s"),
             Quotas(Quota(500, 499, 0.12), Quota(30000, 29000, 62.0)),
         ),
-        ({"X-Ratelimit-Limit-Tokens": "1000"}, Quotas(None, Quota(1000))),
+        (limits(TOKENS, limit="1000"), Quotas(None, Quota(1000))),
         (
-            {
-                "anthropic-ratelimit-requests-limit": "50",
-                "anthropic-ratelimit-requests-remaining": "0",
-                "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:30Z",
-            },
+            limits(OF_CLAUDE, limit="50", remaining="0", reset="2023-11-14T22:13:30Z"),
             Quotas(Quota(50, 0, 10.0)),
         ),
+        # Our clock is ten seconds ahead of theirs.
+        (limits(OF_CLAUDE, limit="50", remaining="10", reset="2023-11-14T22:13:10Z"), Quotas(Quota(50, 10))),
+        (limits(REQUESTS, limit="-1"), None),
+        (limits(REQUESTS, limit="0.5") | limits(TOKENS, limit="1e-3"), None),
+        (limits(REQUESTS, limit="inf") | limits(TOKENS, limit="nan"), None),
+        (limits(REQUESTS, limit="0") | limits(TOKENS, limit="many"), None),
+        (limits(REQUESTS, limit="10", remaining="-1"), Quotas(Quota(10))),
+        # 24,000 of 30,000 in are left, 0.8; of those out 2,000 of 8,000, 0.25: a quarter of the lower limit.
         (
-            {  # our clock is ten seconds ahead of theirs
-                "anthropic-ratelimit-requests-limit": "50",
-                "anthropic-ratelimit-requests-remaining": "10",
-                "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:10Z",
-            },
-            Quotas(Quota(50, 10, None)),
+            limits(ALL_CLAUDE, limit="38000", remaining="26000", reset="2023-11-14T22:13:50Z")
+            | limits(IN_CLAUDE, limit="30000", remaining="24000", reset="2023-11-14T22:13:32Z")
+            | limits(OUT_CLAUDE, limit="8000", remaining="2000", reset="2023-11-14T22:14:05Z"),
+            Quotas(None, Quota(30000, 7500.0, 45.0)),
         ),
-        ({"x-ratelimit-limit-requests": "-1"}, None),
-        ({"x-ratelimit-limit-requests": "0.5", "x-ratelimit-limit-tokens": "1e-3"}, None),
-        ({"x-ratelimit-limit-requests": "inf", "x-ratelimit-limit-tokens": "nan"}, None),
-        ({"x-ratelimit-limit-requests": "0", "x-ratelimit-limit-tokens": "many"}, None),
+        # A workspace's stricter limit of all tokens.
         (
-            {"x-ratelimit-limit-requests": "10", "x-ratelimit-remaining-requests": "-1"},
-            Quotas(Quota(10)),
+            limits(ALL_CLAUDE, limit="10000", remaining="5000") | limits(IN_CLAUDE, limit="30000"),
+            Quotas(None, Quota(10000, 5000.0)),
         ),
+        (limits(OUT_CLAUDE, limit="8000", remaining="0"), None),
+        (limits(IN_CLAUDE, limit="30000") | limits(OF_CLAUDE, limit="50"), Quotas(Quota(50), Quota(30000))),
     ],
 )
 def test_limits_are_read_from_headers(headers: Mapping[str, str], expected: Quotas | None) -> None:
     assert quotas_in(CIMultiDict(headers), NOW) == expected
-
-
-def anthropic(**said: str) -> CIMultiDict[str]:
-    """`input_tokens_limit="9"` as `anthropic-ratelimit-input-tokens-limit: 9`."""
-    return CIMultiDict(
-        {f"Anthropic-RateLimit-{name.replace('_', '-')}": value for name, value in said.items()}
-    )
-
-
-def test_three_token_limits_of_anthropic_become_one() -> None:
-    """24,000 of 30,000 in are left, 0.8; of those out 2,000 of 8,000, 0.25: a quarter of the lower limit."""
-    headers = anthropic(
-        tokens_limit="38000",
-        tokens_remaining="26000",
-        tokens_reset="2023-11-14T22:13:50Z",
-        input_tokens_limit="30000",
-        input_tokens_remaining="24000",
-        input_tokens_reset="2023-11-14T22:13:32Z",
-        output_tokens_limit="8000",
-        output_tokens_remaining="2000",
-        output_tokens_reset="2023-11-14T22:14:05Z",
-    )
-    assert quotas_in(headers, NOW) == Quotas(None, Quota(30000, 7500.0, 45.0))
-
-
-def test_a_workspace_s_stricter_limit_of_all_tokens_holds() -> None:
-    headers = anthropic(tokens_limit="10000", tokens_remaining="5000", input_tokens_limit="30000")
-    assert quotas_in(headers, NOW) == Quotas(None, Quota(10000, 5000.0))
-
-
-def test_output_token_limit_alone_gives_no_quota() -> None:
-    assert quotas_in(anthropic(output_tokens_limit="8000", output_tokens_remaining="0"), NOW) is None
-
-
-def test_limits_without_remaining_are_limits() -> None:
-    headers = anthropic(input_tokens_limit="30000", requests_limit="50")
-    assert quotas_in(headers, NOW) == Quotas(Quota(50), Quota(30000))
-
-
-@pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
-def test_resets_are_measured_against_the_answer_s_own_date(skew_s: float) -> None:
-    headers = CIMultiDict(
-        {
-            "Date": "Tue, 14 Nov 2023 22:13:20 GMT",
-            "anthropic-ratelimit-requests-limit": "50",
-            "anthropic-ratelimit-requests-remaining": "0",
-            "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:30Z",
-        }
-    )
-    assert quotas_in(headers, NOW + skew_s) == Quotas(Quota(50, 0, 10.0))
 
 
 @pytest.mark.parametrize(
@@ -153,20 +111,21 @@ def test_retry_after(headers: dict[str, str], expected: float | None) -> None:
 
 
 @pytest.mark.parametrize("skew_s", [-3600.0, 0.0, 86_400.0])
-def test_dates_are_measured_against_the_answer_s_own_date(skew_s: float) -> None:
+def test_dates_are_measured_against_the_date_of_the_response(skew_s: float) -> None:
     now = NOW + skew_s  # this machine's clock
-    date = {"date": "Tue, 14 Nov 2023 22:13:20 GMT"}
-    assert retry_after_s({**date, "retry-after": "Tue, 14 Nov 2023 22:13:22 GMT"}, now) == 2.0
-    assert retry_after_s({**date, "retry-after": "7"}, now) == 7.0
-    assert reset_s({**date, "anthropic-ratelimit-tokens-reset": "2023-11-14T22:13:25Z"}, now) == 5.0
-    assert reset_s({**date, "x-ratelimit-reset": "1700000004"}, now) == 4.0
-    assert reset_s({**date, "x-ratelimit-reset": "1700000004500"}, now) == 4.5
-    assert reset_s({**date, "x-ratelimit-reset": "12"}, now) == 12.0
-
-
-def test_a_date_that_is_none_leaves_this_machine_s_clock() -> None:
-    headers = {"date": "yesterday", "retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}
-    assert retry_after_s(headers, NOW) == 30.0
+    assert retry_after_s({**DATE, "retry-after": "Tue, 14 Nov 2023 22:13:22 GMT"}, now) == 2.0
+    assert retry_after_s({**DATE, "retry-after": "7"}, now) == 7.0
+    for name, text, wait_s in (
+        ("anthropic-ratelimit-tokens-reset", "2023-11-14T22:13:25Z", 5.0),
+        ("x-ratelimit-reset", "1700000004", 4.0),
+        ("x-ratelimit-reset", "1700000004500", 4.5),
+        ("x-ratelimit-reset", "12", 12.0),
+    ):
+        assert reset_s({**DATE, name: text}, now) == wait_s
+    until = limits(OF_CLAUDE, limit="50", remaining="0", reset="2023-11-14T22:13:30Z")
+    assert quotas_in({**DATE, **until}, now) == Quotas(Quota(50, 0, 10.0))
+    unreadable = {"date": "yesterday", "retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}
+    assert retry_after_s(unreadable, NOW) == 30.0
 
 
 def test_a_date_without_zone_is_in_utc_wherever_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,30 +178,15 @@ def test_garbage_never_raises_and_never_gives_a_negative_wait(text: str) -> None
 @pytest.mark.parametrize(
     ("reason", "meaning"),
     [
-        ("stop", STOP),
-        ("STOP", STOP),  # Gemini
-        ("end_turn", STOP),  # Anthropic
-        ("stop_sequence", STOP),
-        ("eos_token", STOP),  # TGI
-        (None, STOP),
-        ("", STOP),
-        ("length", LENGTH),
-        ("max_tokens", LENGTH),  # Anthropic
-        ("MAX_TOKENS", LENGTH),  # Gemini
-        ("model_length", LENGTH),  # Mistral
+        *((reason, STOP) for reason in ("stop", "STOP", "end_turn", "stop_sequence", "eos_token", None, "")),
+        *((reason, LENGTH) for reason in ("length", "max_tokens", "MAX_TOKENS", "model_length")),
         ("model_context_window_exceeded", LENGTH),
-        ("content_filter", REFUSED),
-        ("refusal", REFUSED),
-        ("SAFETY", REFUSED),
-        ("BLOCKLIST", REFUSED),
+        *((reason, REFUSED) for reason in ("content_filter", "refusal", "SAFETY", "BLOCKLIST", "sensitive")),
         ("content_filter: SPII", REFUSED),
-        ("sensitive", REFUSED),  # Zhipu
-        ("abort", ABORTED),  # vLLM, SGLang
-        ("insufficient_system_resource", ABORTED),  # DeepSeek
-        ("pause_turn", ABORTED),  # Anthropic
+        *((reason, ABORTED) for reason in ("abort", "insufficient_system_resource", "pause_turn")),
         ("tool_calls", "tool_calls"),
         (3, "3"),
     ],
 )
-def test_a_reason_has_one_meaning(reason: object, meaning: str) -> None:
+def test_finish_reason_has_one_meaning(reason: object, meaning: str) -> None:
     assert finish_reason(reason) == meaning
