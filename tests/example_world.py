@@ -24,7 +24,7 @@ from cts_async.errors import RejectedError
 from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
-from cts_async.protocol.judge import lexical_coverage
+from cts_async.protocol.judge import lexical_coverage, terms_of
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary
@@ -106,7 +106,7 @@ def _judge(model: str, asked: str) -> str:
     """By words as the lexical judge, but now and then a little kinder."""
     answer = field_of(asked, "candidate_answer")
     rows = re.findall(r"^(N\d+): (.*)$", field_of(asked, "nuggets"), re.MULTILINE)
-    labels = {id: lexical_coverage(text, answer)[0] for id, text in rows}
+    labels = {id: lexical_coverage(text, terms_of(answer).every)[0] for id, text in rows}
     return json.dumps(
         {"results": [{"id": id, "coverage": _kinder(label, id + answer)} for id, label in labels.items()]}
     )

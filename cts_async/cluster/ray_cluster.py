@@ -168,12 +168,6 @@ class RayCluster:
             raise WorkerLost(CUT_OFF) from None
 
 
-def free_cpus() -> tuple[int, int]:
-    """CPUs that are free, and all CPUs."""
-    free, total = _ray().available_resources(), _ray().cluster_resources()
-    return int(free.get("CPU", 0)), int(total.get("CPU", 0))
-
-
 async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
     """What an actor's method returns. Raises WorkerLost where it does not answer.
 
@@ -251,7 +245,8 @@ def connect(
         settings, least, options = RAY_SETTINGS, None, {"address": where}
     with _environment(settings), _initialized(where, options, settings, least):
         if where:
-            free, total = free_cpus()
+            resources = _ray().available_resources(), _ray().cluster_resources()
+            free, total = (int(of_cluster.get("CPU", 0)) for of_cluster in resources)
             workers = min(free, MAX_WORKERS) if workers is None else workers
             if workers < 1:
                 raise UsageError(

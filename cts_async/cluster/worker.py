@@ -108,7 +108,7 @@ class Lookup:
 
 @value
 class Ended:
-    """A finished task with its lines, each with the judge that it names (`work.TaskLines`)."""
+    """A finished task with its lines, each with the judge that it names (`run_files.EndedLines`)."""
 
     seq: int
     lines: tuple[tuple[str | None, bytes], ...]

@@ -32,8 +32,9 @@ from cts_async.engine.events import Events
 from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
-from cts_async.llm.catalog import Catalogue
+from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.gold_check import (
+    SMALL,
     GoldForm,
     GoldReference,
     SourceLimits,
@@ -41,7 +42,6 @@ from cts_async.protocol.gold_check import (
     gold_json,
     ground,
     grounding_json,
-    limits_for,
     same_address,
     select,
     source_json,
@@ -136,10 +136,13 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
         **{one.name: getattr(plan, one.name) for one in fields(plan) if one.name != "config"},
         config=config,
         extractor=extractor,
-        limits=_limits(config, limits_for(plan.specs[extractor])),
+        limits=_limits(config, plan.specs[extractor]),
         intents=intents_of(plan.instances()),
     )
-    _check_not_an_input(config.out, plan)
+    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.corpus):
+        # Queries and documents are never overwritten, not even with --force.
+        if path is not None and config.out.exists() and config.out.samefile(path):
+            raise UsageError(f"--out {config.out}: is an input of this command; name another file")
     check_target(config.out, built.finished(), force=config.force)
     return built
 
@@ -164,19 +167,14 @@ def _search_of_intents(config: GoldConfig, extractor: str) -> GoldConfig:
     )
 
 
-def _limits(config: GoldConfig, defaults: SourceLimits) -> SourceLimits:
+def _limits(config: GoldConfig, extractor: ModelSpec) -> SourceLimits:
+    """The limits as given, else those that suit the extractor."""
+    defaults = SMALL if extractor.prompt_size == "small" else SourceLimits()
     return SourceLimits(
         max_sources=config.max_sources or defaults.max_sources,
         chars_per_source=config.source_chars or defaults.chars_per_source,
         total_chars=config.total_chars or defaults.total_chars,
     )
-
-
-def _check_not_an_input(out: Path, plan: Plan) -> None:
-    """Queries and documents are never overwritten, not even with --force."""
-    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.corpus):
-        if path is not None and out.exists() and out.samefile(path):
-            raise UsageError(f"--out {out}: is an input of this command; name another file")
 
 
 # --- Building

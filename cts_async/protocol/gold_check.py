@@ -23,7 +23,6 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
 from cts_async.llm.parsing import literal, object_schema
 from cts_async.protocol.judge import spelling, terms_of
@@ -64,11 +63,6 @@ class Selection:
     """Ids whose text was shortened, with the number of characters cut."""
 
 
-def limits_for(spec: ModelSpec) -> SourceLimits:
-    """The limits that suit a model."""
-    return SMALL if spec.prompt_size == "small" else SourceLimits()
-
-
 def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
     """All sources of a trace, one for each address (or text without an address), in order of appearance."""
     found: dict[str, list[tuple[int, Source]]] = {}
@@ -95,13 +89,13 @@ def same_address(url: str) -> str:
 
 
 def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection:
-    """The most used sources that fit, in order of their ids, each shortened to its share of characters.
+    """The most used sources that fit, in the given order of their ids, each shortened to its share of characters.
 
     The least used ones are dropped first, among equals the one found longest ago. At least one source is kept, if
     necessary shortened to the whole budget.
     """
     allowed = max(1, min(limits.chars_per_source, limits.total_chars))
-    ranked = sorted(sources, key=lambda source: (-source.uses, -source.last, _number(source)))
+    ranked = sorted(sources, key=lambda source: (-source.uses, -source.last))
     kept: set[str] = set()
     room = limits.total_chars
     for source in ranked[: max(1, limits.max_sources)]:
@@ -161,10 +155,6 @@ def _shortened(source: NumberedSource, most: int) -> NumberedSource:
     return replace(source, text=source.text[:most].rstrip() + CUT)
 
 
-def _number(source: NumberedSource) -> int:
-    return int(source.id.removeprefix("S"))
-
-
 # --- The extractor's reply, checked
 
 WEIGHTS: Final = (1, 2, 3)
@@ -203,12 +193,6 @@ def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[GoldRe
     if not isinstance(value, dict):
         return reader.gold({}), ("expected one JSON object with query_intent, nuggets and the other fields",)
     return reader.gold(value), tuple(reader.problems)
-
-
-def problems_text(problems: Sequence[str]) -> str:
-    """The problems in one sentence for the extractor."""
-    more = len(problems) - MAX_PROBLEMS
-    return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {more} more problems" if more > 0 else "")
 
 
 def gold_json(gold: GoldReference) -> dict[str, Any]:
@@ -426,7 +410,9 @@ class GoldForm:
             raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
         gold, problems = check_gold(found.value, self.sources)
         if problems:
-            raise UnusableOutput(problems_text(problems), text=text)
+            more = len(problems) - MAX_PROBLEMS
+            rest = f"; and {more} more problems" if more > 0 else ""
+            raise UnusableOutput("; ".join(problems[:MAX_PROBLEMS]) + rest, text=text)
         return gold
 
 

@@ -100,11 +100,6 @@ def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] |
     return pairs
 
 
-def answers_identity(config: RunConfig) -> dict[str, Any]:
-    """The part of a run's identity about human answers; empty without them."""
-    return {"answers": {"of": config.answers, "similarity": THRESHOLD}} if config.answers else {}
-
-
 # --- Matching a question with those that people were asked
 
 

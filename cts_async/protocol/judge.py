@@ -130,7 +130,9 @@ class LexicalJudge:
     name: str = LEXICAL
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
-        return judge_lexically(view.nuggets, view.candidate_answer)
+        found = terms_of(view.candidate_answer).every
+        labels = ((nugget.id, lexical_coverage(nugget.text, found)[0]) for nugget in view.nuggets)
+        return Judgment(self.name, tuple(labels))
 
 
 def nuggets_by_call(nuggets: Sequence[Nugget], per_call: int) -> list[str]:
@@ -213,33 +215,19 @@ class Terms:
     every: frozenset[str]
 
 
-def lexical_coverage(nugget_text: str, answer: str) -> tuple[Coverage, float]:
-    """Give (label, recall): the share in [0, 1] of the nugget's distinct terms that occur in the answer.
+def lexical_coverage(nugget_text: str, found: frozenset[str]) -> tuple[Coverage, float]:
+    """Return (label, recall): the share in [0, 1] of the nugget's distinct terms that are among those `found`.
 
-    The label is "full" from `FULL_AT`, "partial" from `PARTIAL_AT`, else "none". A nugget some of whose
-    numbers are missing is "partial" at most: a critical qualifier is missing. A nugget of nothing but
-    stop words is judged by those; one without any word, and an empty answer, give ("none", 0.0).
+    `found` are the `Terms.every` of the answer. The label is "full" from `FULL_AT`, "partial" from `PARTIAL_AT`, else
+    "none". A nugget some of whose numbers are missing is "partial" at most: a critical qualifier is missing. A nugget of
+    nothing but stop words is judged by those; one without any word, and an empty answer, give ("none", 0.0).
     """
-    return _coverage(nugget_text, terms_of(answer).every)
-
-
-def judge_lexically(nuggets: Sequence[Nugget], answer: str) -> Judgment:
-    """Label every nugget, in order, by `lexical_coverage`; the answer is taken apart only once."""
-    found = terms_of(answer).every
-    return Judgment("lexical", tuple((nugget.id, _coverage(nugget.text, found)[0]) for nugget in nuggets))
-
-
-def _coverage(nugget_text: str, found: frozenset[str]) -> tuple[Coverage, float]:
     nugget = _nugget_terms(nugget_text)
     wanted = nugget.content or nugget.every
     recall = len(wanted & found) / len(wanted) if wanted else 0.0
-    return _label(recall, numbers_complete=nugget.numbers <= found), recall
-
-
-def _label(recall: float, *, numbers_complete: bool) -> Coverage:
     if recall < PARTIAL_AT:
-        return "none"
-    return "full" if recall >= FULL_AT and numbers_complete else "partial"
+        return "none", recall
+    return "full" if recall >= FULL_AT and nugget.numbers <= found else "partial", recall
 
 
 def terms_of(text: str) -> Terms:

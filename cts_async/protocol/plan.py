@@ -18,7 +18,7 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
-from cts_async.protocol.human_answers import answers_identity, people_of
+from cts_async.protocol.human_answers import THRESHOLD, people_of
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
@@ -137,6 +137,7 @@ class Plan(SystemsPlan):
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
+        people = self.config.answers if system.kind == "clarify" else None
         split = {
             name: self.specs[name].judge_nuggets
             for role, name in named.items()
@@ -147,7 +148,7 @@ class Plan(SystemsPlan):
             "k": system.k,
             **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
-            **(answers_identity(self.config) if system.kind == "clarify" else {}),
+            **({"answers": {"of": people, "similarity": THRESHOLD}} if people else {}),
             "models": {role: self.specs[name].identity for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,

@@ -117,11 +117,6 @@ def _tools(use: ToolUse) -> Line:
     return {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
 
 
-def judgment_line(id: str, nuggets: tuple[Nugget, ...], judgment: Judgment) -> Line:
-    """One judge's verdict on one answer."""
-    return {"id": id, **judged(nuggets, judgment)}
-
-
 def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     """The fields that the scorer reads: judge, nuggets with labels, score."""
     if judgment is None:

@@ -14,7 +14,7 @@ import glob
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,6 +51,11 @@ TALK: Final = "talk"
 REPORT: Final = "report.html"
 """The file that `cts report` writes next to the runs."""
 
+EndedLines = Sequence[tuple[str | None, Line]]
+"""What is recorded of a job that has ended: lines for the files of further judges by name, and with None its result.
+
+The result comes last: an instance with a result is never done again, so nothing of it may be missing.
+"""
 Also = Callable[[], Mapping[str, Any]]
 """Called when a session ends, for whatever reason: further notes on that session."""
 
@@ -119,6 +124,11 @@ class RunFiles:
     async def add_judgment(self, judge: str, line: Line) -> None:
         await self._log(judge).append(line)
 
+    async def add(self, lines: EndedLines) -> None:
+        """Record what a job has ended with."""
+        for judge, line in lines:
+            await (self.add_result(line) if judge is None else self.add_judgment(judge, line))
+
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
         if judge is None:
@@ -141,12 +151,11 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
-        logs: list[Journal | AppendLog] = [self._results, *self._judgments.values()]
-        if self._own_journal:
-            logs.insert(0, self.journal)
-        with ExitStack() as closing:
-            for log in logs:
-                closing.callback(log.close)
+        with ExitStack() as logs:
+            if self._own_journal:
+                logs.callback(self.journal.close)
+            for log in (self._results, *self._judgments.values()):
+                logs.callback(log.close)
 
     def _log(self, judge: str) -> AppendLog:
         if judge not in self._judgments:
@@ -183,12 +192,11 @@ def open_run_files(
 
     Raises UsageError; StorageFull where there is no space.
     """
-    with recorded_session(directory, record, also):
-        files = RunFiles(directory, results=record.results, sync=sync, journal=journal)
-        try:
-            yield files
-        finally:
-            files.close()
+    with (
+        recorded_session(directory, record, also),
+        closing(RunFiles(directory, results=record.results, sync=sync, journal=journal)) as files,
+    ):
+        yield files
 
 
 @contextmanager
@@ -315,11 +323,8 @@ def open_finished_run(
         manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}
         manifest["embedded"] = bool(manifest.get("embedded")) or notes["embedded"]
         write_json(directory / MANIFEST, manifest)
-        files = RunFiles(directory, sync=sync)
-        try:
+        with closing(RunFiles(directory, sync=sync)) as files:
             yield files
-        finally:
-            files.close()
 
 
 def with_judges(

@@ -15,20 +15,8 @@ from typed_commands import cts_in
 N = 2
 CAMPAIGN = (
     "run",
-    "-m",
-    "ada",
-    "-m",
-    "bob",
-    "-k",
-    "1",
-    "-k",
-    "2",
-    "-k",
-    "3",
-    "--limit",
+    *["-m", "ada", "-m", "bob", "-k", "1", "-k", "2", "-k", "3", "-q", "--json", "--limit"],
     str(N),
-    "-q",
-    "--json",
 )
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ["orig", "ada-k1", "ada-k2", "ada-k3", "bob-k1", "bob-k2", "bob-k3"]

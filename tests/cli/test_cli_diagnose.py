@@ -25,24 +25,16 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_are_printed(runs: Path) -> None:
+def test_tables_are_printed_as_json_and_csv(runs: Path) -> None:
     done = cts_in(runs, "diagnose", "runs", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Table 4. UA diagnostics" in done.stdout
     assert "runs/made-kimi-k1: not finished, left out (1 of 2 instances)" in done.stdout
-
-
-def test_json_has_every_table(runs: Path) -> None:
-    done = cts_in(runs, "diagnose", "runs/*-gpt-k1", "--json")
+    done = cts_in(runs, "diagnose", "runs/*-gpt-k1", "--json", "--csv", "tables")
     found = json.loads(done.stdout)
     assert found["table_4"][0]["ua_unknown_rate"] == 0.5
     assert found["orig"] == "runs/made-orig"
     assert found["ask_or_not"][0]["always"] == 30.0
-
-
-def test_tables_are_written_as_csv(runs: Path) -> None:
-    done = cts_in(runs, "diagnose", "runs/made-gpt-k1", "--csv", "tables")
-    assert done.returncode == 0
     [row] = csv.DictReader((runs / "tables" / "table_5.csv").read_text(encoding="utf-8").splitlines())
     assert (row["model"], row["region_only"], row["region_only_unknown_rate"]) == ("gpt", "1", "1.0")
 

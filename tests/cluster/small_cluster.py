@@ -21,7 +21,7 @@ import orjson
 from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
-from cts_async.cluster.work import Bench, NeededFile, Task, TaskLines
+from cts_async.cluster.work import Bench, NeededFile, Task
 from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
@@ -32,7 +32,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
 from cts_async.llm.responses import quotas_in
-from cts_async.protocol.run_files import RunFiles
+from cts_async.protocol.run_files import EndedLines, RunFiles
 
 Act = Callable[[str, int], None]
 """Called by a step with its label and how many times it was begun."""
@@ -146,7 +146,7 @@ def _the_work(number: int) -> SmallWork:
     return _WORKS[number]
 
 
-def lines_of(task: Task, ended: list[str] | StepError) -> TaskLines:
+def lines_of(task: Task, ended: list[str] | StepError) -> EndedLines:
     if isinstance(ended, StepError):
         return [(None, {"id": task.id, "error": str(ended)})]
     return [("judge", {"id": task.id}), (None, {"id": task.id, "steps": ended})]

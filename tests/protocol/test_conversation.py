@@ -153,8 +153,13 @@ def test_at_once_is_ctss_closed_book_with_another_prompt(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
 @pytest.mark.parametrize("scheme", ["standard", "at-standard", "cot", "at-cot"])
-def test_every_scheme_thinks_and_names_types_as_it_should(tmp_path: Path, scheme: str, mode: str) -> None:
-    turns = talk_with(tmp_path, system(scheme, mode, 2))
+def test_scheme_decides_on_reasoning_and_types_and_only_the_user_sees_the_intent(
+    tmp_path: Path, scheme: str, mode: str
+) -> None:
+    provider = Provider()
+    turns = talk_with(tmp_path, system(scheme, mode, 2), provider)
+    for role, asked in provider.asked:
+        assert (FERRY.fused_query in asked) == (role in ("answer", "respond", "select_query"))
     assert all(bool(turn.reasoning) == (scheme in ("cot", "at-cot")) for turn in turns)
     assert turns[0].types == (("specify",) if scheme == "at-cot" else ())
     assert turns[-1].query
@@ -163,25 +168,18 @@ def test_every_scheme_thinks_and_names_types_as_it_should(tmp_path: Path, scheme
     assert records["clarify/1"]["request"]["prompt"] == f"{name}.en"
 
 
-@pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
-def test_only_the_user_is_told_the_intent(tmp_path: Path, mode: str) -> None:
-    provider = Provider()
-    talk_with(tmp_path, system("cot", mode, 2), provider)
-    for role, asked in provider.asked:
-        assert (FERRY.fused_query in asked) == (role in ("answer", "respond", "select_query"))
-
-
-def test_an_unusable_turn_is_asked_for_ten_times_more(tmp_path: Path) -> None:
-    turns = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 10))
-    assert turns[0].types == ("specify",)
-    (record,) = [r for r in read_records(tmp_path / "steps.jsonl") if r["step"] == "clarify/1"]
-    assert record["attempts"] == 11
-
-
-def test_and_then_given_up(tmp_path: Path) -> None:
-    error = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 11))
-    assert isinstance(error, StepError)
-    assert error.step == "clarify/1"
+def test_unusable_turn_is_asked_for_ten_times_more_and_then_fails(tmp_path: Path) -> None:
+    for bad in (10, 11):
+        (tmp_path / str(bad)).mkdir()
+        provider = Provider(bad=("no idea",) * bad)
+        ended = talk_with(tmp_path / str(bad), system("at-cot", "respond", 1), provider)
+        records = read_records(tmp_path / str(bad) / "steps.jsonl")
+        assert [record["attempts"] for record in records if record["step"] == "clarify/1"] == [11]
+        if bad == 10:
+            assert ended[0].types == ("specify",)
+        else:
+            assert isinstance(ended, StepError)
+            assert ended.step == "clarify/1"
 
 
 # --- The prompts of AT-CoT: few-shot, and alike except for what their schemes differ in.

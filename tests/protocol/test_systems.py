@@ -101,34 +101,33 @@ def test_option_wins_over_all_option_over_configuration_file() -> None:
     assert (roles.support, roles.judges, roles.agent) == ("qwen", ("lexical",), "claude")
 
 
-def test_every_missing_variable_is_named_in_one_error() -> None:
-    wanted = {"gpt": ["model"], "ernie": ["support", "judge"], "webdancer": ["agent"]}
-    with pytest.raises(UsageError) as raised:
-        resolve_all(wanted, load_catalogue(None), {}, options="--all NAME")
-    message = str(raised.value)
-    for word in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local"):
-        assert word in message
-    assert "\n" not in message
-
-
-def test_missing_variable_error_suggests_options_of_the_command() -> None:
-    with pytest.raises(UsageError) as raised:
-        resolve_all(
-            {"ernie": ["judge"]}, load_catalogue(None), {}, options="--judge NAME", keyless="--judge lexical"
-        )
-    assert str(raised.value) == (
-        "missing in the environment: QIANFAN_API_KEY (judge: ernie). Set what is missing, or choose models "
-        "you have (--judge NAME), or try without any key: --judge lexical"
-    )
-    with pytest.raises(UsageError) as raised:
-        resolve_all(
+@pytest.mark.parametrize(
+    ("wanted", "options", "problem"),
+    [
+        (
+            {"gpt": ["model"], "ernie": ["support", "judge"], "webdancer": ["agent"]},
             {},
-            load_catalogue(None),
+            "OPENAI_API_KEY (model: gpt), QIANFAN_API_KEY (support, judge: ernie), "
+            "WEBDANCER_BASE_URL (agent: webdancer). Set what is missing, or choose models you have (--all NAME), "
+            "or try without any key: --all local",
+        ),
+        (
+            {"ernie": ["judge"]},
+            {"options": "--judge NAME", "keyless": "--judge lexical"},
+            "QIANFAN_API_KEY (judge: ernie). Set what is missing, or choose models you have (--judge NAME), "
+            "or try without any key: --judge lexical",
+        ),
+        (
             {},
-            also_missing=["SERPER_API_KEY (tools: serper)"],
-            options="--all NAME",
-        )
-    assert str(raised.value) == (
-        "missing in the environment: SERPER_API_KEY (tools: serper). Set what is missing, or choose "
-        "another web (--search, --visit)"
-    )
+            {"also_missing": ["SERPER_API_KEY (tools: serper)"]},
+            "SERPER_API_KEY (tools: serper). Set what is missing, or choose another web (--search, --visit)",
+        ),
+    ],
+)
+def test_missing_variables_are_named_in_one_error_with_the_options_of_the_command(
+    wanted: dict[str, list[str]], options: dict[str, Any], problem: str
+) -> None:
+    given = {"options": "--all NAME", **options}
+    with pytest.raises(UsageError) as raised:
+        resolve_all(wanted, load_catalogue(None), {}, **given)
+    assert str(raised.value) == f"missing in the environment: {problem}"

@@ -300,19 +300,10 @@ def test_clarifier_name_includes_scheme_and_mode(clarifier_runs: Path) -> None:
         "made-gpt-at-cot-respond-k1+support-kimi": "gpt-at-cot-respond",
         "made-gpt-cot-select-k1": "gpt-cot-select",
     }
-    assert found["made-gpt-cot-select-k1"].mode == "select"
-    assert found["made-gpt-cot-select-k1"].players["clarifier"] == "gpt"
-
-
-def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> None:
     report = diagnose_named([str(clarifier_runs)])
-    assert [
-        note for note in report.notes if "chose among queries and answered no questions, left out" in note
-    ]
+    assert any("answered no questions, left out" in note for note in report.notes)
     rates = {fields["model"]: one.unknowns.ua_unknown_rate for fields, one in run_rows(report.diagnosis)}
-    assert rates["gpt"] == 1.0
-    assert rates["gpt-at-cot"] == 0.0
-    assert len(rates) == 4
+    assert (rates["gpt"], rates["gpt-at-cot"], len(rates)) == (1.0, 0.0, 4)
 
 
 def test_runs_without_answers_alone_are_refused(clarifier_runs: Path, tmp_path: Path) -> None:

@@ -285,21 +285,6 @@ def health(*lines: dict[str, Any]) -> ToolHealth:
     return found
 
 
-def test_tool_health_counts_requests_and_failures() -> None:
-    use = ToolUse(
-        5, 3, (*[ToolFailure("visit", "a.org", "timeout")] * 2, ToolFailure("search", "web", "http 503")), 1
-    )
-    assert searched("1", use)["search"]["tools"] == {
-        "searches": 5,
-        "visits": 3,
-        "failed": [
-            {"tool": "visit", "host": "a.org", "reason": "timeout", "n": 2},
-            {"tool": "search", "host": "web", "reason": "http 503", "n": 1},
-        ],
-        "lexical": 1,
-    }
-
-
 def test_tool_shares_are_over_all_lines() -> None:
     found = health(
         searched("1", visits(4, ("a.org", "http 404"), searches=2)),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,13 +83,10 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     records = RecordsByInstance(directory / STEPS)
     audit = Audit(directory, str(manifest["identity"]["system"]), findings=list(prompts.findings))
     seen: set[int] = set()  # hashes, to save memory
-    for instance, own in records:
-        seen.add(hash(instance))
-        _add(audit, instance, own, run, sources, prompts)
-    for instance in sources.ids():
+    for instance, own in chain(records, ((id, []) for id in sources.ids())):
         if hash(instance) not in seen:
             seen.add(hash(instance))
-            _add(audit, instance, [], run, sources, prompts)
+            _add(audit, instance, own, run, sources, prompts)
     audit.notes = (*sources.notes, *_damage(records))
     return audit
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -219,12 +220,8 @@ class RecordedReplies:
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return every question with each of its recorded answers."""
-        return [
-            (question, answer)
-            for given in self._answers.values()
-            for question, answers in given.items()
-            for answer in answers
-        ]
+        asked = [pair for given in self._answers.values() for pair in given.items()]
+        return [(question, answer) for question, answers in asked for answer in answers]
 
     def search_queries(self) -> list[str]:
         """Return what the agent may have been asked to search."""
@@ -234,12 +231,9 @@ class RecordedReplies:
 
     def texts(self, turns: int | None = None) -> list[str]:
         """Return what the Clarifier and the user said, in the first `turns` turns or in all."""
-
-        def within(turn: int) -> bool:
-            return turns is None or turn <= turns
-
-        offers = [offer for turn, at_turn in self.offers.items() if within(turn) for offer in at_turn]
-        answers = [given for turn, given in self._answers.items() if within(turn)]
+        last = inf if turns is None else turns
+        offers = [offer for turn, at_turn in self.offers.items() if turn <= last for offer in at_turn]
+        answers = [given for turn, given in self._answers.items() if turn <= last]
         texts = [text for offer in offers for text in offer.offered]
         return texts + [reply for given in answers for replies in given.values() for reply in replies]
 

@@ -264,7 +264,11 @@ def additions(
 ) -> list[Addition]:
     """Return the constraints of `q_hat` that the (question, answer) `pairs` did not elicit, each once."""
     answers = [answer for _, answer in pairs if answer != UNKNOWN]
-    confirmed = [question for question, answer in pairs if answer != UNKNOWN and not _is_denial(answer)]
+    confirmed = [
+        question
+        for question, answer in pairs
+        if answer != UNKNOWN and not _DENIAL.match(normalised(answer).strip())
+    ]
     elicited = _Texts([q, *answers, *confirmed])
     mentioned = _Texts([q, *answers, *(question for question, _ in pairs)])
     intent = _Texts([q_star])
@@ -282,10 +286,6 @@ def additions(
     ]
     found = [addition for addition in found if not any(addition.text in run for run in runs)]
     return list(dict.fromkeys([*found, *(Addition("leak", run) for run in runs)]))
-
-
-def _is_denial(answer: str) -> bool:
-    return _DENIAL.match(normalised(answer).strip()) is not None
 
 
 def _level(in_intent: bool, is_mentioned: bool) -> Literal["leak", "unsupported"]:
@@ -340,12 +340,8 @@ def _chinese_runs(q_hat: str, mentioned: _Texts, intent: _Texts) -> Iterator[str
         if shared and (left.text, right.text) not in mentioned.pairs:
             start, end = (left.start if start < 0 else start), right.end
         elif start >= 0:
-            if _is_constraint(text[start:end], mentioned):
+            # A constraint has two new characters that belong to no general word.
+            rest = _GENERAL_HAN.sub("", text[start:end])
+            if sum(char not in _FUNCTION_HAN and char not in mentioned.text for char in rest) >= 2:
                 yield text[start:end]
             start = -1
-
-
-def _is_constraint(run: str, mentioned: _Texts) -> bool:
-    """True if two characters of the run are new and belong to no general word."""
-    rest = _GENERAL_HAN.sub("", run)
-    return sum(char not in _FUNCTION_HAN and char not in mentioned.text for char in rest) >= 2

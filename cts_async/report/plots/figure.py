@@ -25,7 +25,7 @@ from rich.cells import cell_len
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.diagnose import SystemDiagnosis
-from cts_async.analysis.stats import RESAMPLES, Difference, Z, paired_differences, wilson
+from cts_async.analysis.stats import Difference, Z, paired_differences, wilson
 from cts_async.report.output import plain
 from cts_async.report.tables import printable, with_interval
 
@@ -178,13 +178,13 @@ def whiskers(systems: Sequence[Scored]) -> str:
     return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances"
 
 
-def means_with_intervals(values: Array, seed: int, resamples: int = RESAMPLES) -> list[Difference | None]:
+def means_with_intervals(values: Array, seed: int) -> list[Difference | None]:
     """The mean of each column of `values`, shape (instances, systems), with a 95 % interval.
 
     Percentile bootstrap up to MAX_BOOTSTRAPPED instances, else the normal interval; None for a column of NaN.
     """
     if len(values) <= MAX_BOOTSTRAPPED:
-        return paired_differences(values, seed=seed, resamples=resamples)
+        return paired_differences(values, seed=seed)
     return [_normal(column) for column in values.T]
 
 
@@ -373,7 +373,7 @@ def hover_texts(trace: Spec) -> list[str]:
     return [text for row in texts for text in ([row] if isinstance(row, str) else row) if text]
 
 
-def beside(place: int, of: int) -> float:
+def dodge(place: int, of: int) -> float:
     """The offset of the `place`-th of several series at a tick, so that their whiskers do not overlap."""
     return 0.0 if of == 1 else 0.5 * (place / (of - 1) - 0.5)
 

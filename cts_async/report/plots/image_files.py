@@ -51,8 +51,8 @@ BROWSER_VARIABLES: Final = (
     "FONTCONFIG_FILE",
     "FONTCONFIG_PATH",
 )
-_NOBODY: Final = "127.0.0.1:9"
-_NEITHER: Final = "the HTML report needs neither"
+_NO_PROXY: Final = "127.0.0.1:9"
+_ALTERNATIVE: Final = "the HTML report needs neither"
 _POLICY: Final = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src file:; '
     "style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
@@ -68,14 +68,14 @@ def check_export(formats: Sequence[str]) -> None:
     plotly_path()
     if find_spec("kaleido") is None:
         raise UsageError(
-            f"figures as files need kaleido (pip install 'cts-async[plots]') and Chrome or Chromium; {_NEITHER}"
+            f"figures as files need kaleido (pip install 'cts-async[plots]') and Chrome or Chromium; {_ALTERNATIVE}"
         )
     if _browser() is None:
         named = os.environ.get("BROWSER_PATH")
         found = f"BROWSER_PATH ({named}) is not one" if named else "none was found"
         raise UsageError(
             f"figures as files need Chrome or Chromium, but {found}: install it (apt-get install chromium), or "
-            f"set BROWSER_PATH to where it is; {_NEITHER}"
+            f"set BROWSER_PATH to where it is; {_ALTERNATIVE}"
         )
 
 
@@ -130,7 +130,7 @@ async def _drawn(
     import kaleido
 
     try:
-        async with kaleido.Kaleido(page_generator=_page(), path=browser, proxy_server=_NOBODY) as drawing:
+        async with kaleido.Kaleido(page_generator=_page(), path=browser, proxy_server=_NO_PROXY) as drawing:
             found = []
             for figure, form in product(figures, formats):
                 options = {"format": form, "scale": PNG_SCALE if form == "png" else 1}
@@ -139,7 +139,7 @@ async def _drawn(
             return found
     except Exception as error:  # the errors of kaleido and choreographer have no common base
         message = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise UsageError(f"{browser} did not draw the figures: {message}; {_NEITHER}") from error
+        raise UsageError(f"{browser} did not draw the figures: {message}; {_ALTERNATIVE}") from error
 
 
 def _page() -> Any:

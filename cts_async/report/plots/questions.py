@@ -93,7 +93,7 @@ def _by_type(
     """A trace for each budget, its points beside those of the others."""
     traces = []
     for place, (k, points) in enumerate(budgets.items()):
-        aside = [replace(one, at=one.at + draw.beside(place, len(budgets))) for one in points]
+        aside = [replace(one, at=one.at + draw.dodge(place, len(budgets))) for one in points]
         traces += [draw.row_points(f"k = {k}", aside, series=place)] if points else []
     return draw.rows_figure(name, title, caption, traces, QUESTION_TYPES, xaxis=x, **layout)
 
@@ -160,7 +160,7 @@ def _system_lines(
     traces = {}
     for place, (one, points) in enumerate(found):
         number = series[one.system.label]
-        aside = [replace(point, at=point.at + draw.beside(place, len(found))) for point in points]
+        aside = [replace(point, at=point.at + draw.dodge(place, len(found))) for point in points]
         traces[number] = draw.lines(draw.name_of(one), aside, series=number)
     return draw.in_series(traces)
 

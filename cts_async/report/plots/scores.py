@@ -232,7 +232,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = []
     for place, one in enumerate(found.judges):
-        aside = draw.beside(place, len(found.judges)) / 2
+        aside = draw.dodge(place, len(found.judges)) / 2
         points = [
             Dot(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
             for row, i in enumerate(order)
@@ -443,7 +443,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
     for place, scheme in enumerate(schemes):
         cells = [cell for cell in found.cells if cell.scheme == scheme]
-        aside = draw.beside(place, len(schemes)) / 2
+        aside = draw.dodge(place, len(schemes)) / 2
         points = [
             draw.estimate(cell.turn + aside, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
             for cell in cells

@@ -65,14 +65,14 @@ QUERIES = [{"run": "a/b&c=d#e", "id": "../../etc?x=%2e"}, {"text": "飞艇 100%"
 SCRIPT = """
 globalThis.localStorage = { getItem: () => "en" };
 globalThis.ResizeObserver = class {};
-const names = ["said", "dom", "route", "format", "nuggets"];
-const [said, dom, route, format, nuggets] = await Promise.all(names.map((name) => import(`${base}/${name}.js`)));
+const names = ["untrusted", "dom", "route", "format", "nuggets"];
+const [untrusted, dom, route, format, nuggets] = await Promise.all(names.map((name) => import(`${base}/${name}.js`)));
 const asked = JSON.parse(process.argv[1]);
 console.log(JSON.stringify({
   hrefs: asked.hrefs.map(dom.safeHref),
   addresses: asked.addresses.map(dom.webAddress),
-  texts: asked.texts.map(said.visible),
-  languages: asked.languages.map(said.languageOf),
+  texts: asked.texts.map(untrusted.visible),
+  languages: asked.languages.map(untrusted.languageOf),
   routes: asked.queries.map((query) => route.readRoute(route.href("/run", { ...query, none: null, empty: "" }))),
   nowhere: route.readRoute(""),
   numbers: [1234567, -5, 1e300, null].map(format.count),
@@ -119,7 +119,7 @@ def test_routes_survive_their_address_and_numbers_are_short(computed: dict[str, 
 
 
 _WORD = re.compile(r'^  (\w+): "(.+)",$')
-_SAID = re.compile(r'\bt\("(\w+)"')
+_TRANSLATED = re.compile(r'\bt\("(\w+)"')
 _BEGUN = re.compile(r"\bt\(`(\w+_)\$\{")
 
 
@@ -148,7 +148,7 @@ def test_languages_have_the_same_words_in_the_same_order_with_the_same_gaps() ->
 def test_every_used_word_exists_and_every_word_is_used() -> None:
     known, code = words_of("en"), spoken()
     begun = tuple(_BEGUN.findall(code))
-    assert set(_SAID.findall(code)) - {"key"} <= set(known)
+    assert set(_TRANSLATED.findall(code)) - {"key"} <= set(known)
     assert [start for start in begun if not any(key.startswith(start) for key in known)] == []
     named = set(re.findall(r'"(\w+)"', code))
     assert [key for key in known if key not in named and not key.startswith(begun)] == []

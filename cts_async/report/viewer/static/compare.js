@@ -11,7 +11,7 @@ import { coverage, nuggetText, worth } from "./nuggets.js";
 import { empty, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
 import { go, href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { traceView } from "./trace.js";
 import { neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";
@@ -22,7 +22,7 @@ const SIDES = ["side side-a", "side side-b"];
 export function comparePage({ main, heading, query: asked, signal }) {
   const query = { a: "", b: "", ...asked };
   const steps = h("div", { class: "steps-way" });
-  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(beginning(query.id ?? "")));
+  const head = fill(heading(`${query.a} ↔ ${query.b}`), untrusted(beginning(query.id ?? "")));
   const page = frame(h("div", { class: "way" }, trail(query), steps), head);
   const way = { previous: null, next: null };
   const to = (id) => href("/compare", { ...query, id });
@@ -37,7 +37,7 @@ export function comparePage({ main, heading, query: asked, signal }) {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    fill(head, said(beginning(titleOf(known))));
+    fill(head, untrusted(beginning(titleOf(known))));
     return layout(query, [a, b], signal);
   }, signal);
   const up = () => go(href("/run", { run: query.a }));
@@ -63,8 +63,8 @@ async function first(query, signal) {
 }
 
 function trail({ a, b, id }) {
-  const to = (run) => [said(run), href("/run", { run })];
-  return crumbs([[t("runs"), "#/"], to(a), to(b), [said(beginning(id ?? ""))]]);
+  const to = (run) => [untrusted(run), href("/run", { run })];
+  return crumbs([[t("runs"), "#/"], to(a), to(b), [untrusted(beginning(id ?? ""))]]);
 }
 
 function layout(query, both, signal) {
@@ -90,7 +90,7 @@ function layout(query, both, signal) {
   ];
 }
 
-const missing = ({ run, error }) => h("p", { class: "notice" }, said(run), ": ", said(error.message));
+const missing = ({ run, error }) => h("p", { class: "notice" }, untrusted(run), ": ", untrusted(error.message));
 
 const outcome = (page) => [page.error ? failure(page.error) : null, verdicts(page)];
 
@@ -105,7 +105,7 @@ function row(both, id, name, has, make) {
 function sideName({ run, page }, index) {
   const smoke = page?.scores.some((one) => one.smoke_test);
   return h("p", { class: "side-name" }, h("span", { class: "badge accent" }, "AB"[index]), " ",
-    h("a", { href: href("/instance", { run, id: page?.id }) }, said(run)), " ", smokeBadge(smoke));
+    h("a", { href: href("/instance", { run, id: page?.id }) }, untrusted(run)), " ", smokeBadge(smoke));
 }
 
 /** Which of the two a narrow screen shows. */

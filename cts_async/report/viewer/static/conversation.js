@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { passage } from "./longtext.js";
-import { said } from "./said.js";
+import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
 // However the user put it, a line of results has this for it.
@@ -24,7 +24,7 @@ function after(query) {
 
 function aside(turn) {
   return h("div", { class: "aside" },
-    turn.types.map((type) => said(type, "span", { class: "badge quiet" })),
+    turn.types.map((type) => untrusted(type, "span", { class: "badge quiet" })),
     turn.reasoning ? h("details", {}, h("summary", {}, t("reasoning")), passage(turn.reasoning)) : null);
 }
 

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { field, select } from "./parts.js";
-import { visible } from "./said.js";
+import { visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const TYPING_MS = 250;

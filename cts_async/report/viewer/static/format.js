@@ -1,6 +1,6 @@
 // Numbers, amounts and times in the reader's language.
 
-import { visible } from "./said.js";
+import { visible } from "./untrusted.js";
 import { language, t } from "./words.js";
 
 export const NONE = "–";

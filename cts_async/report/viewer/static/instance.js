@@ -9,7 +9,7 @@ import { beginning } from "./longtext.js";
 import { nuggetTable } from "./nuggets.js";
 import { empty, field, frame, later, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { rawSteps } from "./steps.js";
 import { traceView } from "./trace.js";
 import { listOf, neighbours, wayLinks } from "./walk.js";
@@ -19,8 +19,8 @@ import { t } from "./words.js";
 export function instancePage({ main, heading, query, signal }) {
   const { run = "", id = "" } = query;
   const steps = h("div", { class: "steps-way" });
-  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(beginning(id))]]);
-  const head = fill(heading(`${beginning(id)} · ${run}`), said(beginning(id)));
+  const trail = crumbs([[t("runs"), "#/"], [untrusted(run), listOf(run)], [untrusted(beginning(id))]]);
+  const head = fill(heading(`${beginning(id)} · ${run}`), untrusted(beginning(id)));
   const page = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
   const to = (other) => href("/instance", { run, id: other });
@@ -32,7 +32,7 @@ export function instancePage({ main, heading, query, signal }) {
       Object.assign(way, around);
       fill(steps, wayLinks(around, to));
     }, () => {});
-    fill(head, said(beginning(titleOf(found))));
+    fill(head, untrusted(beginning(titleOf(found))));
     fill(page.marks, smokeBadge(found.scores.some((one) => one.smoke_test)));
     requestAnimationFrame(() => toSection(query.at, false));
     return layout(found, signal);

@@ -4,7 +4,7 @@ import { h, fill } from "./dom.js";
 import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
 import { facts, scoreBar, smokeNote } from "./parts.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** What an instance is called: its underspecified query, or what there is instead. */
@@ -26,7 +26,7 @@ function query(title, text, note) {
 export function rewritten(page) {
   if (isLong(page.rewritten_query)) return h("div", { class: "card" }, longText(page.rewritten_query, {}));
   const parts = page.rewritten.length ? page.rewritten : [{ text: page.rewritten_query, added: false }];
-  const line = fill(said(page.rewritten_query, "p", { class: "query" }),
+  const line = fill(untrusted(page.rewritten_query, "p", { class: "query" }),
     parts.map((part) => (part.added ? h("mark", {}, visible(part.text)) : visible(part.text))));
   const note = h("p", { class: "muted small" }, h("mark", {}, t("added")), " ", t("addedNote"));
   return h("div", { class: "card" }, line, parts.some((part) => part.added) ? note : null);
@@ -42,7 +42,7 @@ export function answer(page) {
 export function verdicts(page) {
   if (page.scores.length === 0) return null;
   const verdict = (one) => h("div", { class: "verdict" },
-    h("span", { class: "verdict-judge" }, t("score"), " · ", said(one.judge)),
+    h("span", { class: "verdict-judge" }, t("score"), " · ", untrusted(one.judge)),
     scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
   return [
     h("div", { class: "verdicts" }, page.scores.map(verdict)), smokeNote(page.scores.some((one) => one.smoke_test)),
@@ -51,6 +51,6 @@ export function verdicts(page) {
 
 /** An instance that failed: where, and why. */
 export function failure(error) {
-  return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", said(error.step, "code")),
-    facts([[t("kind"), said(error.kind)], [t("message"), passage(error.message, "span")]]));
+  return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", untrusted(error.step, "code")),
+    facts([[t("kind"), untrusted(error.kind)], [t("message"), passage(error.message, "span")]]));
 }

@@ -7,7 +7,7 @@ import { count, NONE, rate } from "./format.js";
 import { beginning } from "./longtext.js";
 import { empty, held, scoreBar, stepRow, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { remember, startOf } from "./walk.js";
 import { t } from "./words.js";
 
@@ -129,13 +129,13 @@ function rowsTable(query, rows) {
 function cells(query, row) {
   const address = href("/instance", { run: query.run, id: row.id });
   const title = row.blurred_query || row.fused_query || beginning(row.id);
-  const intent = title === row.fused_query ? null : said(row.fused_query, "small");
+  const intent = title === row.fused_query ? null : untrusted(row.fused_query, "small");
   return [
-    [said(title, "a", { class: "row-link", href: address }), intent],
-    said(beginning(row.id, 100), "code"),
+    [untrusted(title, "a", { class: "row-link", href: address }), intent],
+    untrusted(beginning(row.id, 100), "code"),
     row.failed ? NONE : scoreBar(row.score),
     row.asked ? t("of", { n: row.unknown, all: row.asked }) : NONE,
-    row.failed ? h("span", { class: "bad" }, "✕ ", said(row.failed)) : "",
+    row.failed ? h("span", { class: "bad" }, "✕ ", untrusted(row.failed)) : "",
   ];
 }
 

@@ -6,7 +6,7 @@ import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
 import { empty, later, smokeBadge, smokeNote, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
@@ -19,7 +19,7 @@ export function leaderboardPage({ main, heading, query, signal }) {
   fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over, place));
   const fetched = async () => {
     const found = await get("leaderboard", { data: query.data }, signal);
-    if (found.data) fill(over, t("dataIs"), " ", said(found.data, "strong"));
+    if (found.data) fill(over, t("dataIs"), " ", untrusted(found.data, "strong"));
     if (found.computing) setTimeout(() => again().catch(() => {}), AGAIN_MS);
     return boards(found);
   };
@@ -33,7 +33,7 @@ export function leaderboardPage({ main, heading, query, signal }) {
 }
 
 function boards(found) {
-  const problem = found.problem ? said(found.problem, "p", { class: "notice" }) : null;
+  const problem = found.problem ? untrusted(found.problem, "p", { class: "notice" }) : null;
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
   if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
   const smoke = found.boards.some(({ standings }) => standings.some((row) => row.smoke_test));
@@ -53,14 +53,14 @@ function board({ judge, baseline, standings }) {
   const ranked = [...standings].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1));
   const body = ranked.map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" }));
   return h("section", { class: "group" },
-    h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", said(judge))),
+    h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", untrusted(judge))),
     table(t("judgedBy", { judge: visible(judge) }), heads, body, { class: "stack quiet-caption" }));
 }
 
 const ends = (row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null);
 
 function cells(row, place, gained) {
-  const link = said(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
+  const link = untrusted(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
   const gain = row.delta === null ? NONE : signed(row.delta);
   return [
     [link, " ", smokeBadge(row.smoke_test)],

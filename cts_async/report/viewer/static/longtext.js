@@ -4,7 +4,7 @@ import { getText } from "./api.js";
 import { fill, h } from "./dom.js";
 import { size } from "./format.js";
 import { later } from "./parts.js";
-import { said } from "./said.js";
+import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
 const PIECE = 12_000;
@@ -14,7 +14,7 @@ const HEADING = 300;
 
 /** A text in an element of its own; of one that may fill many screens the beginning, until the reader asks for it. */
 export function passage(text, tag = "p", attributes = {}) {
-  return isLong(text) ? longText(text, {}) : said(text, tag, attributes);
+  return isLong(text) ? longText(text, {}) : untrusted(text, tag, attributes);
 }
 
 /** Whether a text is more than a few paragraphs. */
@@ -36,7 +36,7 @@ export function longText(text, { whole = null, length = text.length, signal = nu
   if (whole === null && !isLong(text)) return fill(place, pieces(text));
   const button = (words, click) => h("button", { type: "button", class: "more", on: { click } }, words);
   const cut = () => {
-    fill(body, said(beginning(text, CUT), "p"));
+    fill(body, untrusted(beginning(text, CUT), "p"));
     fill(place, body, button(t("showAll", { size: size(length, "") }), open));
   };
   const close = () => {
@@ -59,7 +59,7 @@ export function pieces(text) {
   const made = [];
   for (let from = 0; from < text.length;) {
     const to = cutAt(text, from);
-    made.push(said(text.slice(from, to), "div", { class: text.length > PIECE ? "piece" : "" }));
+    made.push(untrusted(text.slice(from, to), "div", { class: text.length > PIECE ? "piece" : "" }));
     from = to;
   }
   return made;

@@ -13,7 +13,7 @@ import { applyTheme } from "./prefs.js";
 import { readRoute } from "./route.js";
 import { runPage } from "./run.js";
 import { runsPage } from "./runs.js";
-import { visible } from "./said.js";
+import { visible } from "./untrusted.js";
 import { applyLanguage, t } from "./words.js";
 
 const PAGES = {

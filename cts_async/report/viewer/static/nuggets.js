@@ -4,13 +4,13 @@ import { h, webAddress } from "./dom.js";
 import { NONE, weight } from "./format.js";
 import { beginning, passage } from "./longtext.js";
 import { table, tableRow } from "./parts.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const SYMBOLS = { full: "●", partial: "◐", none: "○" };
 const WORTH = { full: 1, partial: 0.5, none: 0 };
 
-/** A label as a symbol and a word; a dash where the judge said nothing. */
+/** A label as a symbol and a word; a dash where the judge gave none. */
 export function coverage(label) {
   if (!known(label)) return h("span", { class: "muted" }, label ? visible(label) : NONE);
   const symbol = h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `);
@@ -45,7 +45,7 @@ export function nuggetTable({ nuggets, scores }) {
 
 /** A nugget's name, its text, and the sources that support it. */
 export function nuggetText(nugget) {
-  return h("div", { class: "nugget" }, said(beginning(nugget.id), "code"),
+  return h("div", { class: "nugget" }, untrusted(beginning(nugget.id), "code"),
     nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : passage(nugget.text),
     nugget.sources.length ? h("div", { class: "sources" }, h("span", { class: "muted" }, t("sources")),
       h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
@@ -54,6 +54,6 @@ export function nuggetText(nugget) {
 /** A source: an address of the web as a link without a referrer, anything else as text. */
 export function link(source) {
   const address = webAddress(source);
-  if (address === null) return said(beginning(source));
-  return said(beginning(source), "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
+  if (address === null) return untrusted(beginning(source));
+  return untrusted(beginning(source), "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
 }

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { count, NONE, score } from "./format.js";
-import { said } from "./said.js";
+import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** A short mark: "smoke", "running", "failed", "quiet". Its words say what its colour says. */
@@ -81,7 +81,7 @@ export const empty = (words) => h("p", { class: "empty" }, words);
 /** What went wrong, and how to try again. */
 export function trouble(error, again) {
   return h("div", { class: "trouble", role: "alert" },
-    h("strong", {}, t("trouble")), said(error.message, "p"),
+    h("strong", {}, t("trouble")), untrusted(error.message, "p"),
     again ? h("button", { type: "button", on: { click: again } }, t("again")) : null);
 }
 

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { count, dollars, duration, score, size } from "./format.js";
 import { facts, table, tableRow } from "./parts.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** The run's process as it is just now; nothing where none is at work. */
@@ -14,7 +14,7 @@ export function liveView(row) {
   return [
     h("progress", { class: "bar", value: live.n_done, max: live.n_expected || 1, "aria-label": t("progress") }),
     facts(figures(live)),
-    live.note ? said(live.note, "p", { class: "notice" }) : null,
+    live.note ? untrusted(live.note, "p", { class: "notice" }) : null,
     live.lanes.length ? lanes(live.lanes) : null,
     workersTable(live),
   ];
@@ -51,7 +51,7 @@ function lanes(all) {
     [t("callsPerMin"), "number"], [t("tokensPerMin"), "number"], ["429", "number"], [t("state")],
   ];
   return table(t("providers"), heads, all.map((lane) => tableRow(heads, [
-    said(lane.name),
+    untrusted(lane.name),
     ofAll(lane.in_flight, lane.places, count),
     count(lane.waiting),
     ofAll(lane.calls_per_min, lane.calls_allowed, count),
@@ -62,10 +62,10 @@ function lanes(all) {
 }
 
 function laneState(lane) {
-  const why = said(lane.reason, "small");
+  const why = untrusted(lane.reason, "small");
   if (lane.open_s !== null) return [h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) })), why];
   if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), why];
-  return lane.reason ? said(lane.reason) : t("laneWell");
+  return lane.reason ? untrusted(lane.reason) : t("laneWell");
 }
 
 // --- Workers
@@ -99,8 +99,8 @@ function workersTable({ workers = [] }) {
     [t("callsPerMin"), "number"], [t("state")],
   ];
   return table(t("workers"), heads, rows.map((worker) => tableRow(heads, [
-    said(worker.name),
-    said(worker.host),
+    untrusted(worker.name),
+    untrusted(worker.host),
     count(worker.in_hand),
     count(worker.done),
     count(worker.calls_per_min),
@@ -113,6 +113,6 @@ function state(worker) {
   const words = silent ? t("workerSilent", { time: duration(worker.heard_s) }) : visible(t(`worker_${worker.state}`));
   return [
     h("span", { class: silent || isLost(worker) ? "bad" : null }, words),
-    worker.note ? said(worker.note, "small") : null,
+    worker.note ? untrusted(worker.note, "small") : null,
   ];
 }

@@ -9,19 +9,19 @@ import { done, facts, field, frame, later, section, select, smokeBadge, table, t
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
 import { kindBadge, state } from "./run_list.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** The run named in the address; its list of instances follows the filters there. */
 export function runPage({ main, heading, query, signal }) {
-  const head = fill(heading(query.run ?? ""), said(query.run ?? ""));
-  const page = frame(crumbs([[t("runs"), "#/"], [said(query.run ?? "")]]), head);
+  const head = fill(heading(query.run ?? ""), untrusted(query.run ?? ""));
+  const page = frame(crumbs([[t("runs"), "#/"], [untrusted(query.run ?? "")]]), head);
   const browser = instanceBrowser(query, signal);
   fill(main, page.element);
   later(page.body, async () => {
     const found = await get("run", { run: query.run }, signal);
     browser.begin(found.row.scores.map((one) => one.judge));
-    fill(head, said(found.row.system || found.row.name));
+    fill(head, untrusted(found.row.system || found.row.name));
     return layout(found, page.marks, browser, signal);
   }, signal);
   return {
@@ -66,8 +66,10 @@ function overview(row, summary) {
   const atRest = !row.live;
   return [
     facts([
-      atRest && first ? [t("mean"), score(first.mean), said(first.judge)] : null,
-      first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`, atRest ? null : said(first.judge)] : null,
+      atRest && first ? [t("mean"), score(first.mean), untrusted(first.judge)] : null,
+      first
+        ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`, atRest ? null : untrusted(first.judge)]
+        : null,
       atRest ? [t("done"), done(row)] : null,
       [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
       [t("unknownRate"), rate(row.unknown_rate)],
@@ -83,14 +85,14 @@ function judges(scores) {
   const heads = [
     [t("judge"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"], [t("scored"), "number"],
   ];
-  const cells = (one) => [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)];
+  const cells = (one) => [untrusted(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)];
   return table(t("byJudge"), heads, scores.map((one) => tableRow(heads, cells(one))), { class: "stack narrow" });
 }
 
 function tokens(byModel) {
   const usage = ([model, used], index) => {
     const [input, output] = [used?.input, used?.output].map((amount) => size(Number(amount) || 0, ""));
-    return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
+    return [index ? " · " : "", untrusted(model), ` ${t("inOut", { input, output })}`];
   };
   return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(usage));
 }
@@ -107,14 +109,14 @@ function beside({ row, beside: others }) {
 function settings({ row, manifest }) {
   return [
     facts([
-      [t("data"), said(row.data || NONE)],
+      [t("data"), untrusted(row.data || NONE)],
       row.k === null ? null : ["k", count(row.k)],
-      row.scheme ? [t("scheme"), said(row.scheme)] : null,
-      row.mode ? [t("mode"), said(row.mode)] : null,
+      row.scheme ? [t("scheme"), untrusted(row.scheme)] : null,
+      row.mode ? [t("mode"), untrusted(row.mode)] : null,
       [t("started"), moment(row.started)],
       [t("ended"), moment(row.ended)],
     ]),
     h("details", {}, h("summary", {}, t("manifest")),
-      said(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
+      untrusted(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
   ];
 }

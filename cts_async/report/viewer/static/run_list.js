@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { count, dollars, duration, moment, NONE, rate, score } from "./format.js";
 import { badge, done, empty, smokeBadge, table, tableRow } from "./parts.js";
 import { href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** The runs by data, both the newest first; what to do where there are none. */
@@ -23,7 +23,7 @@ export function runGroups(runs, anyAtAll) {
 export function damagedNotice(reasons) {
   if (reasons.length === 0) return null;
   return h("section", { class: "notice" },
-    h("h2", {}, t("damaged")), h("ul", {}, reasons.map((reason) => said(reason, "li"))));
+    h("h2", {}, t("damaged")), h("ul", {}, reasons.map((reason) => untrusted(reason, "li"))));
 }
 
 /** Running, or not finished; nothing where a run is over. */
@@ -52,7 +52,8 @@ function group(rows) {
   ];
   const body = rows.map((row) => tableRow(heads, cells(row), { class: "link-row" }));
   return h("section", { class: "group" },
-    h("div", { class: "group-head" }, said(name, "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })),
+    h("div", { class: "group-head" },
+      untrusted(name, "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })),
       ranked ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null),
     table(t("runsOver", { data: visible(name) }), heads, body, { class: "stack quiet-caption runs" }));
 }
@@ -71,9 +72,9 @@ function cells(row) {
 }
 
 function nameCell(row) {
-  const link = said(row.system || row.name, "a", { class: "row-link", href: href("/run", { run: row.name }) });
+  const link = untrusted(row.system || row.name, "a", { class: "row-link", href: href("/run", { run: row.name }) });
   return h("span", { class: "run-name" }, link,
-    row.name === row.system ? null : said(row.name, "small"),
+    row.name === row.system ? null : untrusted(row.name, "small"),
     h("span", { class: "badges" }, state(row), kindBadge(row), smokeBadge(row.smoke_test)));
 }
 
@@ -86,5 +87,5 @@ function progress(row) {
 function mean(row) {
   const [first] = row.scores;
   if (!first || first.mean === null) return h("span", { class: "muted" }, NONE);
-  return h("span", {}, h("strong", {}, score(first.mean)), " ", said(first.judge, "small"));
+  return h("span", {}, h("strong", {}, score(first.mean)), " ", untrusted(first.judge, "small"));
 }

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 import { held, later, stepRow } from "./parts.js";
 import { damagedNotice, runGroups } from "./run_list.js";
 import { go, href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const DRAW_MS = 1000;
@@ -29,7 +29,7 @@ export function runsPage({ main, heading, query, signal }) {
     known.clear();
     found.runs.forEach((row) => known.set(row.name, row));
     damaged = found.damaged;
-    fill(folder, t("folder"), " ", said(found.folder, "code"));
+    fill(folder, t("folder"), " ", untrusted(found.folder, "code"));
     draw();
   };
 

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 import { count, duration, NONE, size } from "./format.js";
 import { pieces } from "./longtext.js";
 import { empty, later, table, tableRow, trouble } from "./parts.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const INDEXING_MS = 1000;
@@ -53,12 +53,12 @@ async function known(page, after, signal) {
 }
 
 function cells(step, open) {
-  const failed = h("span", { class: "badge failed" }, "✕ ", step.error ? said(step.error) : t("failed"));
+  const failed = h("span", { class: "badge failed" }, "✕ ", step.error ? untrusted(step.error) : t("failed"));
   const [input, output] = [step.input_tokens, step.output_tokens].map((tokens) => size(tokens, ""));
   const which = h("span", { class: "hidden" }, ` ${visible(step.step)}`);
   return [
-    [said(step.step, "code"), step.ok ? null : [" ", failed]],
-    said(step.model || NONE),
+    [untrusted(step.step, "code"), step.ok ? null : [" ", failed]],
+    untrusted(step.model || NONE),
     step.input_tokens || step.output_tokens ? t("inOut", { input, output }) : NONE,
     duration(step.latency_s), count(step.attempts), size(step.bytes),
     h("button", { type: "button", class: "plain", on: { click: open } }, t("show"), which),
@@ -66,7 +66,7 @@ function cells(step, open) {
 }
 
 async function show(page, step, place, signal) {
-  const title = h("h3", { tabindex: "-1" }, said(step.step, "code"));
+  const title = h("h3", { tabindex: "-1" }, untrusted(step.step, "code"));
   const body = h("div", { class: "json", tabindex: "0", role: "region", "aria-label": t("record") });
   fill(place, title, body);
   title.focus();

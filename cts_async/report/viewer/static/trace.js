@@ -7,7 +7,7 @@ import { beginning, longText, passage } from "./longtext.js";
 import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
 import { href } from "./route.js";
-import { said, visible } from "./said.js";
+import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const SYMBOLS = {
@@ -87,7 +87,7 @@ function turnView(page, turn, signal) {
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
       h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
-      turn.failed ? h("span", { class: "badge failed" }, "✕ ", said(turn.failed)) : null),
+      turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null),
     turn.request ? passage(turn.request, "p", { class: "request" }) : null,
     found ? hits(turn.sources) : null,
     found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
@@ -95,9 +95,9 @@ function turnView(page, turn, signal) {
 
 function hits(sources) {
   return h("ul", { class: "hits", "aria-label": t("sources") }, sources.map(({ url, title }) =>
-    h("li", {}, title ? said(beginning(title)) : null, h("small", {}, link(url)))));
+    h("li", {}, title ? untrusted(beginning(title)) : null, h("small", {}, link(url)))));
 }
 
 function folded(turn, body) {
-  return h("details", {}, h("summary", {}, said(beginning(turn.text, 160))), body);
+  return h("details", {}, h("summary", {}, untrusted(beginning(turn.text, 160))), body);
 }

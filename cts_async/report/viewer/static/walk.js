@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { count } from "./format.js";
 import { href } from "./route.js";
-import { visible } from "./said.js";
+import { visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const LIMIT = 50;

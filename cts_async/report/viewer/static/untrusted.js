@@ -28,8 +28,8 @@ export function languageOf(text) {
 }
 
 /** An element that holds untrusted text. */
-export function said(text, tag = "span", attributes = {}) {
+export function untrusted(text, tag = "span", attributes = {}) {
   const { class: classes = "", ...others } = attributes;
-  const all = { dir: "auto", lang: languageOf(text) ?? "", ...others, class: `said ${classes}`.trim() };
+  const all = { dir: "auto", lang: languageOf(text) ?? "", ...others, class: `untrusted ${classes}`.trim() };
   return h(tag, all, visible(text));
 }
