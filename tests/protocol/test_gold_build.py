@@ -121,7 +121,7 @@ def test_an_early_stop_publishes_what_is_done_and_the_rest_follows(tmp_path: Pat
 # -- badly
 
 
-def test_a_broken_reply_is_told_everything_that_is_wrong_and_then_good(tmp_path: Path) -> None:
+def test_broken_reply_is_asked_for_again_with_all_its_problems(tmp_path: Path) -> None:
     write_world(tmp_path, (("q1", "winter ferry fumble", "ferry"),))
     provider = build(tmp_path, keep=True)
     assert roles(provider) == {"agent": 2, "gold": 2}
@@ -179,7 +179,7 @@ def test_hostile_text_in_a_source_stays_within_its_line(tmp_path: Path) -> None:
 # -- other people's files
 
 
-def test_somebody_else_s_gold_is_not_overwritten_unless_by_force(tmp_path: Path) -> None:
+def test_other_gold_is_overwritten_only_by_force(tmp_path: Path) -> None:
     write_world(tmp_path)
     theirs = '{"id": "q1", "gold": {"nuggets": [{"text": "x", "weight": 1}]}}\n'
     (tmp_path / "GOLD.jsonl").write_text(theirs)
@@ -197,7 +197,7 @@ def test_the_queries_and_documents_are_not_even_overwritten_by_force(tmp_path: P
             build(tmp_path, gold={"out": path, "force": True})
 
 
-def test_a_place_where_no_file_can_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_unwritable_out_is_refused_before_anything_starts(tmp_path: Path) -> None:
     write_world(tmp_path)
     with pytest.raises(UsageError, match="is a directory"):
         build(tmp_path, gold={"out": tmp_path})
