@@ -251,8 +251,8 @@ def _notes(
         rr = [name for name in found.measures if measure(name).startswith("RR")]
         if rr and judgments.pseudo_depth > 1:
             yield (
-                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} documents comes first; "
-                "--qrels intent:1 asks for the best of them."
+                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
+                "comes first; --qrels intent:1 asks for the best of them."
             )
     if beside_paper:
         yield (

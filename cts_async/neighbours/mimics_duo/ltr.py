@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -71,9 +71,8 @@ class Collection:
     mean_length: float
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[str]]) -> Collection:
+    def of(cls, texts: Sequence[Sequence[str]]) -> Collection:
         """Statistics of texts given as words; of no text at all every word is as rare as every other."""
-        texts = list(texts)
         frequency = Counter(word for words in texts for word in set(words))
         return cls(len(texts), frequency, sum(map(len, texts)) / len(texts) if texts else 0.0)
 
@@ -94,8 +93,8 @@ def words_of(pane: PaneText) -> PaneWords:
 
 def collections(panes: Sequence[PaneWords]) -> list[Collection]:
     """The statistics of each field over `panes`, in the order of `PaneWords.fields`."""
-    fields = ([pane.fields[place] for pane in panes] for place in range(len(_PAIRS)))
-    return [Collection.of(words for words in field if words is not None) for field in fields]
+    fields = zip(*(pane.fields for pane in panes), strict=True)
+    return [Collection.of([words for words in field if words is not None]) for field in fields]
 
 
 def features(panes: Sequence[PaneWords], statistics: Sequence[Collection]) -> Array:
