@@ -38,6 +38,7 @@ class GoldOptions(options.SearchOptions):
     ] = None
 
 
+@options.with_options(GoldOptions, GoldConfig)
 def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
     """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
