@@ -1,4 +1,4 @@
-"""A golden reference is checked strictly: mechanical faults are repaired and noted, all other problems are reported together."""
+"""A golden reference is checked: mechanical faults are repaired and noted, all others are reported together."""
 
 from __future__ import annotations
 
