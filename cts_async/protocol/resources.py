@@ -108,7 +108,7 @@ async def open_resources(
         resources = Resources(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         for name, spec in specs.items():
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            client.proxy(ready)  # an unusable proxy is an error now, not at the first call
+            client.check_proxy(ready)  # now, not at the first call
             limits = _limits(spec, max_outage_s)
             if spec.embedded:
                 resources.accounts.setdefault(spec.account, Lane(name, limits, events))

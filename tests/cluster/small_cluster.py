@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -178,9 +179,8 @@ class Link:
 
     def kill(self) -> None:
         self._dead.set()
-        self.worker.requests.stop(
-            Interrupted("killed")
-        )  # nothing waits for answers in a process that is dead
+        # Nothing waits for answers in a process that is dead.
+        self.worker.requests.stop(Interrupted("killed"))
         self._task.cancel()
 
     @property
@@ -240,15 +240,6 @@ class Files:
 
 
 @dataclass
-class _Place:
-    """Where the head finds its workers."""
-
-    workers: int
-    hire: Any
-    address: str = ""
-
-
-@dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
 
@@ -281,13 +272,10 @@ class Cluster:
         files, self.links = RunFiles(self.folder), []
         work = SmallWork(self.world, self.width, self.refused, self.lane, self.limits)
         _WORKS[id(work)] = work
-        asked = self.budget
-        lines, events = (
-            Lines(asked.max_calls, asked.max_tokens, asked.max_usd),
-            Events(self.events.append, self.on_event),
-        )
+        asked, events = self.budget, Events(self.events.append, self.on_event)
+        lines = Lines(asked.max_calls, asked.max_tokens, asked.max_usd)
         budget = Budget(lines, events=events) if asked.given else None
-        place = _Place(workers, self._hire)
+        place = SimpleNamespace(workers=workers, hire=self._hire, address="")
         head = Head(place, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
         other = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:

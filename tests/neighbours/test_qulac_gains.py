@@ -304,13 +304,14 @@ def test_archive_is_refused_too(write: Write, name: str, content: str | bytes) -
 def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     table = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}
-    write_evaluations(path, table, {"mu": 1500.0, "notes": ["pseudo-judgments"]})
+    write_evaluations(path, table, {"qulac": "caf\udce9.json", "notes": ["pseudo-judgments"]})
     assert list(read_evaluations(path)) == ["NDCG3", "NDCG20"]
     assert read_evaluations(path) == table
     with pytest.raises(UsageError, match="there are no records"):
         write_evaluations(tmp_path / "none.json", {"P1": {}}, {})
     assert {one.name for one in tmp_path.iterdir()} == {"eval.json", "eval.about.json"}
-    assert orjson.loads(about_path(path).read_bytes()) == {"mu": 1500.0, "notes": ["pseudo-judgments"]}
+    about = {"qulac": "caf?.json", "notes": ["pseudo-judgments"]}
+    assert orjson.loads(about_path(path).read_bytes()) == about
     assert read_notes(path) == ["pseudo-judgments"]
     assert read_notes(tmp_path / "from_elsewhere.json") == []
 

@@ -357,15 +357,6 @@ def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
     ]
 
 
-def test_run_set_is_sorted_with_distinct_labels(tmp_path: Path) -> None:
-    runs = made(tmp_path, "qwen-k2", "gpt-k1", "orig")
-    runs += [made_run(tmp_path, label="qwen-k1", rows=[ASKED], name=name) for name in ("first", "second")]
-    found = diagnose_named([str(path) for path in runs])
-    assert labels(found) == ["first", "gpt-k1", "second", "qwen-k2"]
-    assert found.orig is not None
-    assert found.notes == []
-
-
 def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
     gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
     made(tmp_path / "runs", "orig", data="other")

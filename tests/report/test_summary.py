@@ -25,6 +25,7 @@ from cts_async.report.summary import (
     agreement_sentence,
     pooled_agreements,
     summarise_run,
+    summarise_runs,
     write_summary,
 )
 
@@ -322,3 +323,19 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     assert shown.startswith("orig: visits worked: 87 % (a?b ccc")
     assert "at [red]evil?[2J.org 1)" in shown
     assert "\x1b" not in shown
+
+
+def test_journal_of_several_systems_is_read_once_and_named_in_errors(tmp_path: Path) -> None:
+    for name, calls in (("a", 2), ("b", 3)):
+        directory = tmp_path / name
+        directory.mkdir()
+        identity = {"system": name, "candidates": "x.jsonl"}
+        (directory / "run.json").write_text(json.dumps({"identity": identity, "journal": "../steps.jsonl"}))
+        steps = [{"instance": f"{name}/{n}", "model": "m", "usage": {"input": 1}} for n in range(calls)]
+        with (tmp_path / "steps.jsonl").open("a") as file:
+            file.writelines(json.dumps(step) + "\n" for step in steps)
+    found = summarise_runs([tmp_path / name for name in ("a", "b", "nowhere")])
+    assert [(one.label, one.spent.calls) for one in found] == [("a", 2), ("b", 3)]
+    write(tmp_path / "steps.jsonl", {"instance": "a/0", "model": 3})
+    with pytest.raises(InputError, match=rf"^{tmp_path}/steps\.jsonl: a step's model"):
+        summarise_run(tmp_path / "a")

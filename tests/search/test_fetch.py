@@ -415,31 +415,21 @@ async def test_hostile_page_does_not_harm_the_reader(extractor: TextExtractor, p
 # --- Manners --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def crowd() -> AsyncIterator[tuple[str, list[int]]]:
-    """A server that counts how many it serves at a time."""
-    now = 0
-    most = [0]
+async def test_at_most_two_requests_per_host_at_once(extractor: TextExtractor) -> None:
+    served_now, most = 0, 0
 
     async def count(_: web.Request) -> web.Response:
-        nonlocal now
-        now += 1
-        most[0] = max(most[0], now)
+        nonlocal served_now, most
+        served_now += 1
+        most = max(most, served_now)
         await asyncio.sleep(0.02)
-        now -= 1
+        served_now -= 1
         return web.Response(text="x")
 
-    async with served(count) as url:
-        yield url, most
-
-
-async def test_at_most_two_requests_per_host_at_once(
-    extractor: TextExtractor, crowd: tuple[str, list[int]]
-) -> None:
-    url, most = crowd
     reader = Fetching(extractor, timeout_s=2.0).reader
-    await asyncio.gather(*(reader.fetch(f"{url}/{number}") for number in range(10)))
-    assert most == [PER_HOST]
+    async with served(count) as url:
+        await asyncio.gather(*(reader.fetch(f"{url}/{number}") for number in range(10)))
+    assert most == PER_HOST
     assert not reader._slots
 
 

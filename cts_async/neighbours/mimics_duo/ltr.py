@@ -196,13 +196,11 @@ def labelled_panes(
     labels: Mapping[PaneText, tuple[float, float]], unlabelled: int = 0, repeated: int = 0
 ) -> LabelledPanes:
     """Order panes with their labels by query."""
-    numbers: dict[str, int] = {}
-    query = np.array([numbers.setdefault(pane.query, len(numbers)) for pane in labels], int)
-    order = np.argsort(query, kind="stable")
-    panes = list(labels)
-    both = np.array(list(labels.values()), float)[order]
-    words = [words_of(panes[i]) for i in order]
-    return LabelledPanes(tuple(numbers), query[order], words, both[:, 0], both[:, 1], unlabelled, repeated)
+    numbers = {query: n for n, query in enumerate(dict.fromkeys(pane.query for pane in labels))}
+    panes = sorted(labels, key=lambda pane: numbers[pane.query])
+    query = np.array([numbers[pane.query] for pane in panes], int)
+    train, test = np.array([labels[pane] for pane in panes], float).T
+    return LabelledPanes(tuple(numbers), query, [*map(words_of, panes)], train, test, unlabelled, repeated)
 
 
 # --- Cross-validation ------------------------------------------------------------------------------------
