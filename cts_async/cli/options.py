@@ -275,7 +275,10 @@ CsvFolder = Annotated[
 Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
 Clarifiers = Annotated[
-    list[str], option(DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable.")
+    list[str],
+    option(
+        DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable."
+    ),
 ]
 Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
 
