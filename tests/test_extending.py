@@ -74,3 +74,10 @@ def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_unknown_option_is_named() -> None:
     with pytest.raises(UsageError, match="unexpected keyword argument 'temperature'"):
         cts_async.run("baseline", temperature=0)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in cts_async.__all__:
+        assert getattr(cts_async, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'plan'"):
+        _ = cts_async.plan

@@ -270,7 +270,8 @@ def _command(name: str, role: RoleName) -> CustomRole:
     digest = hashlib.sha256(shlex.join(arguments).encode())
     for content in _contents(arguments):
         digest.update(hashlib.sha256(content).digest())
-    label = _label(Path(arguments[0]).name)
+    script = next((one for one in arguments[1:] if Path(one).is_file()), arguments[0])
+    label = _label(Path(script).name)  # `python ask.py` is called ask.py
     return CustomRole(name, role, "command", label, "", digest.hexdigest())
 
 

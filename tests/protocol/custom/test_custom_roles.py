@@ -40,6 +40,7 @@ def test_a_function_a_command_and_an_endpoint_give_the_same_results(tmp_path: Pa
     assert [line["questions"][0].split(" do ")[0] for line in function] == ["Which time"] * 4
     assert without_label(function) == without_label(process) == without_label(http)
     assert {line["system"] for line in function} == {"my_lab.ask-k2"}
+    assert {line["system"] for line in process} == {"ask.py-k2"}
 
 
 def test_models_asked_by_a_function_are_recorded_and_counted(tmp_path: Path) -> None:
