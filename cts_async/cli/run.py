@@ -33,6 +33,8 @@ def run(
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
+    The same questions for another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
+
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
     """
     from rich.console import Console
@@ -72,10 +74,15 @@ def _introduction(plan: Plan) -> str:
         if plan.config.no_judge
         else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
     )
-    return (
-        f"{labels} over {plan.n_instances} instances of {plan.dataset.name}; {_tools(plan.search)}; "
-        f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}"
-    )
+    of = f"{labels} over {plan.n_instances} instances of {plan.dataset.name}"
+    if plan.given:
+        (kind,) = {one.kind for one in plan.given.values()}
+        of += f"; {kind} from {', '.join(str(one.source) for one in plan.given.values())}"
+    if not plan.searches:
+        support = f"support {plan.roles.support}{people}, " * (plan.config.stop_after != "questions")
+        return f"{of}; {support}no search: stops after {plan.config.stop_after}"
+    support = "" if plan.config.given_rewrites else f", support {plan.roles.support}{people}"
+    return f"{of}; {_tools(plan.search)}; agent {plan.roles.agent}{support}{judges}"
 
 
 def _tools(search: SearchPlan) -> str:
