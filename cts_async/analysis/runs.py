@@ -109,6 +109,12 @@ class FinishedRun:
     """The stage that a run without search and judges ended with; "" for all other runs."""
 
     @property
+    def support(self) -> str:
+        """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
+        roles = ("support", "answerer", "rewriter")
+        return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
+
+    @property
     def unanswered(self) -> str:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":

@@ -11,6 +11,8 @@ from cts_async.config import RunConfig
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
@@ -33,7 +35,7 @@ def run(
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
-    The same questions for another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
+    The same questions, another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
 
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
     """
@@ -45,7 +47,7 @@ def run(
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
-    from cts_async.report.results import print_results
+    from cts_async.report.results import print_results, print_unsearched
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     groups = [
@@ -59,7 +61,10 @@ def run(
     if as_json:
         print_json(rows)
     elif summaries:
-        print_results(Console(), summaries)
+        if plan.searches:
+            print_results(Console(), summaries)
+        else:
+            print_unsearched(Console(), summaries)
         places = ", ".join(f"{directory}/" for directory in plan.systems.values())
         files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
         print_closing([files, *([] if stopped else _next_steps(plan))], embedded=plan.embedded)
@@ -94,6 +99,11 @@ def _tools(search: SearchPlan) -> str:
     return f"search: {search.engine.name}, pages: {search.reader.name}"
 
 
+def _go_on(plan: Plan, run: Path) -> str:
+    """The option that continues from a run without a search."""
+    return f"--{'rewrites' if plan.config.stop_after == 'rewrite' else 'questions'} {quote(str(run))} ..."
+
+
 def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
     from cts_async.protocol.forecast import observe
@@ -105,6 +115,8 @@ def _next_steps(plan: Plan) -> list[str]:
         lines.append(
             "Next: the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
         )
+    elif not plan.searches:
+        lines.append(f"Next: cts diagnose {quote(str(last))}, or the search: cts run {_go_on(plan, last)}")
     elif not plan.config.no_judge:
         lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}

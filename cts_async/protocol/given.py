@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from cts_async.config import RunConfig
 from cts_async.datasets import normalise, sha256_of
@@ -136,6 +136,29 @@ def _check_asked(run: Path, kind: GivenKind) -> None:
             "its questions were asked turn by turn, each after the answers before it: they cannot be fixed"
         )
         raise InputError(run, problem)
+
+
+def as_given(identity: object) -> Mapping[str, Any]:
+    """A manifest's identity of given texts; {} for anything else, such as that of a model."""
+    return identity if isinstance(identity, dict) and "given" in identity else {}
+
+
+def given_again(manifest: Mapping[str, Any]) -> GivenRows | None:
+    """The rows that a run was given, read again where its manifest says; None for a run without.
+
+    Raises InputError if they cannot be read, or are not those of the run any more.
+    """
+    identity = manifest.get("identity") or {}
+    rewrites = as_given(identity.get("rewrites"))
+    known = rewrites or as_given((identity.get("models") or {}).get("clarifier"))
+    if not known:
+        return None
+    kind: GivenKind = "rewrites" if rewrites else "questions"
+    source = Path(str((manifest.get("given") or {}).get("source")))
+    file = source / RESULTS if source.is_dir() else source
+    if sha256_of(file) != known.get("sha256"):
+        raise InputError(file, "not the file this run was made with (its sha256 differs)")
+    return GivenRows(source, kind, (manifest.get("data") or {}).get("fields") or {})
 
 
 # --- The given texts of a command
