@@ -96,15 +96,13 @@ class GivenRows:
                 missing, before = instance.id, n_instances - 1
         if missing:
             lacking = n_instances - len(found)
-            what = "questions" if self.kind == "questions" else "a rewritten query"
+            what = "questions" if self.kind == "questions" else "rewritten query"
             advice = (
                 f"--limit {before} takes only those before it"
                 if before
                 else "rows are joined by id, fused_query or (questions) blurred_query"
             )
-            problem = (
-                f"no {what.removeprefix('a ')} for {lacking} of {n_instances} instances (first: {missing!r})"
-            )
+            problem = f"no {what} for {lacking} of {n_instances} instances (first: {missing!r})"
             raise InputError(self.file, f"{problem}; {advice}", field=_FIELDS[self.kind])
         return found
 

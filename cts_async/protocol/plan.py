@@ -250,11 +250,6 @@ def n_supporters_of(config: RunConfig) -> int:
     return STAGES.index(config.stop_after or "rewrite")
 
 
-def _until(config: RunConfig) -> RunConfig:
-    """The configuration of a run that may stop before the search: then nothing is judged, and no query searched."""
-    return config if config.stop_after is None else replace(config, no_judge=True, references=())
-
-
 def make_plan(
     config: RunConfig,
     catalogue: Catalogue,
@@ -268,7 +263,9 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
     """
-    config, rows = with_given(_until(config))
+    config, rows = with_given(config)
+    if config.stop_after:
+        config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
     if config.given_questions:
         config = replace(config, models=tuple(rows))
