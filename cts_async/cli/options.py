@@ -452,9 +452,9 @@ class RunOptions(SearchOptions):
 
 
 def with_options(
-    options: type[CommandOptions], config: type[Config], command: Callable[..., None]
-) -> Callable[..., None]:
-    """Return `command` as typer wants it: with its own options, then those declared in a class.
+    options: type[CommandOptions], config: type[Config]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command to be as typer wants it: with its own options, then those declared in a class.
 
     Its first argument becomes the configuration that the options' values make.
     """
@@ -469,17 +469,21 @@ def with_options(
         for declared in options.__mro__
         for name in vars(declared).get("__annotations__", ())
     ]
-    _, *positional = inspect.signature(command, eval_str=True).parameters.values()
-    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
 
-    def run(**given: Any) -> None:
-        values = {parameter.name: given.pop(parameter.name) for parameter in shared}
-        command(read_config(config, values), **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        _, *positional = inspect.signature(command, eval_str=True).parameters.values()
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
 
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
-    run.__doc__ = command.__doc__
-    return run
+        def run(**given: Any) -> None:
+            values = {parameter.name: given.pop(parameter.name) for parameter in shared}
+            command(read_config(config, values), **given)
+
+        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return decorate
 
 
 def read_config(config: type[Config], values: dict[str, Any]) -> Config:

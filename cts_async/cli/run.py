@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
+@options.with_options(options.RunOptions, RunConfig)
 def run(
     config: RunConfig,
     ray: options.Ray = None,

@@ -158,7 +158,7 @@ async def open_resources(
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            client.proxy(ready)  # an unusable proxy is an error now, not at the first call
+            client.check_proxy(ready)  # now, not at the first call
             limits = _limits(spec, max_outage_s)
             if spec.embedded:
                 resources.accounts.setdefault(spec.account, Lane(name, limits, events))
