@@ -20,6 +20,7 @@ import orjson
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.processes import child_environment
 from cts_async.errors import ProviderDown, TransientError
+from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, command_line
 
 MAX_DEATHS: Final = 3
@@ -89,7 +90,7 @@ class Command:
     def _ignored(self, line: bytes) -> None:
         if not self._noticed:
             self._noticed = True
-            text = line[:80].decode(errors="replace").strip()
+            text = SECRETS.text(line[:80].decode(errors="replace").strip())
             self._events.emit(
                 Notice(
                     f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr"
@@ -121,9 +122,8 @@ class _Process:
         self._waiting[id] = reply
         try:
             assert self._process.stdin is not None
-            self._process.stdin.write(
-                line
-            )  # not drained: the requests in flight are few, and it may never read them
+            # Not drained: it may never read them, and they are few.
+            self._process.stdin.write(line)
             return await reply
         finally:
             del self._waiting[id]
@@ -157,7 +157,7 @@ class _Process:
             await asyncio.wait([replies, errors, exit])
         problem = "" if replies.cancelled() else replies.result()
         why = problem or f"exit status {self._process.returncode}"
-        words = self._last_words.decode(errors="replace")
+        words = SECRETS.text(self._last_words.decode(errors="replace"))
         if words := "".join(c if c.isprintable() else " " for c in words).strip()[:LAST_WORDS]:
             why = f"{why}: {words}"
         self._died(why)
@@ -182,7 +182,7 @@ class _Process:
 
     def _deliver(self, line: bytes) -> bool:
         try:
-            reply = orjson.loads(line)
+            reply = orjson.loads(SECRETS.body(line, good=True))
         except ValueError:
             reply = None
         waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
