@@ -275,7 +275,10 @@ CsvFolder = Annotated[
 Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
 Clarifiers = Annotated[
-    list[str], option(DATA, "--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    list[str],
+    option(
+        DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable."
+    ),
 ]
 Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
 
@@ -336,7 +339,7 @@ class DataOptions(CommandOptions):
     ] = "sample"
     limit: Annotated[int | None, option(DATA, min=1, help="Only the first N instances.")] = None
     every_role: Annotated[
-        str | None, option(MODELS, "--all", metavar="NAME", help="One model for every role.")
+        str | None, option(MODELS, "--all", metavar="NAME", help="One model, or plug-in, for every role.")
     ] = None
     runs_dir: Annotated[Path, option(RESULTS, help="Folder of the runs.")] = Path("runs")
 

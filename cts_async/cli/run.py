@@ -30,6 +30,10 @@ def run(
 
     Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
 
+    A role of your own, as FILE.py:FUNCTION, exec:COMMAND, a URL or a plug-in: cts run -m my_lab.py:ask -k 2 --all gpt
+
+    Without any model, as a floor: cts run --all baseline -k 1 -k 2 -k 3 --gold-query
+
     In 4 processes of this machine: cts run --model mine -k 3 --workers 4
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
