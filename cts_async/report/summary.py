@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
+from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -546,11 +547,10 @@ class _FailureLines(Sequence[Line]):
 def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
     shared = manifest.get("journal")
-    journal = directory / (shared or STEPS)
-    by_system = known.get(journal.resolve())
-    if by_system is None:
-        by_system = known[journal.resolve()] = _spent_by_system(journal, shared=bool(shared))
-    return by_system.get(directory.name if shared else "", Spent())
+    journal = Path(normpath(directory / str(shared or STEPS)))
+    if journal not in known:
+        known[journal] = _spent_by_system(journal, shared=bool(shared))
+    return known[journal].get(directory.name if shared else "", Spent())
 
 
 def _spent_by_system(journal: Path, *, shared: bool) -> dict[str, Spent]:
