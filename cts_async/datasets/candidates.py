@@ -306,9 +306,7 @@ def read_given(
 def _given_row(of: Fields, row: Row, line: int, field: GivenField) -> GivenRow:
     fused, blurred = (of.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query"))
     about = GivenRow(line, of.identifier(row, line) or "", fused, blurred, ())
-    error = row.get("error")
-    if says_error(error):
-        failure = _reported(error)
+    if says_error(row.get("error")) and (failure := _failure(row, of, line)):
         return replace(about, problem=f"it failed ({failure.step}: {short(failure.message)})")
     given = _texts(of, row, line, field) if field == "questions" else (of.text_or_none(row, field, line),)
     if given == (None,):
