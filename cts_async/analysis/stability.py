@@ -51,9 +51,10 @@ def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> S
     similarities = [
         text_similarity(item.rewritten_query, other.items[id].rewritten_query)
         for id, item in run.items.items()
-        if id in other.items
+        if id in other.items and item.rewritten_query and other.items[id].rewritten_query
     ]
-    rewritten = [item for one in (run, other) for item in one.items.values() if item.questions]
+    every = [item for one in (run, other) for item in one.items.values()]
+    rewritten = [item for item in every if item.questions and item.rewritten_query]
     additions = [
         unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
         for item in rewritten
