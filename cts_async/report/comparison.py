@@ -68,9 +68,16 @@ class RunsCompared:
 
 
 def compare_runs(
-    words: Sequence[str], *, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
+    words: Sequence[str],
+    *,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
+    seed: int = 0,
+    alone: bool = False,
 ) -> RunsCompared:
     """Compare the runs that `words` name under `judges` (all if none are named). Raises UsageError.
+
+    One run is refused unless it may stand `alone`.
 
     Without a `baseline` the differences are to orig, if present, and the family of tests is all pairs.
     """
@@ -81,9 +88,9 @@ def compare_runs(
         raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(one.path for one in found)
     board = make_board(read_runs(found, notes.append))
-    if len(board.entrants) < 2:
-        alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
-        raise UsageError(". ".join([alone, *notes]))
+    if len(board.entrants) < 2 and not alone:
+        single = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
+        raise UsageError(". ".join([single, *notes]))
     reference = ""
     if baseline is None and not _called(board, ORIG):
         notes.append(f"No differences: {_no_orig(board)}.")
