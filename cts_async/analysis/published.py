@@ -386,6 +386,6 @@ def _another_model(name: str, id: str | None) -> Iterator[str]:
 
 
 def is_hard518(board: Board) -> bool:
-    """True if the data are called so, or have no name and as many instances."""
+    """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
     names = {run.data["name"] for run in board.entrants if run.data.get("name")}
-    return names == {DATA} or (not names and len(board.ids) == paper()["n"])
+    return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)

@@ -69,7 +69,7 @@ class Gathered:
     compared: RunsCompared | None
     diagnosis: DiagnosisReport | None
     published: Published | None
-    """Ours beside the paper's values; None for other data than Hard518, and without a system of the paper."""
+    """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
     talked: TalkReport | None

@@ -309,7 +309,8 @@ def test_departures_name_the_runs_that_they_are_of(tmp_path: Path) -> None:
 
 
 def test_other_judge_is_a_departure(tmp_path: Path) -> None:
-    made_run(tmp_path, label="orig", rows=[Row("q1", labels={"kimi": "f"})], data="hard518")
+    rows = [Row("q1", labels={"kimi": "f"})]
+    made_run(tmp_path, label="orig", rows=rows, data="hard518", n_expected=518)
     board = make_board(read_runs(find_runs([str(tmp_path)]), print))
     assert is_hard518(board)
     assert beside_paper(board, []).departures == ("n = 1 instead of 518", "judge kimi instead of ERNIE")

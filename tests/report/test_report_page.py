@@ -248,10 +248,14 @@ def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> 
     assert "| gpt-k1 | 1 | 37.500 (-12.500) |" in (tmp_path / "tables" / "leaderboard.md").read_text()
 
 
-def test_section_beside_the_paper_is_for_hard518_only(tmp_path: Path, runs: Path) -> None:
+def test_section_beside_the_paper_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path) -> None:
     for label, score in (("orig", 20.0), ("gpt-k1", 27.0)):
         rows_of = [Row(f"q{i}", score=score) for i in range(40)]
-        made_run(tmp_path / "runs", label=label, rows=rows_of, data="hard518", players={"agent": HOSTILE})
+        players = {"agent": HOSTILE}
+        made_run(
+            tmp_path / "runs", label=label, rows=rows_of, data="hard518", n_expected=518, players=players
+        )
+        made_run(tmp_path / "part", label=label, rows=rows_of, data="hard518")
     page, _ = reported(tmp_path / "runs", tables=tmp_path / "tables")
     first, warning, *_ = [text(line) for line in page.find_class("headline")[0]]
     # Means 20 and 27 without any spread, a difference of 7.000: the paper's are 19.434, 26.474 and 7.040.
@@ -264,6 +268,7 @@ def test_section_beside_the_paper_is_for_hard518_only(tmp_path: Path, runs: Path
         ["GPT", "1", "delta", "7.040 [5.566, 8.578]", "7.000 [7.000, 7.000]", "-0.040", "no", "40", "gpt-k1"]
     ]
     assert (tmp_path / "tables" / "published_2.tex").exists()
-    page, _ = reported(runs, out=tmp_path / "other.html")
-    assert page.find(".//section[@id='published']") is None
-    assert not any("published" in text(line) for line in page.find_class("headline"))
+    for other in (runs, tmp_path / "part"):
+        page, _ = reported(other, out=tmp_path / "other.html")
+        assert page.find(".//section[@id='published']") is None
+        assert not any("published" in text(line) for line in page.find_class("headline"))
