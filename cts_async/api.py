@@ -167,7 +167,7 @@ def compare(
     from cts_async.report.published import published_json, published_of
 
     words = [str(run) for run in runs or ("runs",)]
-    found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, alone=published)
+    found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
     beside = {"published": published_json(published_of(found))} if published else {}
     return comparison_json(found) | beside
 

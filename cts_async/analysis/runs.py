@@ -51,7 +51,10 @@ class JudgedLabels:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig."""
+    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig.
+
+    Only a run that stopped after the questions has questions without answers.
+    """
 
     id: str
     fused_query: str = ""
@@ -104,13 +107,22 @@ class FinishedRun:
     """How the Clarifier interacts with the user."""
     talk: bool = False
     """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
+    stop_after: str = ""
+    """The stage that a run without search and judges ended with; "" for all other runs."""
+
+    @property
+    def support(self) -> str:
+        """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
+        roles = ("support", "answerer", "rewriter")
+        return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
 
     @property
     def unanswered(self) -> str:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
             return "its user chose among queries and answered no questions"
-        return "no user answered its questions" if self.talk and self.mode == "at-once" else ""
+        nobody = (self.talk and self.mode == "at-once") or self.stop_after == "questions"
+        return "no user answered its questions" if nobody else ""
 
     @property
     def n_missing(self) -> int:
@@ -307,6 +319,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
+        stop_after=str(identity.get("stop_after") or ""),
     )
 
 

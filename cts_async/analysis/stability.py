@@ -50,7 +50,8 @@ def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> S
     """Compare two runs, called by `names` in the result."""
     aligned = [same for _, same in _aligned_answers(run, other)]
     similarities = [alike for _, alike in _similarities(run, other)]
-    rewritten = [item for one in (run, other) for item in one.items.values() if item.questions]
+    every = [item for one in (run, other) for item in one.items.values()]
+    rewritten = [item for item in every if item.questions and item.rewritten_query]
     additions = [
         unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
         for item in rewritten
@@ -82,7 +83,7 @@ def stability_intervals(
         )
         for one in (run, other)
         for item in one.items.values()
-        if any(item.unknown)
+        if any(item.unknown) and item.rewritten_query
     ]
     observed: dict[str, list[tuple[str, float]]] = {
         "ua_agreement": list(_aligned_answers(run, other)),
@@ -98,8 +99,9 @@ def stability_intervals(
 def _similarities(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, float]]:
     """Yield each instance that both have rewritten, with the likeness of their rewritten queries."""
     for id, item in run.items.items():
-        if id in other.items:
-            yield id, text_similarity(item.rewritten_query, other.items[id].rewritten_query)
+        theirs = other.items[id].rewritten_query if id in other.items else ""
+        if item.rewritten_query and theirs:
+            yield id, text_similarity(item.rewritten_query, theirs)
 
 
 def text_similarity(a: str, b: str) -> float:

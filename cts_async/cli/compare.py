@@ -41,7 +41,7 @@ def compare(
     from cts_async.report.comparison import compare_runs, comparison_json, tables
     from cts_async.report.published import lines, published_json, published_of, published_tables
 
-    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, alone=published)
+    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
     beside = published_of(found) if published else None
     usual = tables(found, main_only=not judge, all_pairs=pairs)
     shown = list(published_tables(beside) if beside else usual)

@@ -174,8 +174,10 @@ def _compared(
     """Return the baseline ("" for none) and the comparison; add notes."""
     if not board.judges and not judges:
         answered = any(entrant.n_done for entrant in board.entrants)
+        searched = not all(entrant.stop_after for entrant in board.entrants)
         why = "since none of these runs is judged: cts judge RUN --judge NAME judges one"
-        notes.append(f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}.")
+        found = f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}."
+        notes.append(found if searched else "No scores: these runs stopped before the search (--stop-after).")
         return "", None
     baseline = ""
     try:

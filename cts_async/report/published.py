@@ -41,7 +41,8 @@ def sentence(found: Published) -> str:
             one["system"] for one in paper()["models"] if one["system"] != paper()["fixed"]["agent"]
         )
         return (
-            f"None of these runs is a system of the paper ({ORIG}, or the Clarifiers {known} at k = 1, 2, 3)."
+            f"Nothing to set beside the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers {known} "
+            "at k = 1, 2 or 3 with answers."
         )
     counted = found.counted
     outside = [one for one in counted if not one.inside]

@@ -121,8 +121,8 @@ def test_runs_of_no_system_of_the_paper_are_named_as_such(tmp_path: Path) -> Non
     done = compare(tmp_path, "runs", "--published")
     assert done.returncode == 0, done.stderr
     assert " ".join(done.stdout.split()).startswith(
-        "None of these runs is a system of the paper (orig, or the Clarifiers Qwen, ERNIE, Kimi, DeepSeek, GPT, "
-        "Claude, Gemini at k = 1, 2, 3). No differences: no orig"
+        "Nothing to set beside the paper: none of these runs is orig with scores, or one of the Clarifiers Qwen, ERNIE, "
+        "Kimi, DeepSeek, GPT, Claude, Gemini at k = 1, 2 or 3 with answers. No differences: no orig"
     )
     assert "Not comparable" not in done.stdout
 
@@ -143,3 +143,15 @@ def test_csv_has_every_table_that_is_printed(runs: Path) -> None:
     (runs / "file").write_text("")
     done = compare(runs, "runs", "--published", "--csv", "file")
     assert (done.returncode, done.stderr) == (2, "cts: file: is a file; name a folder for the tables\n")
+
+
+def test_questions_alone_stand_beside_the_paper(tmp_path: Path) -> None:
+    """Runs that stop before the search have no scores, and the answers of the User Answerer all the same."""
+    asked = {"questions": ["Which year?"], "answers": ["unknown"], "answer": ""}
+    made_run(tmp_path / "runs", label="gpt-k1", rows=[Row(f"q{i}", **asked) for i in range(3)])
+    done = compare(tmp_path, "runs", "--published", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["published"]
+    assert [*found["tables"]] == ["published_4", "published_5", "published_7"]
+    (rate, _) = found["tables"]["published_4"]
+    assert (rate["measure"], rate["published"], rate["ours"]) == ("ua_unknown_rate", 0.618, 1.0)
