@@ -41,8 +41,8 @@ def sentence(found: Published) -> str:
             one["system"] for one in paper()["models"] if one["system"] != paper()["fixed"]["agent"]
         )
         return (
-            f"Nothing to set beside the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers {known} "
-            "at k = 1, 2 or 3 with answers."
+            f"Nothing to set beside the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers "
+            f"{known} at k = 1, 2 or 3 with answers."
         )
     counted = found.counted
     outside = [one for one in counted if not one.inside]
