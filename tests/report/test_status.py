@@ -110,6 +110,7 @@ def test_stopped_run_shows_progress_reason_and_how_to_resume(tmp_path: Path) -> 
         ("", "killed", True, "killed at 4 of 10"),
         (f"process {os.getpid()}", "working", False, "running, at 4 of 10"),
     ],
+    ids=["another process", "no process", "this process"],
 )
 def test_run_whose_session_has_no_end_is_running_or_was_killed(
     tmp_path: Path, lock: str, name: str, resumable: bool, words: str

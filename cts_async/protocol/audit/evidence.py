@@ -127,6 +127,10 @@ class RunScheme:
     """ "cts" is the benchmark's own: all questions at once, answered one by one; the others are AT-CoT's."""
     mode: Literal["at-once", "respond", "select"]
     k: int
+    given: bool = False
+    """True if a file gave the questions: there is no Clarifier."""
+    stop_after: str = ""
+    """The last stage of a run without a search: questions, answers or rewrite."""
 
     @property
     def converses(self) -> bool:
@@ -153,11 +157,10 @@ class RunScheme:
         if self.mode == "respond":
             steps = [f"{role}/{turn}" for turn in turns for role in ("clarify", "answer")]
             return [*steps, f"reformulate/{self.k}"]
-        return [
-            "clarify/1" if self.converses else "clarify",
-            *(f"answer/{turn}" for turn in turns),
-            "rewrite",
-        ]
+        clarify = [] if self.given else ["clarify/1" if self.converses else "clarify"]
+        answers = [f"answer/{turn}" for turn in turns if self.stop_after != "questions"]
+        rewrite = ["rewrite"] if self.stop_after in ("", "rewrite") else []
+        return [*clarify, *answers, *rewrite]
 
     def allows(self, step: str) -> bool:
         """True if a run may have this step; in mode "respond" it may reformulate after every turn."""
@@ -188,11 +191,13 @@ Conversation = tuple[AuditedTurn, ...]
 
 
 class RecordedReplies:
-    """The usable replies of one instance, by turn."""
+    """The usable replies of one instance, by turn; given questions stand in the place of the Clarifier's."""
 
-    def __init__(self, scheme: RunScheme, q: str, records: Iterable[Record]) -> None:
+    def __init__(
+        self, scheme: RunScheme, q: str, records: Iterable[Record], given: tuple[str, ...] = ()
+    ) -> None:
         self.scheme, self.q = scheme, q
-        self.offers: dict[int, list[Clarified]] = {}
+        self.offers: dict[int, list[Clarified]] = {1: [Clarified(given)]} if scheme.given else {}
         self.rewrites: dict[str, list[str]] = {}
         """Rewritten queries by step: "rewrite", "reformulate/2"."""
         self.pairs_of: dict[str, tuple[tuple[str, str], ...]] = {}

@@ -18,6 +18,9 @@ Runs that converse (AT-CoT's schemes and modes):
     reformulate/t     {conversation}                     exactly what was asked and answered until then
     search/turn/1     {question, date}                   the last reformulation or choice
 
+Runs with given questions have no `clarify`: each answer/i is to question i of the file; with given rewritten queries
+search/turn/1 has that of the file. A run that stops after a stage has no later steps.
+
 A custom role gets the same as its view, without a prompt (`custom.py`).
 
 A step may be recorded more than once (repeated after damage): each request must follow from *some* recorded
@@ -113,8 +116,8 @@ _TURN_SEPARATOR: Final = re.compile(r"\n| \| ")
 class RunFacts:
     """What is the same for all instances of a run."""
 
-    system: Literal["clarify", "orig", "gold"]
-    """"orig" searches q itself, "gold" q*."""
+    system: Literal["clarify", "orig", "gold", "rewrites"]
+    """"orig" searches q itself, "gold" q*, "rewrites" a query that a file gave."""
     scheme: RunScheme
     current_date: str
     prompts: Collection[str]
@@ -138,11 +141,19 @@ class RunFacts:
 class Rules:
     """Checks the requests, the rewritten queries and the result of one instance."""
 
-    def __init__(self, run: RunFacts, instance: str, queries: Queries, records: Sequence[Record]) -> None:
+    def __init__(
+        self,
+        run: RunFacts,
+        instance: str,
+        queries: Queries,
+        records: Sequence[Record],
+        given: tuple[str, ...] = (),
+    ) -> None:
+        """`given` are the questions, or the one rewritten query, that a file gave."""
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
-        self._scheme = run.scheme
+        self._scheme, self._given = run.scheme, given
         own = [record for record in records if asking_step(str(record["step"])) is None]
-        self._replies = RecordedReplies(run.scheme, queries.blurred, own)
+        self._replies = RecordedReplies(run.scheme, queries.blurred, own, given[: run.scheme.k])
         self._unheard: dict[str, Secret] = {}
         """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
@@ -314,13 +325,14 @@ class Rules:
             ),
             "orig": ([self._queries.blurred], "q"),
             "gold": ([self._queries.fused], "q*"),
+            "rewrites": (list(self._given), "the one that was given"),
         }[self._run.system]
         if query not in allowed:
             yield self._finding("provenance", step, f"the agent's question is not {source}")
 
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
-        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries()]
+        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries(), *self._given]
         return Secret.of(self._queries.fused, known, self._run.vocabulary)
 
     # --- Requests of custom roles
@@ -518,17 +530,22 @@ class Rules:
         if not (isinstance(questions, list) and isinstance(answers, list)):
             return False
         if self._run.system != "clarify":
-            searched = self._queries.blurred if self._run.system == "orig" else self._queries.fused
-            return not questions and not answers and line.get("rewritten_query") == searched
-        return tuple(questions) in self._replies.questions and self._rewrite_follows(
-            questions, answers, line.get("rewritten_query")
-        )
+            searched = {"orig": (self._queries.blurred,), "gold": (self._queries.fused,)}
+            allowed = searched.get(self._run.system, self._given)
+            return not questions and not answers and line.get("rewritten_query") in allowed
+        if tuple(questions) not in self._replies.questions:
+            return False
+        if self._scheme.stop_after in ("questions", "answers"):
+            asked = questions if self._scheme.stop_after == "answers" else []
+            return self._answers_follow(asked, answers) and "rewritten_query" not in line
+        return self._rewrite_follows(questions, answers, line.get("rewritten_query"))
 
     def _rewrite_follows(self, questions: Sequence[Any], answers: Sequence[Any], query: Any) -> bool:
-        return (
-            len(questions) == len(answers)
-            and all(a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True))
-            and query in self._replies.search_queries()
+        return self._answers_follow(questions, answers) and query in self._replies.search_queries()
+
+    def _answers_follow(self, questions: Sequence[Any], answers: Sequence[Any]) -> bool:
+        return len(questions) == len(answers) and all(
+            a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True)
         )
 
     def _conversation_follows(self, line: Line) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 
 from cts_async.custom import RoleName
-from cts_async.engine.events import Events
+from cts_async.engine.events import Events, Notice
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.llm.http import ConnectionPool, HttpEndpoint
 from cts_async.protocol.custom.calls import ONCE, Call, CustomPlayer, Host, Perform, function_call
@@ -64,6 +64,9 @@ async def open_players(
             perform = _request_call(player, requests[player.name], gateway)
             opened[player.label, player.role] = CustomPlayer(player, perform, host, lane)
         yield opened
+        for opened_player in opened.values():
+            if notice := opened_player.replays.notice(opened_player.player.name):
+                events.emit(Notice(notice))
 
 
 async def _connected(

@@ -95,7 +95,7 @@ LEAK = "its request contains text that occurs only in q*"
         ("rewrite", view(pairs=[]), "provenance", "pairs is not exactly what was asked and answered"),
         ("search", view(query=Q_STAR), "provenance", "the agent's question is not the Rewriter's reply"),
         ("clarify/llm/1", message("安静一点"), "leak", LEAK),
-        ("search/llm/1", message("考试季"), "leak", LEAK),
+        ("search/llm/1", message("安静"), "leak", LEAK),
         ("search/tool/1/query/1", lambda record: record["request"].update(query="安静"), "leak", LEAK),
         (
             "search/tool/2/page/1",

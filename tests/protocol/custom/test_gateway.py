@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,14 @@ async def _agent_with_tools(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     assert missing == 400
     assert [status for status, _ in answers] == [200, 400, 400, 400]
     assert "unknown model 'nobody'" in answers[1][1]["error"]["message"]
-    return {"id": asked["id"], "answer": answers[0][1]["choices"][0]["message"]["content"]}
+    choice = answers[0][1]["choices"][0]
+    (called,) = choice["message"]["tool_calls"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("tool_calls", None)
+    assert (called["function"]["name"], json.loads(called["function"]["arguments"])) == (
+        "search",
+        {"query": "hi"},
+    )
+    return {"id": asked["id"], "answer": "hello"}
 
 
 def test_the_gateway_answers_errors_in_openais_shape(tmp_path: Path) -> None:
