@@ -48,6 +48,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         Path(name).write_text(text, encoding="utf-8")
         return Path(name)
 
+    Path("empty").mkdir()
     write("data.csv", DATA)
     write("asked.csv", QUESTIONS)
     return write
@@ -165,6 +166,16 @@ def test_last_line_of_an_instance_counts_in_an_earlier_run(write: Write) -> None
 def test_rows_are_joined_by_id_intent_or_query(write: Write, name: str, text: str) -> None:
     given = planned(given_questions=(write(name, text),)).given["q"]
     assert given.texts == {"q0001": ("a?",), "q0002": ("b?",)}
+
+
+@pytest.mark.parametrize("named", ["release", "release/*.csv"])
+def test_folder_or_pattern_of_files_names_a_clarifier_each(write: Write, named: str) -> None:
+    Path("release").mkdir()
+    for name in ("bob", "ada"):
+        write(f"release/{name}.csv", QUESTIONS)
+    write("release/README.md", "what this is")
+    plan = planned(given_questions=(Path(named),), ks=(1, 2))
+    assert [system.label for system in plan.systems] == ["ada-k1", "ada-k2", "bob-k1", "bob-k2"]
 
 
 def test_changed_file_is_another_system(write: Write) -> None:
@@ -379,7 +390,7 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
         ({"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"}, "leaves nothing to do"),
         ({"stop_after": "rewrite", "references": ("gold",)}, "--gold-query: .*ends before the search"),
         ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file"),
-        ({"given_questions": (Path("."),)}, "not a run directory"),
+        ({"given_questions": (Path("empty"),)}, "not a run directory"),
     ],
 )
 def test_contradicting_options_are_refused(write: Write, options: dict[str, Any], problem: str) -> None:
