@@ -25,8 +25,11 @@ from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
+from cts_async.protocol.run_files import has_no_answers
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.gathered import gather
+from cts_async.report.viewer.leaderboards import leaderboards_of
 
 Write = Callable[[str, str], Path]
 
@@ -320,6 +323,21 @@ def test_runs_that_stop_early_cannot_be_judged_or_compared_but_diagnosed(write: 
     found = diagnose_named([str(run) for run in runs]).diagnosis.systems
     # Known are the answers about hotels; the last word of the other intent is "unknown".
     assert [one.unknowns.ua_unknown_rate for one in found] == [1 / 2, 2 / 4]
+
+
+def test_runs_that_stop_early_are_on_no_leaderboard(write: Write) -> None:
+    early = ran(models=("knows",), stop_after="rewrite", every_role="knows")
+    whole = ran(models=("knows",), every_role="knows", data="sample", limit=2)
+    assert has_no_answers(early)
+    assert not has_no_answers(whole)
+    assert leaderboards_of({"early": early})["problem"] == "runs without an agent have no scores"
+
+
+def test_report_of_runs_that_stop_early_says_why_there_are_no_scores(write: Write) -> None:
+    gathered = gather([str(ran(models=("knows",), stop_after="answers", every_role="knows"))])
+    assert gathered.compared is None
+    assert any("stopped before the search" in note for note in gathered.notes)
+    assert [summary.n_done for summary in gathered.summaries] == [2]
 
 
 def test_questions_that_nobody_answered_are_left_out_of_a_diagnosis(write: Write) -> None:
