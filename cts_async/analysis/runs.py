@@ -93,6 +93,8 @@ class FinishedRun:
     model prompted otherwise is another Clarifier. Empty for the reference points."""
     k: int = 0
     players: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Model ids by role, as far as the manifest has them."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
     embedded: bool = False
@@ -310,6 +312,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
+        models=dict(_model_ids(identity.get("models"))),
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures=lines.judge_failures(),
@@ -318,6 +321,12 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         talk=identity.get("task") == TALK,
         stop_after=str(identity.get("stop_after") or ""),
     )
+
+
+def _model_ids(models: object) -> Iterator[tuple[str, str]]:
+    for role, of in models.items() if isinstance(models, Mapping) else ():
+        if isinstance(of, Mapping) and isinstance(of.get("model"), str):
+            yield str(role), of["model"]
 
 
 def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
