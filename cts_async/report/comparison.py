@@ -467,6 +467,7 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
+        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
@@ -474,7 +475,8 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         Column("new region", number("unsupported_regions", ".3f")),
     )
     caption = (
-        "User Answerer (on questions asked in the same words) and Rewriter: do they answer and rewrite alike?"
+        "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
+        "answer and rewrite alike?"
     )
     return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
 

@@ -25,8 +25,11 @@ from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
+from cts_async.protocol.run_files import has_no_answers
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.gathered import gather
+from cts_async.report.viewer.leaderboards import leaderboards_of
 
 Write = Callable[[str, str], Path]
 
@@ -48,6 +51,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         Path(name).write_text(text, encoding="utf-8")
         return Path(name)
 
+    Path("empty").mkdir()
     write("data.csv", DATA)
     write("asked.csv", QUESTIONS)
     return write
@@ -165,6 +169,16 @@ def test_last_line_of_an_instance_counts_in_an_earlier_run(write: Write) -> None
 def test_rows_are_joined_by_id_intent_or_query(write: Write, name: str, text: str) -> None:
     given = planned(given_questions=(write(name, text),)).given["q"]
     assert given.texts == {"q0001": ("a?",), "q0002": ("b?",)}
+
+
+@pytest.mark.parametrize("named", ["release", "release/*.csv"])
+def test_folder_or_pattern_of_files_names_a_clarifier_each(write: Write, named: str) -> None:
+    Path("release").mkdir()
+    for name in ("bob", "ada"):
+        write(f"release/{name}.csv", QUESTIONS)
+    write("release/README.md", "what this is")
+    plan = planned(given_questions=(Path(named),), ks=(1, 2))
+    assert [system.label for system in plan.systems] == ["ada-k1", "ada-k2", "bob-k1", "bob-k2"]
 
 
 def test_changed_file_is_another_system(write: Write) -> None:
@@ -311,6 +325,21 @@ def test_runs_that_stop_early_cannot_be_judged_or_compared_but_diagnosed(write: 
     assert [one.unknowns.ua_unknown_rate for one in found] == [1 / 2, 2 / 4]
 
 
+def test_runs_that_stop_early_are_on_no_leaderboard(write: Write) -> None:
+    early = ran(models=("knows",), stop_after="rewrite", every_role="knows")
+    whole = ran(models=("knows",), every_role="knows", data="sample", limit=2)
+    assert has_no_answers(early)
+    assert not has_no_answers(whole)
+    assert leaderboards_of({"early": early})["problem"] == "runs without an agent have no scores"
+
+
+def test_report_of_runs_that_stop_early_says_why_there_are_no_scores(write: Write) -> None:
+    gathered = gather([str(ran(models=("knows",), stop_after="answers", every_role="knows"))])
+    assert gathered.compared is None
+    assert any("stopped before the search" in note for note in gathered.notes)
+    assert [summary.n_done for summary in gathered.summaries] == [2]
+
+
 def test_questions_that_nobody_answered_are_left_out_of_a_diagnosis(write: Write) -> None:
     run = ran(models=("knows",), stop_after="questions", every_role="knows")
     with pytest.raises(UsageError, match="no user answered its questions, left out"):
@@ -379,7 +408,7 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
         ({"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"}, "leaves nothing to do"),
         ({"stop_after": "rewrite", "references": ("gold",)}, "--gold-query: .*ends before the search"),
         ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file"),
-        ({"given_questions": (Path("."),)}, "not a run directory"),
+        ({"given_questions": (Path("empty"),)}, "not a run directory"),
     ],
 )
 def test_contradicting_options_are_refused(write: Write, options: dict[str, Any], problem: str) -> None:
