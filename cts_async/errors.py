@@ -190,14 +190,7 @@ class StorageFull(RunStopped):
 
 
 class BudgetSpent(RunStopped):
-    """The next attempt could exceed a limit of the budget: `line` is "calls", "tokens" or "usd".
-
-    `limit`, `spent` and `next` (the most that the attempt may cost) are in that unit.
-    """
-
-    def __init__(self, message: str, *, line: str, limit: float, spent: float, next: float) -> None:
-        super().__init__(message)
-        self.line, self.limit, self.spent, self.next = line, limit, spent, next
+    """The next attempt could exceed a limit of the budget."""
 
 
 class DeadlineReached(RunStopped):

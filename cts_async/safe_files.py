@@ -119,7 +119,7 @@ def _device(path: Path) -> int | None:
 
 @contextmanager
 def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
-    """Yield a new file beside `path` that replaces it at the end of the block. Raises OSError."""
+    """Yield a new file in the folder of `path` that replaces it at the end of the block. Raises OSError."""
     with open_folder(path.parent) as folder:
         _check_at(folder, path)
         temporary = f".{path.name}.{os.getpid()}"

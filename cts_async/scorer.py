@@ -141,8 +141,8 @@ class Summary:
     """Statistics of a run's scores; those over the scored items are None if there are none.
 
     `mean_failed_as_0` is the mean over scored and failed items with failures as 0, for tables with the same n for every
-    system. It is printed beside the mean, never instead of it. `n_expected` can exceed scored + failed + unjudged: the
-    rest has no line at all.
+    system. It is printed in addition to the mean, never instead of it. `n_expected` can exceed scored + failed +
+    unjudged: the rest has no line at all.
     """
 
     n_expected: int
@@ -499,7 +499,7 @@ def _usual_score(nuggets: Any) -> float | None:
 
 
 def _stored_score(stored: object, gold: Gold | None) -> float:
-    """Check a score that has no nuggets beside it. Raises ValueError outside [0, 100], or if there is a gold."""
+    """Check a score without nuggets. Raises ValueError outside [0, 100], or if there is a gold."""
     if gold is not None:
         raise ValueError("a restore_score_100 without its nuggets cannot be weighed by --gold")
     if not isinstance(stored, (int, float)) or isinstance(stored, bool) or not 0 <= stored <= 100:

@@ -19,6 +19,8 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
 
+KEY = "sk-custom-0123456789"
+
 FUNCTION = """
 import json
 from cts_async import role
@@ -121,10 +123,9 @@ async def play(
         config.write_text(
             f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nkey_env = "FAKE_KEY"\n'
         )
-        plan = make_plan(
-            RunConfig(**asked), load_catalogue(config), {"FAKE_KEY": "sk-1", "PATH": "/usr/bin:/bin"}
-        )
-        await run_plan(plan, {"FAKE_KEY": "sk-1", "PATH": "/usr/bin:/bin"}, events or Events())
+        environ = {"FAKE_KEY": KEY, "PATH": "/usr/bin:/bin"}
+        plan = make_plan(RunConfig(**asked), load_catalogue(config), environ)
+        await run_plan(plan, environ, events or Events())
     (run,) = plan.systems.values()
     lines = [orjson.loads(line) for line in (run / "results.jsonl").read_bytes().splitlines()]
     return sorted(lines, key=lambda line: str(line["id"]))

@@ -30,33 +30,24 @@ def write(path: Path, text: str) -> Path:
 # -- a row for each nugget ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("j.csv", HEADER + ROWS),
-        ("j.csv", HEADER + "".join(sorted(ROWS.splitlines(keepends=True), key=lambda row: row[3:5]))),
-        ("j.csv", "\ufeff" + HEADER + ROWS),
-        ("j.csv", "\n  \n" + HEADER + ROWS + ",,,\n ,,\n"),
-        ("j.csv", (HEADER + ROWS).replace("\n", "\r\n")),
-        ("j.csv", (HEADER + "\n" + ROWS + "\n\n").removesuffix("\n")),
-        ("j.csv", (HEADER + ROWS).replace(",", ";")),
-        ("j.tsv", (HEADER + ROWS).replace(",", "\t")),
-        ("j.CSV", HEADER.replace("id,nugget_id,weight,coverage", "Query ID,Nugget-Id,W,Label") + ROWS),
-        ("j.csv", HEADER + ROWS.replace("q1", '"q1"').replace("full", " full ")),
-    ],
-    ids=[
-        "plain",
-        "any order",
-        "byte-order mark",
-        "blank rows",
-        "Windows",
-        "blank lines",
-        "semicolons",
-        "tabs",
-        "aliases",
-        "quotes",
-    ],
-)
+FORMS = {
+    "plain": ("j.csv", HEADER + ROWS),
+    "any order": (
+        "j.csv",
+        HEADER + "".join(sorted(ROWS.splitlines(keepends=True), key=lambda row: row[3:5])),
+    ),
+    "byte-order mark": ("j.csv", "\ufeff" + HEADER + ROWS),
+    "blank rows": ("j.csv", "\n  \n" + HEADER + ROWS + ",,,\n ,,\n"),
+    "Windows": ("j.csv", (HEADER + ROWS).replace("\n", "\r\n")),
+    "blank lines": ("j.csv", (HEADER + "\n" + ROWS + "\n\n").removesuffix("\n")),
+    "semicolons": ("j.csv", (HEADER + ROWS).replace(",", ";")),
+    "tabs": ("j.tsv", (HEADER + ROWS).replace(",", "\t")),
+    "aliases": ("j.CSV", HEADER.replace("id,nugget_id,weight,coverage", "Query ID,Nugget-Id,W,Label") + ROWS),
+    "quotes": ("j.csv", HEADER + ROWS.replace("q1", '"q1"').replace("full", " full ")),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), FORMS.values(), ids=FORMS)
 def test_rows_of_nuggets_make_a_score_for_each_item(tmp_path: Path, name: str, text: str) -> None:
     assert read_outcomes(write(tmp_path / name, text)) == SCORES
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 QuestionType: TypeAlias = Literal["time", "region", "entity", "scope", "criterion", "other"]
 
@@ -61,30 +61,19 @@ class Lexicon:
         found = self._ending.search(text)
         return None if found is None or self._types[found[0]] == "other" else self._types[found[0]]
 
-    def has(self, text: str, kind: QuestionType) -> bool:
-        """True if a word of this type occurs in the text."""
-        return any(found == kind for _, found in self.find(text))
+
+Phrases: TypeAlias = tuple[tuple[re.Pattern[str], QuestionType], ...]
 
 
-def lexicons(language: Literal["en", "zh"]) -> dict[str, Lexicon]:
-    """Load the lexicons of one language by name: nouns, weak, values, mentions (and short in Chinese)."""
-    lists = _tables()[language]
-    return {name: Lexicon(words, inflected=language == "en") for name, words in lists.items()}
-
-
-def phrases(language: Literal["en", "zh"]) -> tuple[tuple[re.Pattern[str], QuestionType], ...]:
-    """Load the patterns of one language that have a type whatever noun is near them."""
-    return tuple((re.compile(pattern), kind) for kind, pattern in _tables()["phrases"][language])
-
-
-def patterns(language: Literal["en", "zh"]) -> dict[str, re.Pattern[str]]:
-    """Load the other patterns of one language by name."""
-    return {name: re.compile(pattern) for name, pattern in _tables()["patterns"][language].items()}
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads(_WORDS.read_text(encoding="utf-8"))
+def rules(language: Literal["en", "zh"]) -> tuple[dict[str, Lexicon], Phrases, dict[str, re.Pattern[str]]]:
+    """Load the rules of one language: lexicons by name (nouns, weak, values, mentions, and short in Chinese), phrases
+    that have a type whatever noun is near them, and other patterns by name.
+    """
+    tables = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
+    words = {name: Lexicon(listed, inflected=language == "en") for name, listed in tables[language].items()}
+    phrases = tuple((re.compile(pattern), kind) for kind, pattern in tables["phrases"][language])
+    patterns = {name: re.compile(pattern) for name, pattern in tables["patterns"][language].items()}
+    return words, phrases, patterns
 
 
 def _singular_and_plural(word: str) -> tuple[str, ...]:

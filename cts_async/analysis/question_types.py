@@ -59,7 +59,7 @@ def read_question(question: str) -> Reading:
     language = questions_zh if language_of(text) == "zh" else questions_en
     types = language.asked_types(language.EXAMPLES.sub("", text)) or language.asked_types(text)
     # Names of places do not count as a mention.
-    mentions_region = "region" in types or language.MENTIONS.has(text, "region")
+    mentions_region = "region" in types or any(kind == "region" for _, kind in language.MENTIONS.find(text))
     return Reading(tuple(dict.fromkeys(types)) or ("other",), mentions_region)
 
 

@@ -11,13 +11,11 @@ from cts_async.analysis.lexicon import (
     QUESTION_TYPES,
     Lexicon,
     QuestionType,
-    lexicons,
     lower_case_names,
-    patterns,
-    phrases,
+    rules,
 )
 
-_WORDS: Final = lexicons("en")
+_WORDS, _PHRASES, _PATTERNS = rules("en")
 _NOUNS, _WEAK, _VALUES, MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))
 _PLACES: Final = Lexicon(
     {
@@ -40,8 +38,6 @@ _WH: Final = re.compile(rf"\b(?P<wh>which|what|whose){_BE}{_NP}")
 _SPECIFIC: Final = re.compile(
     rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"
 )
-_PHRASES: Final = phrases("en")
-_PATTERNS: Final = patterns("en")
 
 
 def asked_types(text: str) -> list[QuestionType]:

@@ -9,13 +9,11 @@ from typing import Final
 from cts_async.analysis.lexicon import (
     QUESTION_TYPES,
     QuestionType,
-    lexicons,
     lower_case_names,
-    patterns,
-    phrases,
+    rules,
 )
 
-_WORDS: Final = lexicons("zh")
+_WORDS, _PHRASES, _PATTERNS = rules("zh")
 _NOUNS, _SHORT, _WEAK, _VALUES, MENTIONS = (
     _WORDS[name] for name in ("nouns", "short", "weak", "values", "mentions")
 )
@@ -58,8 +56,6 @@ _REQUEST: Final = re.compile(
 _SUBJECT_CHARS: Final = 40
 """Characters before a question word in which its subject is searched."""
 _COUNTS: Final = frozenset({"哪", "哪一", "哪几", "几", "多", "多少"})
-_PHRASES: Final = phrases("zh")
-_PATTERNS: Final = patterns("zh")
 
 _CLASSIFIED: Final[dict[str, QuestionType]] = {
     **dict.fromkeys("种类些样", "scope"),

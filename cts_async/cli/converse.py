@@ -49,6 +49,7 @@ class ConverseOptions(options.DataOptions):
     name: Annotated[str | None, option(RESULTS, help="Name of the runs [default: DATA-talk-SYSTEM].")] = None
 
 
+@options.with_options(ConverseOptions, ConverseConfig)
 def converse(
     config: ConverseConfig,
     corpus: Annotated[

@@ -25,6 +25,7 @@ CorpusPath = Annotated[
 MODELS: Final = ("bm25", "ql")
 
 
+@corpus.command("show", short_help="What a corpus holds.")
 def show(
     path: CorpusPath,
     n: Annotated[int, typer.Option("-n", min=0, help="Documents to show.")] = 5,
@@ -55,6 +56,7 @@ def show(
     show_tables([facts_table(str(path), facts), first], as_json=as_json)
 
 
+@corpus.command("search", short_help="Rank the documents for a query.")
 def search(
     path: CorpusPath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
@@ -90,6 +92,7 @@ def search(
     show_tables([table], notes=notes, as_json=as_json)
 
 
+@corpus.command("build", short_help="Index a corpus.")
 def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     """Index a corpus, so that runs find the index ready.
 
@@ -115,11 +118,6 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     not_stored = "the index could not be stored: make the cache folder writable, or set XDG_CACHE_HOME"
     notes = [] if opened.folder else [not_stored]
     show_tables([facts_table(str(path), facts)], notes=notes, as_json=as_json)
-
-
-corpus.command("show", short_help="What a corpus holds.")(show)
-corpus.command("search", short_help="Rank the documents for a query.")(search)
-corpus.command("build", short_help="Index a corpus.")(build)
 
 
 def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:

@@ -38,6 +38,7 @@ class GoldOptions(options.SearchOptions):
     ] = None
 
 
+@options.with_options(GoldOptions, GoldConfig)
 def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
     """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -51,9 +52,11 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     from rich.console import Console
 
     from cts_async.cli.drive import conclude, drive, print_closing
+    from cts_async.engine.run_dir import write_json
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
-    from cts_async.report.gold import print_gold, summarise_gold, write_gold_summary
+    from cts_async.protocol.run_files import SUMMARY
+    from cts_async.report.gold import print_gold, summarise_gold
     from cts_async.report.progress import RunGroup
 
     plan = plan_gold(config, load_catalogue(config.config_file), os.environ)
@@ -67,10 +70,11 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)
-    written = write_gold_summary(summary)
+    write_json(plan.directory / SUMMARY, summary.values)
     if as_json:
         failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
-        print_json({"run": str(plan.directory), "out": str(config.out), **written, "failures": failures})
+        paths = {"run": str(plan.directory), "out": str(config.out)}
+        print_json({**paths, **summary.values, "failures": failures})
     else:
         print_gold(Console(), summary)
         lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]

@@ -64,6 +64,7 @@ class JudgeOptions(options.CommandOptions):
     out: Annotated[Path | None, option(RESULTS, "--out", "--out_dir", help="Where the verdicts go.")] = None
 
 
+@options.with_options(JudgeOptions, JudgeConfig)
 def judge(
     config: JudgeConfig,
     runs: Annotated[

@@ -17,6 +17,7 @@ from cts_async.cli import (
     converse,
     diagnose,
     doctor,
+    export,
     gold,
     judge,
     models,
@@ -29,9 +30,8 @@ from cts_async.cli import (
 )
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
-from cts_async.cli.options import Grouped, RunOptions, with_options
+from cts_async.cli.options import Grouped
 from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
-from cts_async.config import ConverseConfig, GoldConfig, JudgeConfig, RunConfig
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
@@ -48,40 +48,30 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: Final[tuple[tuple[str, Callable[..., None], str], ...]] = (
-    (
-        "run",
-        with_options(RunOptions, RunConfig, run.run),
-        "Clarify, search and judge; the same command again resumes.",
-    ),
-    ("plan", with_options(RunOptions, RunConfig, plan.plan), "Estimate a run: calls, tokens, dollars, time."),
-    (
-        "converse",
-        with_options(converse.ConverseOptions, ConverseConfig, converse.converse),
-        "Hold and evaluate clarifying conversations (AT-CoT).",
-    ),
-    (
-        "gold",
-        with_options(gold.GoldOptions, GoldConfig, gold.gold),
-        "Build the static gold: weighted nuggets with their sources.",
-    ),
-    ("judge", with_options(judge.JudgeOptions, JudgeConfig, judge.judge), "Judge existing answers again."),
-    ("status", status.status, "Show the progress of runs, from another shell."),
-    ("score", score.score, "Compute scores and their summary from judged files."),
-    ("diagnose", diagnose.diagnose, "Analyse which questions were asked, and what they gained."),
-    ("compare", compare.compare, "Compare runs, with tests of their differences."),
-    ("report", report.report, "Write one HTML file about runs."),
-    ("view", view.view, "View runs in the browser: leaderboard, instances, steps, live."),
-    ("models", models.models, "List the models, and what each needs."),
-    ("audit", audit.audit, "Prove that no role saw what it must not see."),
-    ("doctor", doctor.doctor, "Check what a run needs."),
+COMMANDS: Final[tuple[tuple[Callable[..., None], str], ...]] = (
+    (run.run, "Clarify, search and judge; the same command again resumes."),
+    (plan.plan, "Estimate a run: calls, tokens, dollars, time."),
+    (converse.converse, "Hold and evaluate clarifying conversations (AT-CoT)."),
+    (gold.gold, "Build the static gold: weighted nuggets with their sources."),
+    (judge.judge, "Judge existing answers again."),
+    (status.status, "Show the progress of runs, from another shell."),
+    (score.score, "Compute scores and their summary from judged files."),
+    (diagnose.diagnose, "Analyse which questions were asked, and what they gained."),
+    (compare.compare, "Compare runs, with tests of their differences."),
+    (report.report, "Write one HTML file about runs."),
+    (export.export, "Write runs as files for others: release, Hugging Face, CSV."),
+    (view.view, "View runs in the browser: leaderboard, instances, steps, live."),
+    (models.models, "List the models, and what each needs."),
+    (audit.audit, "Prove that no role saw what it must not see."),
+    (doctor.doctor, "Check what a run needs."),
 )
-"""Name, function, and one line for `cts --help`."""
+"""The function of each command, which is named as the command, and one line for `cts --help`."""
 _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
 """Commands with so many options that their help shows them under headings."""
 
-for _name, _function, _line in COMMANDS:
-    app.command(_name, cls=Grouped if _name in _GROUPED else None, short_help=_line)(_function)
+for _function, _line in COMMANDS:
+    _cls = Grouped if _function.__name__ in _GROUPED else None
+    app.command(_function.__name__, cls=_cls, short_help=_line)(_function)
 app.add_typer(data, short_help="Describe, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 

@@ -275,7 +275,10 @@ CsvFolder = Annotated[
 Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
 Clarifiers = Annotated[
-    list[str], option(DATA, "--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    list[str],
+    option(
+        DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable."
+    ),
 ]
 Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
 
@@ -336,7 +339,7 @@ class DataOptions(CommandOptions):
     ] = "sample"
     limit: Annotated[int | None, option(DATA, min=1, help="Only the first N instances.")] = None
     every_role: Annotated[
-        str | None, option(MODELS, "--all", metavar="NAME", help="One model for every role.")
+        str | None, option(MODELS, "--all", metavar="NAME", help="One model, or plug-in, for every role.")
     ] = None
     runs_dir: Annotated[Path, option(RESULTS, help="Folder of the runs.")] = Path("runs")
 
@@ -452,9 +455,9 @@ class RunOptions(SearchOptions):
 
 
 def with_options(
-    options: type[CommandOptions], config: type[Config], command: Callable[..., None]
-) -> Callable[..., None]:
-    """Return `command` as typer wants it: with its own options, then those declared in a class.
+    options: type[CommandOptions], config: type[Config]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command to be as typer wants it: with its own options, then those declared in a class.
 
     Its first argument becomes the configuration that the options' values make.
     """
@@ -469,17 +472,21 @@ def with_options(
         for declared in options.__mro__
         for name in vars(declared).get("__annotations__", ())
     ]
-    _, *positional = inspect.signature(command, eval_str=True).parameters.values()
-    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
 
-    def run(**given: Any) -> None:
-        values = {parameter.name: given.pop(parameter.name) for parameter in shared}
-        command(read_config(config, values), **given)
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        _, *positional = inspect.signature(command, eval_str=True).parameters.values()
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
 
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
-    run.__doc__ = command.__doc__
-    return run
+        def run(**given: Any) -> None:
+            values = {parameter.name: given.pop(parameter.name) for parameter in shared}
+            command(read_config(config, values), **given)
+
+        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return decorate
 
 
 def read_config(config: type[Config], values: dict[str, Any]) -> Config:

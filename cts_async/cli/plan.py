@@ -9,6 +9,7 @@ from cts_async.config import RunConfig
 from cts_async.report.output import print_json, print_notes
 
 
+@options.with_options(options.RunOptions, RunConfig)
 def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
+@options.with_options(options.RunOptions, RunConfig)
 def run(
     config: RunConfig,
     ray: options.Ray = None,
@@ -28,6 +29,10 @@ def run(
     Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
 
     Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
+
+    A role of your own, as FILE.py:FUNCTION, exec:COMMAND, a URL or a plug-in: cts run -m my_lab.py:ask -k 2 --all gpt
+
+    Without any model, as a floor: cts run --all baseline -k 1 -k 2 -k 3 --gold-query
 
     In 4 processes of this machine: cts run --model mine -k 3 --workers 4
 

@@ -17,7 +17,7 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from cts_async.datasets import sha256_of
 from cts_async.engine.events import Events
@@ -31,14 +31,13 @@ from cts_async.protocol.rejudge import (
     JudgePlan,
     PendingVerdict,
     make_verdict,
-    verdict_line,
+    verdict_lines,
     verdicts_left,
     width_of,
 )
 from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resources
-from cts_async.protocol.results import Line as ResultLine
-from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
-from cts_async.protocol.run_files import STEPS, RunFiles
+from cts_async.protocol.run import Files, lines_of, open_cast, walk_of, work_left
+from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles
 from cts_async.records import Instance, value
 from cts_async.safe_files import replace_file
 from cts_async.search.backends.corpus import default_cache_dir
@@ -68,10 +67,6 @@ class Task:
     """A slow task holds up others of its own stream only."""
 
 
-TaskLines: TypeAlias = Sequence[tuple[str | None, ResultLine]]
-"""What is to be written of a task: with a judge's name for the file of its verdicts, with None for the results."""
-
-
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A work that is open on a worker's machine."""
@@ -81,7 +76,7 @@ class Bench:
     """Tasks to work on at once, by stream."""
     walk_of: Callable[[Task], Callable[[Context], Awaitable[Any]]]
     """The steps of a task."""
-    lines_of: Callable[[Task, Any], TaskLines]
+    lines_of: Callable[[Task, Any], EndedLines]
     """The lines of a task that has ended with a result or a StepError."""
 
 
@@ -185,10 +180,6 @@ class CampaignWork:
         plan = replace(self.plan, search=here)
         systems = tuple(plan.systems)
 
-        def lines_of(task: Task, ended: Any) -> TaskLines:
-            result = result_of(systems[task.place], task.payload, ended)
-            return [*judgments_of(task.payload, ended), (None, result)]
-
         async with (
             open_resources(plan, environ, events, lane_of) as resources,
             open_cast(plan, resources) as cast,
@@ -197,7 +188,7 @@ class CampaignWork:
                 resources.lanes,
                 [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
                 lambda task: walk_of(resources, cast, systems[task.place], task.payload),
-                lines_of,
+                lambda task, ended: lines_of(systems[task.place], task.payload, ended),
             )
 
     def _here(self, path: Path) -> Path:
@@ -264,13 +255,8 @@ class JudgingWork:
                 resources.lanes,
                 [width_of(judge, plan.judges, usual) for judge in plan.judges],
                 walk_of,
-                _lines_of_verdict,
+                lambda task, ended: verdict_lines(task.payload, ended),
             )
-
-
-def _lines_of_verdict(task: Task, ended: Any) -> TaskLines:
-    wanted: PendingVerdict = task.payload
-    return [(None if wanted.scoring else wanted.judge, verdict_line(wanted, ended))]
 
 
 # --- Leases: pure, but for reading the stream of tasks

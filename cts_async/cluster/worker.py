@@ -108,7 +108,7 @@ class Lookup:
 
 @value
 class Ended:
-    """A finished task with its lines, each with the judge that it names (`work.TaskLines`)."""
+    """A finished task with its lines, each with the judge that it names (`run_files.EndedLines`)."""
 
     seq: int
     lines: tuple[tuple[str | None, bytes], ...]
@@ -305,6 +305,7 @@ class Worker:
         withdrawn, requests.withdrawn = tuple(requests.withdrawn), []
         reports, requests.reports = tuple(requests.reports.values()), {}
         settled, requests.settled = tuple(requests.settled), []
+        counts, events = self._counter.take()
         return News(
             self._n_news,
             requests=asked,
@@ -312,8 +313,8 @@ class Worker:
             reports=reports,
             settled=settled,
             ended=ended,
-            counts=self._counter.take_counts(),
-            events=self._counter.take_events(),
+            counts=counts,
+            events=events,
             stopped=stopped,
             # Where a provider is gone for some groups only, the others were done to the end.
             partly=isinstance(stopped, ProviderGone) and self.runner is not None and not self.runner.stopped,
@@ -435,16 +436,12 @@ class EventCounter:
                 self._events.append(event)
             self._on_change(event)
 
-    def take_counts(self) -> tuple[StepsCounted, ...]:
-        """The sums since this was last called."""
-        sums = self._sums.copy()
-        self._sums.clear()
-        return tuple(
+    def take(self) -> tuple[tuple[StepsCounted, ...], tuple[Event, ...]]:
+        """The sums, and the notices and groups held up, since this was last called."""
+        counts = tuple(
             StepsCounted(group, lane, int(calls), int(replayed), int(retries), int(tokens), usd)
-            for (group, lane), (calls, replayed, retries, tokens, usd) in sums.items()
+            for (group, lane), (calls, replayed, retries, tokens, usd) in self._sums.items()
         )
-
-    def take_events(self) -> tuple[Event, ...]:
-        """Notices and groups held up since this was last called."""
+        self._sums.clear()
         events, self._events = self._events, []
-        return tuple(events)
+        return counts, tuple(events)

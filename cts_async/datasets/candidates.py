@@ -145,18 +145,15 @@ def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLin
 
 def _failure(row: Row, fields: Fields, line: int) -> Failure | None:
     error = row.get("error")
+    if says_error(error) and isinstance(error, dict):
+        step, kind = str(error.get("step") or "candidate"), str(error.get("kind") or "failed")
+        return Failure(step, kind, str(error.get("message") or ""))
     if says_error(error):
-        return _reported(error)
+        text = error if isinstance(error, str) else f"error is {kind_of(error)}"
+        return Failure("candidate", "failed", text)
     if fields.name(row, "answer", line) is not None and fields.value(row, "answer", line) is None:
         return Failure("candidate", "no_answer", "the answer is null")
     return None
-
-
-def _reported(error: object) -> Failure:
-    if isinstance(error, dict):
-        step, kind = str(error.get("step") or "candidate"), str(error.get("kind") or "failed")
-        return Failure(step, kind, str(error.get("message") or ""))
-    return Failure("candidate", "failed", error if isinstance(error, str) else f"error is {kind_of(error)}")
 
 
 # --- Questions

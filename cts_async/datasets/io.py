@@ -455,18 +455,18 @@ def short(value: object, most: int = 60) -> str:
     return quoted if len(quoted) <= most else quoted[: most - 1] + "…"
 
 
+_KINDS: Final[Mapping[type, str]] = {
+    **dict.fromkeys((int, float), "a number"),
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+
+
 def kind_of(value: object) -> str:
     """Return the kind of a JSON value for a message: "a number", "a list", ..."""
-    if isinstance(value, bool):
-        return "true or false"
-    kinds: dict[type, str] = {
-        str: "text",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
-    }
-    return kinds.get(type(value), "null")
+    return _KINDS.get(type(value), "null")
 
 
 def _fold(name: str) -> str:

@@ -230,7 +230,7 @@ class Account:
             gate.probed(served=None)
 
     def refused(self, permit: Permit, wait_s: float | None) -> bool:
-        """Record that the request was refused for the account's limits, for `wait_s` (None: not said).
+        """Record that the request was refused for the account's limits, for `wait_s` (None: not named).
 
         True if it was sent to find out how the server counts: then the refusal does not mean that we are too fast.
         """
@@ -263,7 +263,7 @@ class Account:
         if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
             return
         self._margin = 1.0  # reservations are no estimates
-        kind: LimitKind = "auto" if isinstance(before, MeterGate) and before.finder else self.limits.kind
+        kind: LimitKind = "auto" if isinstance(before, MeterGate) and before.detector else self.limits.kind
         window_s = self.limits.window_s
         per_min = before.limit * 60.0 / window_s
         self._tokens = make_gate(kind, per_min, window_s, smallest=TOKEN_GRAIN, slack_s=self._slack_s)
@@ -282,15 +282,15 @@ class Account:
         """The gate after a refusal of a request that had left `room`."""
         if not isinstance(gate, MeterGate):
             return gate
-        if gate.finder:
-            gate.finder.refused(
+        if gate.detector:
+            gate.detector.refused(
                 asyncio.get_running_loop().time(),
                 probe=gate in permit.probes,
                 room=room,
                 wait_s=lasting_s,
                 isolated=self.seldom_refuses,
             )
-            if gate.finder.kind == "paced":
+            if gate.detector.kind == "paced":
                 gate.notify()
                 return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
         left = gate.room()

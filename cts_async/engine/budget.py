@@ -46,14 +46,14 @@ class Lines:
 
 
 class Deadline:
-    """A time by which the run is over. `at` is the loop's time, `said` its text for people.
+    """A time by which the run is over: `at` by the loop's clock, `text` in messages.
 
     A step is started while at least half of its lane's last 50 attempts took no longer than the time that is left, and
     always before its lane has finished any.
     """
 
-    def __init__(self, at: float, said: str) -> None:
-        self.at, self._said = at, said
+    def __init__(self, at: float, text: str) -> None:
+        self.at, self._text = at, text
         self._latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
 
     def learn(self, lane: str, latency_s: float) -> None:
@@ -69,7 +69,7 @@ class Deadline:
     def reached(self, how: str = "has come") -> DeadlineReached:
         """The reason to stop with."""
         return DeadlineReached(
-            f"the deadline ({self._said}) {how}; completed work is saved, the same command with a later "
+            f"the deadline ({self._text}) {how}; completed work is saved, the same command with a later "
             "--deadline resumes"
         )
 
@@ -157,17 +157,12 @@ class Budget:
 def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
     """The reason to stop where a call that may cost `most` exceeds a limit, and nothing will be given back."""
     line = lines.crossed(spent + most)
-    if line is None:
-        raise AssertionError("a reservation that fits is granted")
-    limit, used, next = getattr(lines, f"max_{line}"), getattr(spent, line), getattr(most, line)
-    may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
+    assert line, "a reservation that fits is granted"
+    used, limit = amount(line, getattr(spent, line)), amount(line, getattr(lines, f"max_{line}"))
+    may_cost = "" if line == "calls" else f", and the next call may cost {amount(line, getattr(most, line))}"
     return BudgetSpent(
-        f"the budget is spent: {amount(line, used)} of --max-{line} {amount(line, limit)}{may_cost}; "
-        f"the same command with a higher --max-{line} resumes",
-        line=line,
-        limit=limit,
-        spent=used,
-        next=next,
+        f"the budget is spent: {used} of --max-{line} {limit}{may_cost}; "
+        f"the same command with a higher --max-{line} resumes"
     )
 
 

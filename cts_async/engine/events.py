@@ -143,7 +143,7 @@ class WorkersInUse:
 
 @dataclass(frozen=True, slots=True)
 class LaneInUse:
-    """Its first request is sent. `ask` says how things stand there, in any thread, and costs calls nothing."""
+    """A lane's first request is sent. `ask` returns the lane's status; it may be called in any thread."""
 
     lane: str
     ask: Callable[[], LaneStatus]
@@ -151,7 +151,7 @@ class LaneInUse:
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """A provider asked for less: nobody sends to it before `seconds` have passed."""
+    """A provider refuses requests for its limits: none is sent for `seconds`."""
 
     lane: str
     seconds: float
@@ -159,7 +159,7 @@ class LanePaused:
 
 @dataclass(frozen=True, slots=True)
 class LimitLearned:
-    """A provider's own answers named a limit other than the one known: `per_min` requests or tokens."""
+    """A provider's responses name another limit than the known one: `per_min` requests or tokens."""
 
     lane: str
     what: str
@@ -185,7 +185,7 @@ class GroupHeldUp:
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsed:
-    """What is spent by now, all sessions together, of the lines that were drawn (None: no line)."""
+    """The amount spent in all sessions together, and the budget's limits (None: unlimited)."""
 
     spent: Cost
     max_calls: int | None

@@ -11,13 +11,13 @@ import asyncio
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 
-from cts_async.engine.journal_index import MAX_LINE, KeyLayers, key_index, key_of, scan_journal
+from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, key_of, scan_journal
 from cts_async.errors import RunStopped, StorageFull, storage_hint
 from cts_async.safe_files import is_open_file, open_file
 
@@ -28,31 +28,6 @@ ROUNDS: Final = 3
 MAX_PENDING: Final = 128
 """The most lines that are held back."""
 _BLOCK: Final = 1 << 20
-
-
-@dataclass(slots=True)
-class JournalReport:
-    """What opening a journal found."""
-
-    records: int = 0
-    damaged_lines: list[int] = field(default_factory=list)
-    torn: Path | None = None
-
-    def notices(self, path: Path) -> list[str]:
-        """What the user should know about `path`; empty if all is well."""
-        notices = []
-        if self.torn:
-            notices.append(
-                f"{path}: the last line was incomplete; it is kept in {self.torn.name} and its step is repeated"
-            )
-        if self.damaged_lines:
-            lines = ", ".join(map(str, self.damaged_lines[:5])) + (
-                " ..." if len(self.damaged_lines) > 5 else ""
-            )
-            notices.append(
-                f"{path}: damaged lines: {len(self.damaged_lines)} (line {lines}); their steps are repeated"
-            )
-        return notices
 
 
 class StepMemory(Protocol):
@@ -84,7 +59,7 @@ class Journal:
         self._log = AppendLog(path, sync=sync)
         self.path = path
         scan = scan_journal(path)
-        self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
+        self.report = replace(scan, index=NO_KEYS, torn=self._log.torn)
         self._indexed = KeyLayers(scan.index)
         self._recent: dict[str, int] = {}
         self._kept: dict[str, int] = {}

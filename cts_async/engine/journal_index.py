@@ -135,6 +135,24 @@ class Scan:
     index: KeyIndex = NO_KEYS
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
+    torn: Path | None = None
+    """The file to which an incomplete last line was moved."""
+
+    def notices(self, path: Path) -> list[str]:
+        """What the user should know about `path`; empty if all is well."""
+        notices = []
+        if self.torn:
+            notices.append(
+                f"{path}: the last line was incomplete; it is kept in {self.torn.name} and its step is repeated"
+            )
+        if self.damaged_lines:
+            lines = ", ".join(map(str, self.damaged_lines[:5])) + (
+                " ..." if len(self.damaged_lines) > 5 else ""
+            )
+            notices.append(
+                f"{path}: damaged lines: {len(self.damaged_lines)} (line {lines}); their steps are repeated"
+            )
+        return notices
 
 
 def scan_journal(path: Path) -> Scan:

@@ -24,7 +24,7 @@ LimitKind = Literal["paced", "sliding", "bucket", "auto"]
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One limit: `limit` a minute, `remaining` now, all of it available again in `reset_s`; None where not said."""
+    """One limit: `limit` a minute, `remaining` now, all of it available again in `reset_s`; None where not named."""
 
     limit: float
     remaining: float | None = None
@@ -276,7 +276,7 @@ class LimitDetector:
     def refused(
         self, now: float, *, probe: bool, room: float, wait_s: float | None = None, isolated: bool = False
     ) -> None:
-        """Record a refusal for `wait_s` (None: not said) of a request that had left `room` (infinite: this limit was
+        """Record a refusal for `wait_s` (None: not named) of a request that had left `room` (infinite: this limit was
         not known when it was sent). With plenty of room, an `isolated` refusal says nothing about the limit."""
         self.probing = self.probing and not probe
         if room > PLENTY * self.limit:
@@ -446,14 +446,14 @@ class MeterGate:
     ) -> None:
         self._meter = meter
         self.per_min, self.window_s = per_min, window_s
-        self.finder = meter if isinstance(meter, LimitDetector) else None
+        self.detector = meter if isinstance(meter, LimitDetector) else None
         self.limit = meter.limit
         self._changed = asyncio.Event()
 
     @property
     def sure(self) -> bool:
         """True if it is known how the server counts."""
-        return self.finder is None or self.finder.kind != "unknown"
+        return self.detector is None or self.detector.kind != "unknown"
 
     def has_room(self, amount: float) -> bool:
         return self._meter.wait_s(_now(), amount) == 0
@@ -490,8 +490,8 @@ class MeterGate:
         self._meter.charge(_now(), amount, self.window_s if lasting_s is None else lasting_s)
 
     def probed(self, *, served: Literal[True] | None) -> None:
-        if self.finder:
-            self.finder.probed(served=served)
+        if self.detector:
+            self.detector.probed(served=served)
             self.notify()
 
     def notify(self) -> None:

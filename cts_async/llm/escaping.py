@@ -8,48 +8,25 @@ front is replaced: the text stays readable, and any other markup in it stays as 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
-BRACKETS: Final = "<＜﹤‹〈⟨《≪⋖˂ᐸ❮❬⦑⧼«⟪"
+_TABLES: Final = tomllib.loads(Path(__file__).with_name("escaping.toml").read_text("utf-8"))
+BRACKETS: Final[str] = _TABLES["brackets"]
 _ENTITY: Final = r"&\#0*60;?|&\#[xX]0*3[cC];?|&[lL][tT];?"
 _OPENING: Final = rf"(?:[{BRACKETS}]|{_ENTITY})"
-_INVISIBLE: Final = (
-    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u0483-\u0489\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    r"\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u2028-\u202e\u2060-\u206f\u20d0-\u20ff\u2800\u3164\ufe00-\ufe0f"
-    r"\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
-)
-"""What shows nothing, and accents, which change no letter. Possessive: however much there is, it is looked at once."""
+_INVISIBLE: Final = f"[{_TABLES['invisible']}]*+"
+"""Possessive: however much there is, it is looked at once."""
 _SLASHES: Final = rf"(?:(?:[/／⁄∕⧸\\＼]|&\#0*47;?|&\#[xX]0*2[fF];?|&sol;){_INVISIBLE})*+"
-_LIKE: Final = {
-    "a": "аɑαᴀ", "b": "ЬьвβʙƄƅ", "c": "сϲⅽᴄ", "d": "ԁⅾᴅ", "e": "еɛεᴇ", "f": "ƒſꜰ", "g": "ɡցɢ", "h": "һнηʜ",
-    "i": "іı1lιɪ", "j": "јᴊ", "k": "κкᴋ", "l": "1iıⅼιʟ", "m": "мμⅿᴍ", "n": "ոνɴ", "o": "оο0ᴏ", "p": "рρᴘ",
-    "q": "ԛǫ", "r": "гʀ", "s": "ѕꜱ", "t": "τтᴛ", "u": "υսᴜ", "v": "νᴠ", "w": "ԝᴡ", "x": "хχ", "y": "уγυʏ",
-    "z": "ζᴢ", "_": "-‐‑–—.·",
-}  # fmt: skip
-"""Letters of other alphabets, and digits, that pass for these."""
-_STYLED: Final = (
-    (0x2100, 0x2150),
-    (0x2460, 0x2500),
-    (0xFF01, 0xFF5F),
-    (0x1D400, 0x1D800),
-    (0x1F110, 0x1F190),
-)
-"""Where Unicode keeps letters in other dress: double-struck, circled, full-width, mathematical, squared."""
 _TURN: Final = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, <｜User｜>
-    r"|<(?=/?(?:s|bos|eos|unk|pad|mask|sop|eop|BOS_TOKEN|EOS_TOKEN|UNK|PAD|MASK)>)"
-    r"|<(?=/?(?:start_of_turn|end_of_turn|turn)>|<SYS>>|</SYS>>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG"
-    r"|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|TRANSCRIBE|PREFIX|MIDDLE|SUFFIX|MODEL_SETTINGS)\])"
-    r"|\[(?=gMASK\])"
+    rf"|<(?=(?:/?(?:{'|'.join(_TABLES['angle_tokens'])})|</?SYS>)>)"
+    rf"|\[(?=(?:/?(?:{'|'.join(_TABLES['square_tokens'])})|gMASK)\])"
 )
-"""The control tokens of chat templates: a server that finds one in a message may take it for the end of a turn.
-
-Those in square brackets are Mistral's (`SpecialTokens` of mistral-common), but for the last one, which is GLM's.
-"""
 _MARKS: Final = f"<&[{BRACKETS[1:]}"
 _ASCII_MARKS: Final = "<&["
 _MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
@@ -93,7 +70,7 @@ def _name(tag: str) -> str:
 
 
 def _letter(letter: str) -> str:
-    alike = re.escape(letter + _LIKE.get(letter, "") + _styled().get(letter, ""))
+    alike = re.escape(letter + _TABLES["like"].get(letter, "") + _styled().get(letter, ""))
     return f"(?:[{alike}]{_INVISIBLE})*+" if letter == "_" else f"[{alike}]"
 
 
@@ -101,7 +78,7 @@ def _letter(letter: str) -> str:
 def _styled() -> dict[str, str]:
     """By plain character, those that are the same in other dress."""
     found: dict[str, str] = {}
-    for first, end in _STYLED:
+    for first, end in _TABLES["styled"]:
         for styled in map(chr, range(first, end)):
             plain = unicodedata.normalize("NFKC", styled).casefold()
             if len(plain) == 1 and plain.isascii():

@@ -345,27 +345,21 @@ class Inflater:
         """Decompress `block` to at most `room` bytes; anything beyond is dropped. Raises ValueError if it is broken."""
         out = bytearray()
         while block and len(out) < room:
-            out += self._piece(block, room - len(out))
-            block = b""
+            try:
+                out += self._stream.decompress(block, room - len(out))
+            except zlib.error:
+                if self._begun:
+                    raise ValueError("broken compression") from None
+                # Some servers send "deflate" without zlib's header.
+                self._stream, self._begun = zlib.decompressobj(-zlib.MAX_WBITS), True
+                continue
+            self._begun, block = True, b""
             if self._stream.eof:
                 block = self._stream.unused_data
                 if not block.startswith(b"\x1f\x8b"):
                     break  # padding after the end
                 self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
         return bytes(out)
-
-    def _piece(self, block: bytes, room: int) -> bytes:
-        try:
-            piece = self._stream.decompress(block, room)
-        except zlib.error:
-            if self._begun:
-                raise ValueError("broken compression") from None
-            # Some servers send "deflate" without zlib's header.
-            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
-            self._begun = True
-            return self._piece(block, room)
-        self._begun = True
-        return piece
 
 
 def os_error_text(error: OSError) -> str:

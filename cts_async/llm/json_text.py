@@ -46,8 +46,8 @@ _BRACKET_OR_QUOTE = re.compile(r'[\[\]{}"]')
 _STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)
 _LIKE_JSON = re.compile(r"""\[\s*["'“‘{\[\]\d-]|\{\s*(?:["'“‘}]|\w+\s*:)""")
 _HALVES: Final = str.maketrans("，：［］｛｝", ",:[]{}")
-_FULL_WIDTH: Final = frozenset("，：［］｛｝")
-_STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"|([，：［］｛｝])')
+# A string may be unclosed: looked for again at each quote, it would take quadratic time.
+_STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|([，：［］｛｝])')
 _CLOSES: Final = {"]": "[", "}": "{"}
 
 
@@ -107,8 +107,6 @@ def _fenced(text: str) -> FoundJson | None:
 
 def _half_width(text: str) -> FoundJson | None:
     """The JSON in a text with full-width brackets, commas or colons (Chinese models); strings stay unchanged."""
-    if _FULL_WIDTH.isdisjoint(text):
-        return None
     halved = _STRING_OR_MARK.sub(lambda match: match[0].translate(_HALVES) if match[1] else match[0], text)
     found = _bracketed(halved) if halved != text else None
     return replace(found, repaired=True) if found and not found.repaired else None

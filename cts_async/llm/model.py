@@ -96,10 +96,9 @@ class Client:
             raise ParameterRefused(str(error), parameter=parameter, status=error.status) from None
         return replace(reply, dropped=dropped) if dropped else reply
 
-    def proxy(self, spec: ModelSpec) -> str | None:
-        """The proxy that leads to the model, as a person may see it. Raises UsageError if it cannot be used."""
-        proxy = self._endpoint(spec).proxy
-        return str(proxy) if proxy else None
+    def check_proxy(self, spec: ModelSpec) -> None:
+        """Raise UsageError if the proxy that leads to the model cannot be used."""
+        self._endpoint(spec)
 
     async def reach(self, spec: ModelSpec, timeout_s: float) -> None:
         """Connect to the model's server, with TLS and through the proxy. Raises as `chat` does."""

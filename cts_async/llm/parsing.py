@@ -313,15 +313,13 @@ class Clarification:
             raise _Wrong('but "reasoning" is missing or empty')
         if self.types and not types:
             raise _Wrong(f'but "{_TYPES_KEY}" is missing')
-        return Clarified(self._offered(value), types, reasoning if self.reasoning else "")
-
-    def _offered(self, value: dict[str, Any] | list[Any]) -> tuple[str, ...]:
         items = _list_in(value, self.what)
         if items is None and isinstance(value, dict) and (only := only_string(value)) is not None:
             items = [only]
         if items is None:
             raise _Wrong(f'but "{self.what}" is missing')
-        return _texts_in(items, self.k, self._item)
+        offered = _texts_in(items, self.k, self._item)
+        return Clarified(offered, types, reasoning if self.reasoning else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,25 +212,14 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     return observed
 
 
-def pooled(runs: Iterable[Observed]) -> Usages:
-    """The usage of several systems together: steps of one kind with one model count as the same work."""
-    together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
-    for run in runs:
-        for key, seen in run.seen.items():
-            together[key].add(seen)
-    return {key: seen for key, seen in together.items() if seen.steps}
-
-
 def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
     """The effort of the runs so far."""
-    by_model = {spec.model: spec for spec in plan.specs.values()}
-    efforts = [
-        effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
-        for run in runs
-        for (_, model), seen in run.seen.items()
-        if model in by_model
-    ]
-    return sum(efforts, Effort())
+    by_model, total = {spec.model: spec for spec in plan.specs.values()}, Effort()
+    for run in runs:
+        for (_, model), seen in run.seen.items():
+            if model in by_model:
+                total += effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
+    return total
 
 
 # --- Estimates of one instance's steps: prompts rendered over a sample, and assumed replies
@@ -561,9 +550,13 @@ def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
 
 def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
     """Past usage that applies to a system: kinds that depend on scheme and mode only from runs with the same."""
-    own = [run for of, run in runs.items() if (of.scheme, of.mode) == (system.scheme, system.mode)]
-    shared = {key: seen for key, seen in pooled(runs.values()).items() if key[0] not in BY_SCHEME}
-    return shared | {key: seen for key, seen in pooled(own).items() if key[0] in BY_SCHEME}
+    together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
+    for other, run in runs.items():
+        same = (other.scheme, other.mode) == (system.scheme, system.mode)
+        for (kind, model), seen in run.seen.items():
+            if same or kind not in BY_SCHEME:
+                together[kind, model].add(seen)
+    return together
 
 
 def _informed(

@@ -58,6 +58,7 @@ from cts_async.protocol.run_files import (
     RESULTS,
     STEPS,
     Also,
+    EndedLines,
     RunFiles,
     RunRecord,
     judgments_path,
@@ -491,7 +492,7 @@ def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
     return _lacks(done, id, again=again) or done.outdated(id, judging.mark)
 
 
-def verdict_line(verdict: PendingVerdict, ended: Judgment | StepError) -> Line:
+def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> EndedLines:
     """The line of a verdict: in the results with the answer, in a further judge's file with the answer's digest."""
     judging, instance = verdict.judging, verdict.judging.instance
     if isinstance(ended, StepError):
@@ -499,8 +500,8 @@ def verdict_line(verdict: PendingVerdict, ended: Judgment | StepError) -> Line:
     else:
         line = {"id": instance.id, "fused_query": instance.fused_query, **judged(instance.nuggets, ended)}
     if verdict.scoring:
-        return {**line, "answer": judging.answer}
-    return {**line, "answer_digest": judging.answer_digest}
+        return [(None, {**line, "answer": judging.answer})]
+    return [(verdict.judge, {**line, "answer_digest": judging.answer_digest})]
 
 
 async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
@@ -524,11 +525,7 @@ def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Even
 
 
 async def _finish(ended: Judgment | StepError, *, files: RunFiles, verdict: PendingVerdict) -> None:
-    line = verdict_line(verdict, ended)
-    if verdict.scoring:
-        await files.add_result(line)
-    else:
-        await files.add_judgment(verdict.judge, line)
+    await files.add(verdict_lines(verdict, ended))
 
 
 def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:

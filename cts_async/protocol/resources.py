@@ -32,6 +32,7 @@ from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
+from cts_async.llm.redact import SECRETS
 from cts_async.protocol.conversation import Answerer, ModelAnswerer
 from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
@@ -158,7 +159,7 @@ async def open_resources(
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            client.proxy(ready)  # an unusable proxy is an error now, not at the first call
+            client.check_proxy(ready)  # now, not at the first call
             limits = _limits(spec, max_outage_s)
             if spec.embedded:
                 resources.accounts.setdefault(spec.account, Lane(name, limits, events))
@@ -170,6 +171,8 @@ async def open_resources(
             await open_model(name, spec)
         if plan.custom and (catalogue := plan.catalogue):
             resources.host = host = ModelHost(resources, catalogue, open_model)
+            for key in filter(None, (spec.key_env for spec in catalogue.models.values())):
+                SECRETS.add(environ.get(key, "").strip())  # such code may read the environment
             players = [player for roles in plan.custom.values() for player in roles.values()]
             resources.custom = await stack.enter_async_context(
                 open_players(

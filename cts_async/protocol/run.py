@@ -38,8 +38,8 @@ from cts_async.protocol.resources import (
     open_resources,
     open_search,
 )
-from cts_async.protocol.results import Line, conversation_json, failure_line, judged, outcome_line
-from cts_async.protocol.run_files import Also, RunFiles, RunRecord, open_run_files
+from cts_async.protocol.results import conversation_json, failure_line, judged, outcome_line
+from cts_async.protocol.run_files import Also, EndedLines, RunFiles, RunRecord, open_run_files
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 
@@ -169,19 +169,16 @@ def work_left(plan: Plan, files: Files) -> Iterator[tuple[Instance, System]]:
                 yield instance, system
 
 
-def judgments_of(instance: Instance, ended: Outcome | StepError) -> Sequence[tuple[str, Line]]:
-    """The lines for the files of further judges, by judge, once an instance has ended."""
+def lines_of(system: System, instance: Instance, ended: Outcome | StepError) -> EndedLines:
+    """What is recorded once an instance has ended."""
     if isinstance(ended, StepError):
-        return ()
+        return [(None, failure_line(system.label, instance, ended))]
     further = ended.judgments[1:]
-    return [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
-
-
-def result_of(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
-    """The line of results.jsonl, once an instance has ended."""
-    if isinstance(ended, StepError):
-        return failure_line(system.label, instance, ended)
-    return {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
+    judgments = [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
+    return [
+        *judgments,
+        (None, {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}),
+    ]
 
 
 def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
@@ -200,7 +197,4 @@ def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterato
 
 
 async def _finish(ended: Outcome | StepError, *, run: RunFiles, system: System, instance: Instance) -> None:
-    for judge, line in judgments_of(instance, ended):
-        await run.add_judgment(judge, line)
-    # The result comes last: an instance with a result is never done again, so nothing of it may be missing.
-    await run.add_result(result_of(system, instance, ended))
+    await run.add(lines_of(system, instance, ended))

@@ -51,6 +51,11 @@ TALK: Final = "talk"
 REPORT: Final = "report.html"
 """The file that `cts report` writes next to the runs."""
 
+EndedLines = Sequence[tuple[str | None, Line]]
+"""What is recorded of a job that has ended: lines for the files of further judges by name, and with None its result.
+
+The result comes last: an instance with a result is never done again, so nothing of it may be missing.
+"""
 Also = Callable[[], Mapping[str, Any]]
 """Called when a session ends, for whatever reason: further notes on that session."""
 
@@ -118,6 +123,11 @@ class RunFiles:
 
     async def add_judgment(self, judge: str, line: Line) -> None:
         await self._log(judge).append(line)
+
+    async def add(self, lines: EndedLines) -> None:
+        """Record what a job has ended with."""
+        for judge, line in lines:
+            await (self.add_result(line) if judge is None else self.add_judgment(judge, line))
 
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""

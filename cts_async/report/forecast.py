@@ -117,9 +117,8 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
         _print_table(
             console, ("account", "calls", "tokens in", "out", "cost", "time", "bound by"), _accounts(forecast)
         )
-        _print_table(
-            console, ("system", "instances", "calls", "tokens in", "out", "cost"), _systems(forecast)
-        )
+        systems = ((label, str(left), *_cells(forecast.of(label))) for label, left in forecast.left.items())
+        _print_table(console, ("system", "instances", "calls", "tokens in", "out", "cost"), systems)
         _print_table(
             console, ("step", "by", "calls", "in/call", "out/call", "s/call", "from"), _steps(forecast.work)
         )
@@ -162,11 +161,6 @@ def _accounts(forecast: Forecast) -> Iterator[Row]:
         yield (name, *_cells(lane.effort), duration(lane.time_s), lane.binding)
 
 
-def _systems(forecast: Forecast) -> Iterator[Row]:
-    for label, left in forecast.left.items():
-        yield (label, str(left), *_cells(forecast.of(label)))
-
-
 def _steps(work: Iterable[StepsForecast]) -> Iterator[Row]:
     """A row for each kind of step and model, with the effort of one call."""
     rows: dict[tuple[str, str], list[StepsForecast]] = {}
@@ -178,11 +172,6 @@ def _steps(work: Iterable[StepsForecast]) -> Iterator[Row]:
         each = count(effort.input_tokens / calls), count(effort.output_tokens / calls)
         origin = f"{same[0].observed} seen" if same[0].observed else "assumed"
         yield (kind, model, count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
-
-
-def _judges(forecast: JudgingForecast) -> Iterator[Row]:
-    for one in forecast.judges:
-        yield (one.judge, f"{one.n_left:,}", f"{one.n_questions:,}", *_cells(one.work.effort))
 
 
 def _print_table(console: Console, headings: Sequence[str], rows: Iterable[Row]) -> None:
@@ -256,9 +245,11 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     if not forecast.total.calls:
         say("Nothing is left to do that takes calls.")
         return
-    _print_table(
-        console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), _judges(forecast)
+    rows = (
+        (one.judge, f"{one.n_left:,}", f"{one.n_questions:,}", *_cells(one.work.effort))
+        for one in forecast.judges
     )
+    _print_table(console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), rows)
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(

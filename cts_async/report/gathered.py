@@ -385,15 +385,13 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
+    """Mark the rows that name a system for which the embedded model played, and those that name none."""
     played = {name: bool(run.manifest.get("embedded")) for name, run in all_runs(gathered)}
-    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in table.rows]
+    rows = []
+    for row in table.rows:
+        named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
+        rows.append({**row, "smoke_test": any(named) or not named})
     return replace(table, rows=rows, remarks=(*table.remarks, smoke_test(gathered)))
-
-
-def _is_smoke(row: Row, played: Mapping[str, bool]) -> bool:
-    """True if the embedded model played for a system that the row names, or if the row names none."""
-    named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
-    return any(named) or not named
 
 
 def smoke_test(gathered: Gathered) -> str:

@@ -11,10 +11,9 @@ from typing import Any
 
 from rich.console import Console
 
-from cts_async.engine.run_dir import write_json
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
-from cts_async.protocol.run_files import RESULTS, SUMMARY
+from cts_async.protocol.run_files import RESULTS
 from cts_async.report.output import plain
 from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
@@ -45,12 +44,6 @@ def summarise_gold(directory: Path) -> GoldSummary:
     except (KeyError, TypeError):
         problem = "has a damaged line: move this file away, and the same command makes it again"
         raise InputError(directory / RESULTS, problem) from None
-
-
-def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
-    """Write `summary.json` and return its content."""
-    write_json(summary.run.directory / SUMMARY, summary.values)
-    return dict(summary.values)
 
 
 def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
@@ -103,10 +96,8 @@ def _suspects(line: Line) -> Iterator[dict[str, Any]]:
                 "nugget": one["id"],
                 "recall": one["recall"],
                 "grounded": grounded,
-                "missing_terms": one.get("missing_terms", []),
-                "missing_numbers": one.get("missing_numbers", []),
-                "better_source": one.get("better_source"),
-                "better_recall": one.get("better_recall"),
+                **{name: one.get(name, []) for name in ("missing_terms", "missing_numbers")},
+                **{name: one.get(name) for name in ("better_source", "better_recall")},
             }
 
 

@@ -69,14 +69,13 @@ def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:
     processes: dict[int, list[LiveFile]] = {}
     for live in lives:
         processes.setdefault(live["pid"], []).append(live)
-    return [_combined(of_one) for of_one in processes.values()]
-
-
-def _combined(lives: Sequence[LiveFile]) -> LiveFile:
-    latest = max(lives, key=lambda live: live["time"])
-    parts = list({part["name"]: part for live in lives for part in live["parts"]}.values())
-    notes = dict.fromkeys(live["note"] for live in lives if live["note"])
-    return {**latest, **sum_of(parts), "note": "; ".join(notes), "parts": parts}
+    combined: list[LiveFile] = []
+    for of_one in processes.values():
+        latest = max(of_one, key=lambda live: live["time"])
+        parts = list({part["name"]: part for live in of_one for part in live["parts"]}.values())
+        notes = dict.fromkeys(live["note"] for live in of_one if live["note"])
+        combined.append({**latest, **sum_of(parts), "note": "; ".join(notes), "parts": parts})
+    return combined
 
 
 # --- Runs at rest
@@ -154,7 +153,9 @@ def state_of_run(directory: Path) -> RunState:
     mean = RunningMean()
     mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)
-    failures = _failure_kinds(lines)
+    records = (record_at(lines.path, offset) or {} for offset in lines.failures.tolist())
+    kinds = Counter(str((record.get("error") or {}).get("kind") or "unknown") for record in records)
+    written = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
     expected = manifest.get("n_expected")
     n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
@@ -163,15 +164,15 @@ def state_of_run(directory: Path) -> RunState:
         state=_state(directory, session, finished=lines.n >= n_expected),
         n_expected=n_expected,
         n_done=lines.n,
-        n_failed=sum(failures.values()),
-        failures=failures,
+        n_failed=kinds.total(),
+        failures=dict(kinds.most_common()),
         judge=lines.judge,
         mean=mean.mean if mean.n else None,
         mean_low=low,
         mean_high=high,
         n_scored=mean.n,
         smoke_test=bool(manifest.get("embedded")),
-        last_worked=_last_written(directory / STEPS, directory / results_of(directory)),
+        last_worked=max(written, default=None),
         reason=str(session.get("stopped") or ""),
         command=command_of(manifest),
     )
@@ -186,35 +187,13 @@ def how_to_resume(states: Iterable[RunState]) -> list[str]:
 
 
 def _state(directory: Path, session: Mapping[str, Any], *, finished: bool) -> State:
-    if session.get("start") and not session.get("end"):
-        if process_exists(_lock_holder(directory)):
-            return "working"
-        return "finished" if finished else "killed"
-    return "finished" if finished else "stopped"
-
-
-def _lock_holder(directory: Path) -> int:
-    """The process that locked the directory last, according to the lock file; 0 if unknown."""
-    try:
-        return int((directory / ".lock").read_text().rpartition(" ")[2])
-    except (OSError, ValueError):
-        return 0
-
-
-def _failure_kinds(lines: ResultColumns) -> dict[str, int]:
-    kinds: Counter[str] = Counter()
-    for offset in lines.failures.tolist():
-        error = (record_at(lines.path, offset) or {}).get("error") or {}
-        kinds[str(error.get("kind") or "unknown")] += 1
-    return dict(kinds.most_common())
-
-
-def _last_written(*paths: Path) -> float | None:
-    times: list[float] = []
-    for path in paths:
-        with suppress(OSError):
-            times.append(path.stat().st_mtime)
-    return max(times, default=None)
+    open_ended = bool(session.get("start")) and not session.get("end")
+    if open_ended:
+        # According to the lock file, the process that locked the directory last.
+        with suppress(OSError, ValueError):
+            if process_exists(int((directory / ".lock").read_text().rpartition(" ")[2])):
+                return "working"
+    return "finished" if finished else "killed" if open_ended else "stopped"
 
 
 def _when(at: float, now: float, local: Callable[[float], datetime] = datetime.fromtimestamp) -> str:

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
+from os.path import normpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -556,18 +557,15 @@ class _FailureLines(Sequence[Line]):
 def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
     journal, shared = journal_of(directory, manifest)
-    by_system = known.get(journal.resolve())
-    if by_system is None:
-        by_system = known[journal.resolve()] = spent_by(
-            journal, lambda instance: instance.partition("/")[0] if shared else ""
-        )
-    return by_system.get(directory.name if shared else "", Spent())
+    if journal not in known:
+        known[journal] = spent_by(journal, lambda instance: instance.partition("/")[0] if shared else "")
+    return known[journal].get(directory.name if shared else "", Spent())
 
 
 def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool]:
     """Return a run's journal, and whether it is shared: then its instances are named DIRECTORY/ID."""
     shared = manifest.get("journal")
-    return directory / (shared or STEPS), bool(shared)
+    return Path(normpath(directory / str(shared or STEPS))), bool(shared)
 
 
 def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:

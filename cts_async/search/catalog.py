@@ -8,10 +8,10 @@ field. The rest of the program sees an `EngineSpec` or `ReaderSpec`, which holds
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -50,6 +50,10 @@ class ServiceSpec(_Table):
     their values; in the url they are percent-encoded.
     """
 
+    table: ClassVar[str]
+    """The first part of its tables' names."""
+    placeholders: ClassVar[tuple[str, ...]]
+    """Those known in a url; the first has to be in the url or the body."""
     name: str
     url: str = ""
     account: _Text = "none"
@@ -89,6 +93,8 @@ class HitFields(_Table):
 class EngineSpec(ServiceSpec):
     """A search engine."""
 
+    table = "search"
+    placeholders = ("query", "limit", "key")
     kind: Literal["serper", "http", "corpus"] = "http"
     engine: str = ""
     """The engine's proper name as the agent reads it, such as "Google"."""
@@ -114,6 +120,8 @@ class EngineSpec(ServiceSpec):
 class ReaderSpec(ServiceSpec):
     """A page reader."""
 
+    table = "visit"
+    placeholders = ("url", "key")
     kind: Literal["jina", "direct", "http", "corpus"] = "http"
     max_bytes: _Count = 5_000_000
     """Limit of an answer, both as received and after decompression; a larger one is refused."""
@@ -169,15 +177,16 @@ def load_search(user_file: Path | None = None) -> SearchCatalogue:
     shipped = read_tables(SHIPPED)
     user = read_tables(user_file) if user_file is not None else {}
 
-    def specs(table: str, build: Callable[[str, Mapping[str, Any], Path], _Spec]) -> dict[str, _Spec]:
-        found = {name: build(name, row, SHIPPED) for name, row in shipped[table].items()}
+    def specs(model: type[_Spec]) -> dict[str, _Spec]:
+        table = model.table
+        found = {name: _valid(model, name, row, SHIPPED) for name, row in shipped[table].items()}
         if user_file is not None:
             for name, row in user[table].items():
                 row = merge_table(shipped[table].get(name), f"{table}.{name}", row, user_file)
-                found[name] = build(name, row, user_file)
+                found[name] = _valid(model, name, row, user_file)
         return found
 
-    return SearchCatalogue(specs("search", _engine_spec), specs("visit", _reader_spec))
+    return SearchCatalogue(specs(EngineSpec), specs(ReaderSpec))
 
 
 # --- Validation of the tables
@@ -193,28 +202,9 @@ _SERPER: Final[dict[str, Any]] = {
 """Google's results through Serper; of the answer the `organic` results are used, as in WebDancer."""
 
 
-def _engine_spec(name: str, row: Mapping[str, Any], path: Path) -> EngineSpec:
-    """Validate `[search.NAME]` of the file `path`."""
-    spec = _valid(EngineSpec, f"search.{name}", name, row, path)
-    if spec.kind == "http":
-        _check_placeholders(spec, "query", f"search.{name}", path, ("query", "limit", "key"))
-    return spec.model_copy(update=_SERPER) if spec.kind == "serper" else spec
-
-
-def _reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
-    """Validate `[visit.NAME]` of the file `path`."""
-    spec = _valid(ReaderSpec, f"visit.{name}", name, row, path)
-    if spec.kind == "http":
-        _check_placeholders(spec, "url", f"visit.{name}", path, ("url", "key"))
-    try:
-        AllowList.parse(spec.allow)
-    except ValueError as error:
-        raise field_error(path, f"visit.{name}", "allow", str(error)) from None
-    return spec
-
-
-def _valid(model: type[_Spec], table: str, name: str, row: Mapping[str, Any], path: Path) -> _Spec:
-    """Return the validated table; what it leaves out follows from its other fields."""
+def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) -> _Spec:
+    """Validate a table of the file `path`; what it leaves out follows from its other fields."""
+    table = f"{model.table}.{name}"
     check_table(table, row, path, key_place=True)
     known = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
     if "name" in row:
@@ -237,15 +227,16 @@ def _valid(model: type[_Spec], table: str, name: str, row: Mapping[str, Any], pa
         "method": row.get("method") or ("GET" if spec.body is None else "POST"),
         "key_header": "" if key_elsewhere or not spec.key_env else spec.key_header,
     }
-    return spec.model_copy(update=derived)
-
-
-def _check_placeholders(
-    spec: ServiceSpec, needed: str, table: str, path: Path, known: tuple[str, ...]
-) -> None:
-    """Check that the url has known placeholders only, and that url or body has the `needed` one."""
-    for name in _PLACEHOLDER.findall(spec.url):
-        if name not in known:
-            raise field_error(path, table, "url", f"unknown placeholder {{{name}}}{suggestion(name, known)}")
-    if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
-        raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
+    if spec.kind == "http":
+        needed, *_ = places = model.placeholders
+        for place in _PLACEHOLDER.findall(spec.url):
+            if place not in places:
+                problem = f"unknown placeholder {{{place}}}{suggestion(place, places)}"
+                raise field_error(path, table, "url", problem)
+        if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
+            raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
+    try:
+        AllowList.parse(getattr(spec, "allow", ()))
+    except ValueError as error:
+        raise field_error(path, table, "allow", str(error)) from None
+    return spec.model_copy(update=derived | (_SERPER if spec.kind == "serper" else {}))

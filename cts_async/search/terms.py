@@ -65,7 +65,8 @@ def stem(word: str) -> str:
     """Remove a plural, -ed, -ing or final -e from an English word: theories -> theory, planned -> plan."""
     if len(word) < 4 or not word.isascii():
         return word
-    return _without_e(_without_suffix(_singular(word)))
+    word = _without_suffix(_singular(word))
+    return word[:-1] if len(word) > 3 and word.endswith("e") and not word.endswith("ee") else word
 
 
 def _singular(word: str) -> str:
@@ -86,10 +87,6 @@ def _without_suffix(word: str) -> str:
         if base != word and len(base) > 2 and not word.endswith("eed") and _VOWEL.search(base):
             return base[:-1] if base[-1] == base[-2] and base[-1] not in "lsz" else base
     return word
-
-
-def _without_e(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("e") and not word.endswith("ee") else word
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -268,7 +268,12 @@ def turn_grammar(
         _TEXT_RULES.strip(),
     ]
     if not must_answer:
-        rules.append(_call_rules(may_visit_urls))
+        tools = "(search | visit)" if may_visit_urls else "search"
+        rules += [f'call ::= "<tool_call>\\n" {tools} "\\n</tool_call>"', _SEARCH_RULES.strip()]
+    if may_visit_urls and not must_answer:
+        # The JSON string of each address, with `<` escaped so that it opens no tag.
+        urls = [orjson.dumps(_clean(url)).decode().replace("<", "\\u003c") for url in may_visit_urls]
+        rules += [_VISIT_RULE.strip(), f"url ::= {' | '.join(map(literal, dict.fromkeys(urls)))}"]
     return "\n".join(rules) + "\n"
 
 
@@ -279,17 +284,3 @@ def _text_of(max_chars: int) -> str:
         return f"first any{{0,{size}}}" if size else "first"
     chunks, rest = divmod(size - _CHUNK, _CHUNK)
     return f"first chunk{{0,{chunks}}} any{{0,{_CHUNK + rest}}}"
-
-
-def _call_rules(urls: Sequence[str]) -> str:
-    visits = (
-        [_VISIT_RULE.strip(), f"url ::= {' | '.join(map(_literal, dict.fromkeys(urls)))}"] if urls else []
-    )
-    tools = "(search | visit)" if urls else "search"
-    call = f'call ::= "<tool_call>\\n" {tools} "\\n</tool_call>"'
-    return "\n".join([call, _SEARCH_RULES.strip(), *visits])
-
-
-def _literal(url: str) -> str:
-    """Return the GBNF literal of the JSON string of `url`, with `<` escaped so that it opens no tag."""
-    return literal(orjson.dumps(_clean(url)).decode().replace("<", "\\u003c"))

@@ -48,28 +48,19 @@ def exactly(questions: Sequence[Labelled]) -> int:
     return sum(set(types) == set(reading.types) and types[0] == reading.primary for types, reading in found)
 
 
-def test_rules_agree_with_labels_they_were_written_with() -> None:
-    assert (exactly(QUESTIONS["tuned"]), len(QUESTIONS["tuned"])) == (131, 132)
-    assert agreement(QUESTIONS["tuned"]) == {
-        "time": (28, 28, 28),
-        "region": (30, 30, 30),
-        "entity": (24, 24, 24),
-        "scope": (29, 30, 29),
-        "criterion": (22, 22, 22),
-        "other": (4, 4, 4),
+def test_rules_agree_with_labels_they_were_written_with_and_with_held_out_ones() -> None:
+    tuned, held_out = QUESTIONS["tuned"], QUESTIONS["held_out"]
+    assert (exactly(tuned), len(tuned), exactly(held_out), len(held_out)) == (131, 132, 65, 70)
+    expected = {
+        "time": ((28, 28, 28), (14, 16, 14)),
+        "region": ((30, 30, 30), (15, 15, 16)),
+        "entity": ((24, 24, 24), (12, 12, 12)),
+        "scope": ((29, 30, 29), (16, 18, 16)),
+        "criterion": ((22, 22, 22), (10, 11, 12)),
+        "other": ((4, 4, 4), (1, 1, 2)),
     }
-
-
-def test_rules_agree_with_held_out_labels() -> None:
-    assert (exactly(QUESTIONS["held_out"]), len(QUESTIONS["held_out"])) == (65, 70)
-    assert agreement(QUESTIONS["held_out"]) == {
-        "time": (14, 16, 14),
-        "region": (15, 15, 16),
-        "entity": (12, 12, 12),
-        "scope": (16, 18, 16),
-        "criterion": (10, 11, 12),
-        "other": (1, 1, 2),
-    }
+    first, second = agreement(tuned), agreement(held_out)
+    assert {kind: (first[kind], second[kind]) for kind in QUESTION_TYPES} == expected
 
 
 def region_agreement(questions: Sequence[Labelled]) -> tuple[int, int, int, int]:

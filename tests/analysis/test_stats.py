@@ -108,15 +108,10 @@ def test_detectable_difference_at_n_518_is_2_8_standard_errors() -> None:
     assert detectable_difference(6, 18.0) is not None
 
 
-def test_instances_needed_match_cohens_tables() -> None:
-    """(2.801585 / 0.5)^2 = 31.4, so 32."""
-    assert instances_needed(0.5, 1.0) == 32
-    assert instances_needed(-0.5, 1.0) == 32
+def test_instances_needed_match_cohens_tables_and_are_six_at_least() -> None:
+    """(2.801585 / 0.5)^2 = 31.4, so 32. All signs alike has p = 2 / 2^n: .0625 for n = 5, .03125 for n = 6."""
+    assert instances_needed(0.5, 1.0) == instances_needed(-0.5, 1.0) == 32
     assert instances_needed(0.0, 18.0) is None
-
-
-def test_difference_without_spread_needs_six_instances() -> None:
-    """All signs alike has p = 2 / 2^n: .0625 for n = 5, .03125 for n = 6."""
     assert instances_needed(3.0, 0.0) == instances_needed(50.0, 10.0) == 6
     assert least_instances() == 6
     assert [least_instances(alpha) for alpha in (0.5, 0.25, 0.05 / 3)] == [2, 3, 7]

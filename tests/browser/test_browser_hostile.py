@@ -46,12 +46,6 @@ def endless(viewer: Viewer) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def to_run(page: Page, viewer: Viewer, run: Path) -> None:
-    """Wait until the viewer has found a run that was just made."""
-    page.goto(viewer.url)
-    page.get_by_text(run.name, exact=True).first.wait_for()
-
-
 def innocent(page: Page) -> None:
     """Nothing of the page came from a text, and no text has power over others."""
     assert page.locator(MADE).count() == 0, page.locator(MADE).evaluate_all(
@@ -99,7 +93,8 @@ def test_everything_that_a_hostile_instance_holds_is_text(page: Page, viewer: Vi
 
 def test_endless_texts_are_cut_until_expanded(page: Page, viewer: Viewer, endless: Path) -> None:
     """Each of them would fill some hundred screens."""
-    to_run(page, viewer, endless)
+    page.goto(viewer.url)
+    page.get_by_text(endless.name, exact=True).first.wait_for()
     page.goto(viewer.at("instance", run=endless.name, id="q0"))
     replies = page.locator(".bubble.replies")
     more = replies.get_by_role("button")

@@ -58,24 +58,24 @@ def test_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str)
     assert done.stdout == ""
 
 
-def with_report(folder: Path) -> Path:
-    """The folder of runs, with a page of `cts report` in it."""
-    (folder / "runs" / "report.html").write_text("<!doctype html>\n<html>\n</html>\n")
-    return folder / "runs"
-
-
-@pytest.mark.parametrize("command", ["compare", "diagnose", "report", "score", "status"])
-def test_report_page_among_the_runs_is_passed_over(cts: Cts, runs: Path, command: str) -> None:
-    runs = with_report(runs)
-    done = cts(command, runs / "*")
-    assert done.code == 0, done.err
-    done = cts(command, *sorted(runs.iterdir()))
-    assert done.code == 0, done.err
-
-
-@pytest.mark.parametrize(("command", "said"), [("score", "not valid JSON"), ("status", "no run found")])
-def test_report_page_alone_is_refused(cts: Cts, runs: Path, command: str, said: str) -> None:
-    runs = with_report(runs)
-    done = cts(command, runs / "report.html")
-    assert done.code == 2
-    assert said in done.err
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("compare", ""),
+        ("diagnose", ""),
+        ("report", ""),
+        ("score", "not valid JSON"),
+        ("status", "no run found"),
+    ],
+)
+def test_report_page_is_passed_over_among_runs_and_refused_alone(
+    cts: Cts, runs: Path, command: str, problem: str
+) -> None:
+    page = runs / "runs" / "report.html"
+    page.write_text("<!doctype html>\n<html>\n</html>\n")
+    for words in ([runs / "runs" / "*"], sorted(page.parent.iterdir())):
+        done = cts(command, *words)
+        assert done.code == 0, done.err
+    if problem:
+        done = cts(command, page)
+        assert (done.code, problem in done.err) == (2, True)

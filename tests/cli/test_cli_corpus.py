@@ -36,7 +36,9 @@ def test_search_prints_no_control_characters(docs: Path) -> None:
     assert "�[31m[bold]T1" in done.stdout
 
 
-def test_index_is_stored_once_and_found_again(docs: Path, capsys: Capture) -> None:
+def test_index_is_stored_once_and_found_again(
+    docs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The texts have the words red, fox, blue, whale and wine, the titles t0, 31m, bold, t1 and t2."""
     build(docs, as_json=True)
     first = facts(capsys.readouterr().out)
@@ -44,9 +46,7 @@ def test_index_is_stored_once_and_found_again(docs: Path, capsys: Capture) -> No
     assert any(Path(first["kept in"]).iterdir())
     build(docs, as_json=True)
     assert facts(capsys.readouterr().out)["found ready"]
-
-
-def test_unwritable_cache_is_noted(docs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A cache that cannot be written is noted.
     monkeypatch.setenv("XDG_CACHE_HOME", str(docs))
     build(docs, as_json=True)
     printed = capsys.readouterr().out
@@ -62,12 +62,9 @@ def test_show_prints_facts_and_first_documents(docs: Path, capsys: Capture) -> N
 
 
 @pytest.mark.parametrize(("model", "expected"), [("bm25", ["d2", "d0"]), ("ql", ["d2", "d0", "d1"])])
-def test_both_models_rank(docs: Path, capsys: Capture, model: str, expected: list[str]) -> None:
+def test_both_models_rank_documents(docs: Path, capsys: Capture, model: str, expected: list[str]) -> None:
     search(docs, "red", 10, model, as_json=True)
     assert [row["id"] for row in json.loads(capsys.readouterr().out)["found"]] == expected
-
-
-def test_search_without_results_says_so(docs: Path, capsys: Capture) -> None:
     search(docs, "zebra")
     assert "no results" in capsys.readouterr().out
 

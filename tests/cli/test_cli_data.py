@@ -38,9 +38,7 @@ def test_the_sample_is_shown(cts_data: Cts) -> None:
     assert "Brack Island ferry timetable" in out
     found = json.loads(cts_data("show", "sample", "-n", "2", "--json")[1])
     assert (found["instances"], [item["id"] for item in found["items"]]) == (28, ["s01", "s02"])
-
-
-def test_one_instance_is_shown_whole(cts_data: Cts) -> None:
+    # One instance is shown whole.
     code, out, _ = cts_data("show", "sample", "--id", "s01")
     assert (code, "id N5, " in out) == (0, True)
     assert json.loads(cts_data("show", "sample", "--id", "s01", "--json")[1])["nuggets"][0]["weight"] == 3.0
@@ -58,16 +56,15 @@ def test_control_characters_and_markup_in_texts_are_harmless(cts_data: Cts, tmp_
     assert "\r" not in out
 
 
-def test_sound_dataset_is_confirmed_in_one_line(cts_data: Cts) -> None:
+def test_sound_dataset_is_confirmed_and_an_unsound_one_refused_in_one_line(
+    cts_data: Cts, tmp_path: Path
+) -> None:
     code, out, _ = cts_data("validate", "sample")
     assert code == 0
     assert out.startswith("sample: sound. instances: 28; ")
     assert "documents: 398" in out
     assert len(out.splitlines()) == 1
     assert json.loads(cts_data("validate", "sample", "--json")[1])["sound"] is True
-
-
-def test_unsound_dataset_is_refused_with_file_line_and_field(cts_data: Cts, tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("fused_query,blurred_query\nf,b\ng,\n")
     code, out, err = cts_data("validate", path, "--json")

@@ -29,9 +29,6 @@ def test_all_models_are_listed_without_keys(tmp_path: Path) -> None:
     for said in ("gpt-5.2", "OPENAI_API_KEY", "is not set", "WEBDANCER_BASE_URL", "Ready: claude"):
         assert said in done.stdout
     assert KEY not in done.stdout + done.stderr
-
-
-def test_json_output_is_only_json(tmp_path: Path) -> None:
     rows = json.loads(cts(tmp_path, "models", "--json").stdout)
     assert [row["name"] for row in rows if row["key_set"]] == ["claude"]
     one = json.loads(cts(tmp_path, "models", "claude:claude-next", "--json").stdout)

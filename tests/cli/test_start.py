@@ -37,12 +37,9 @@ def test_unwritable_standard_error_does_not_end_the_program(redirected: str) -> 
     assert (done.stdout, done.returncode) == ("done\n", 0)
 
 
-def test_closed_stream_number_is_not_given_to_a_file() -> None:
+def test_closed_stream_number_is_not_given_to_a_file_and_readable_standard_error_gets_the_text() -> None:
     done = run_python("print(open('/dev/null').fileno() > 2)", "0<&- 2>&-")
     assert done.stdout == "True\n"
-
-
-def test_readable_standard_error_gets_the_text() -> None:
     assert run_python("print('é', file=sys.stderr)", "2>&1").stdout == "é\n"
 
 

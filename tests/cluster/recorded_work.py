@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cts_async.cluster.work import Bench, NeededFile, Task, TaskLines
+from cts_async.cluster.work import Bench, NeededFile, Task
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UsageError
+from cts_async.protocol.run_files import EndedLines
 
 PLACES = 3
 """Steps that may be under way at once, whoever does them."""
@@ -63,5 +64,5 @@ class RecordedWork:
             file.write(f"{what} {label} {os.getpid()}\n".encode())
 
 
-def _lines_of(task: Task, ended: list[str]) -> TaskLines:
+def _lines_of(task: Task, ended: list[str]) -> EndedLines:
     return [(None, {"id": task.id, "steps": ended})]

@@ -15,13 +15,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
-from cts_async.cluster.work import Bench, NeededFile, Task, TaskLines
+from cts_async.cluster.work import Bench, NeededFile, Task
 from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import NOTHING, Budget, Lines
@@ -32,7 +33,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
 from cts_async.llm.responses import quotas_in
-from cts_async.protocol.run_files import RunFiles
+from cts_async.protocol.run_files import EndedLines, RunFiles
 
 Act = Callable[[str, int], None]
 """Called by a step with its label and how many times it was begun."""
@@ -146,7 +147,7 @@ def _the_work(number: int) -> SmallWork:
     return _WORKS[number]
 
 
-def lines_of(task: Task, ended: list[str] | StepError) -> TaskLines:
+def lines_of(task: Task, ended: list[str] | StepError) -> EndedLines:
     if isinstance(ended, StepError):
         return [(None, {"id": task.id, "error": str(ended)})]
     return [("judge", {"id": task.id}), (None, {"id": task.id, "steps": ended})]
@@ -178,9 +179,8 @@ class Link:
 
     def kill(self) -> None:
         self._dead.set()
-        self.worker.requests.stop(
-            Interrupted("killed")
-        )  # nothing waits for answers in a process that is dead
+        # Nothing waits for answers in a process that is dead.
+        self.worker.requests.stop(Interrupted("killed"))
         self._task.cancel()
 
     @property
@@ -240,15 +240,6 @@ class Files:
 
 
 @dataclass
-class _Place:
-    """Where the head finds its workers."""
-
-    workers: int
-    hire: Any
-    address: str = ""
-
-
-@dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
 
@@ -281,13 +272,10 @@ class Cluster:
         files, self.links = RunFiles(self.folder), []
         work = SmallWork(self.world, self.width, self.refused, self.lane, self.limits)
         _WORKS[id(work)] = work
-        asked = self.budget
-        lines, events = (
-            Lines(asked.max_calls, asked.max_tokens, asked.max_usd),
-            Events(self.events.append, self.on_event),
-        )
+        asked, events = self.budget, Events(self.events.append, self.on_event)
+        lines = Lines(asked.max_calls, asked.max_tokens, asked.max_usd)
         budget = Budget(lines, events=events) if asked.given else None
-        place = _Place(workers, self._hire)
+        place = SimpleNamespace(workers=workers, hire=self._hire, address="")
         head = Head(place, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
         other = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:

@@ -29,12 +29,9 @@ def refusal(read: Read, path: Path, content: bytes | str) -> str:
     return str(caught.value).removeprefix(str(path))
 
 
-def test_qrels_are_read_by_topic(file: Path) -> None:
+def test_qrels_are_read_by_topic_and_facet(file: Path) -> None:
     file.write_text("1 0 d1 2\n\n1\t0\td2   -2\r\n20 0 d1 +1")
     assert read_facet_qrels(file) == {"1": {"d1": 2, "d2": -2}, "20": {"d1": 1}}
-
-
-def test_diversity_qrels_are_read_by_facet(file: Path) -> None:
     file.write_text("1 2 d1 1\n1 3 d1 0\n12-3 0 d1 4\n")
     assert read_facet_qrels(file) == {"1-2": {"d1": 1}, "1-3": {"d1": 0}, "12-3": {"d1": 4}}
 

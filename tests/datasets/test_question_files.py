@@ -83,9 +83,6 @@ def test_invalid_question_file_is_located(write: Write, cells: str, problem: str
     with pytest.raises(InputError, match=problem) as refused:
         read_question_file(write("k.csv", f"id,questions,answers\na,{cells}\n"))
     assert refused.value.line == 2
-
-
-def test_empty_file_is_refused(write: Write) -> None:
     with pytest.raises(InputError, match="contains no questions"):
         read_question_file(write("k.csv", "id,question,answer\n"))
 

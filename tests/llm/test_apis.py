@@ -278,12 +278,6 @@ def test_usage_counts_reasoning_and_cached_input_and_is_none_where_unreadable(
     assert read(200, {**good, "usage": usage}, spec=spec).usage == expected
 
 
-def test_a_reply_that_the_server_broke_off_is_transient() -> None:
-    """DeepSeek under load: HTTP 200, and the reason in the choice."""
-    choice = {"message": {"content": "Hel"}, "finish_reason": "insufficient_system_resource"}
-    assert type(raised(200, {"choices": [choice]})) is TransientError
-
-
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -436,13 +430,19 @@ def test_text_blocks_are_one_text_and_thinking_is_separated() -> None:
     assert (reply.text, reply.reasoning) == ("Hello!", "A greeting.")
 
 
-def test_stop_reasons() -> None:
+def test_finish_reasons_of_claude_and_replies_broken_off() -> None:
     for reason in ("max_tokens", "model_context_window_exceeded"):
         assert read(200, {**CLAUDE_GOOD, "stop_reason": reason}, spec=CLAUDE).finish_reason == "length"
     for content in ([], None):
         reply = read(200, {**CLAUDE_GOOD, "content": content, "stop_reason": "refusal"}, spec=CLAUDE)
         assert (reply.refused, reply.usage) == ("the model refuses to answer", Usage(12, 6))
-    assert type(raised(200, {**CLAUDE_GOOD, "stop_reason": "pause_turn"}, spec=CLAUDE)) is TransientError
+    # DeepSeek under load: HTTP 200, and the reason in the choice.
+    choice = {"message": {"content": "Hel"}, "finish_reason": "insufficient_system_resource"}
+    broken_off = raised(200, {"choices": [choice]})
+    paused = raised(200, {**CLAUDE_GOOD, "stop_reason": "pause_turn"}, spec=CLAUDE)
+    for error in (broken_off, paused):
+        assert type(error) is TransientError
+        assert str(error).endswith("the server broke its reply off")
 
 
 @pytest.mark.parametrize(
@@ -468,14 +468,11 @@ def test_each_documented_error_has_its_meaning(status: int, body: Any, expected:
     assert type(raised(status, body, spec=CLAUDE)) is expected
 
 
-def test_rate_limit_has_a_wait() -> None:
+def test_headers_of_claude_name_waits_and_limits() -> None:
     reset = {"anthropic-ratelimit-output-tokens-reset": "1970-01-01T00:00:42Z"}
     for head, wait_s in (({"retry-after": "17"}, 17.0), (reset, 42.0)):
         limited = raised(429, claude_error("rate_limit_error"), head, spec=CLAUDE)
         assert isinstance(limited, RateLimited)
         assert limited.retry_after_s == wait_s
-
-
-def test_an_answer_brings_the_account_s_limits() -> None:
     head = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49"}
     assert read(200, CLAUDE_GOOD, head, spec=CLAUDE).quotas == Quotas(Quota(50, 49))

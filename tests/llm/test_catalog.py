@@ -266,30 +266,23 @@ def test_a_value_that_looks_like_a_secret_is_refused_whatever_its_name(tmp_path:
 
 
 def test_parameters_that_only_sound_like_secrets_are_accepted(tmp_path: Path) -> None:
-    params = """
-    max_tokens = 9
-    max_completion_tokens = 9
-    min_tokens = 1
+    numbers = ["max_tokens", "max_completion_tokens", "min_tokens", "top_logprobs", "thinking_token_budget"]
+    texts = ["prompt_cache_key", "author", "design", "monkey", "tokenizer"]
+    params = "\n".join([*(f"{name} = 9" for name in numbers), *(f'{name} = "me"' for name in texts)])
+    params += """
     stop_token_ids = [1, 2]
     skip_special_tokens = true
     logit_bias = { "50256" = -100 }
-    top_logprobs = 3
-    thinking_token_budget = 100
     include_stop_str_in_output = false
     eos_token = "</s>"
     stop_token = "<|im_end|>"
-    prompt_cache_key = "bench"
     keywords = ["a"]
-    author = "me"
-    design = "x"
-    monkey = "m"
-    tokenizer = "t"
     response_format = { type = "json_schema", schema = { properties = { key = { type = "string" } } } }
     see = "https://h/docs?page=token"
     signal = "Basic but quite sufficient"
     """
     note = 'note = "token streaming is on, and basic authentication is off"\n'
-    path = written(tmp_path, BASE + note + "[models.m.params]" + params)
+    path = written(tmp_path, f"{BASE}{note}[models.m.params]\n{params}")
     assert len(load_catalogue(path).models["m"].params) == 20
 
 

@@ -87,22 +87,20 @@ def ask(
     return ended[0], list(read_records(directory / "steps.jsonl"))[-1]
 
 
-def test_a_plain_reply_leaves_its_text_alone_in_the_journal(tmp_path: Path) -> None:
-    value, record = ask(tmp_path, Says(GOOD))
-    assert (value, record["response"]) == ("hello", {"text": "hello"})
-
-
 @pytest.mark.parametrize(
     ("text", "reasoning", "kept"),
     [
-        ("hello", "They greet.", "They greet."),
-        ("<think>\nThey greet.\n</think>\n\nhello", "", "They greet."),
-        ("<think>So do I.</think>hello", "They greet.", "They greet.\n\nSo do I."),
+        ("hello", "", {}),
+        ("hello", "They greet.", {"reasoning": "They greet."}),
+        ("<think>\nThey greet.\n</think>\n\nhello", "", {"reasoning": "They greet."}),
+        ("<think>So do I.</think>hello", "They greet.", {"reasoning": "They greet.\n\nSo do I."}),
     ],
 )
-def test_reasoning_is_recorded_with_the_answer(tmp_path: Path, text: str, reasoning: str, kept: str) -> None:
+def test_reasoning_is_recorded_with_the_answer(
+    tmp_path: Path, text: str, reasoning: str, kept: dict[str, str]
+) -> None:
     value, record = ask(tmp_path, Says(replace(GOOD, text=text, reasoning=reasoning)))
-    assert (value, record["response"]) == ("hello", {"text": "hello", "reasoning": kept})
+    assert (value, record["response"]) == ("hello", {"text": "hello", **kept})
 
 
 def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
@@ -196,14 +194,10 @@ def test_a_step_may_have_a_patience_of_its_own(
     assert record["attempts"] == len(client.asked) == times
 
 
-def test_prices_are_known_only_if_both_are() -> None:
+def test_prices_and_output_limit_of_a_model() -> None:
     priced = replace(SPEC, input_usd_per_mtok=0.5, output_usd_per_mtok=0.0)
     assert model_prices(priced) == Prices(0.5, 0.0)
-    assert model_prices(replace(priced, output_usd_per_mtok=None)) is None
-    assert model_prices(SPEC) is None
-
-
-def test_output_limit_is_read_under_each_of_its_names() -> None:
+    assert model_prices(replace(priced, output_usd_per_mtok=None)) is model_prices(SPEC) is None
     assert output_limit({}) is output_limit({"max_tokens": None}) is None
     assert output_limit({"max_tokens": 300, "temperature": 0.0}) == 300
     assert output_limit({"max_completion_tokens": 400}) == 400
@@ -211,47 +205,36 @@ def test_output_limit_is_read_under_each_of_its_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "served"),
+    ("requested", "same", "others"),
     [
-        ("gpt-5.2", "gpt-5.2"),
-        ("gpt-5.2", ""),
-        ("gpt-5.2", "gpt-5.2-2025-12-11"),
-        ("gpt-4", "gpt-4-0613"),
-        ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
-        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929"),
-        ("claude-sonnet-4-5-latest", "claude-sonnet-4-5-20250929"),
-        ("gemini-2.5-pro", "models/gemini-2.5-pro"),
-        ("gemini-2.5-pro", "gemini-2.5-pro-001"),
-        ("gemini-2.5-pro", "gemini-2.5-pro-05-06"),
-        ("openai/gpt-5.2", "gpt-5.2"),
-        ("deepseek-v3", "deepseek-ai/DeepSeek-V3"),
-        ("qwen-max", "qwen-max-2507"),
-        ("llama3", "llama3:latest"),
+        (
+            "gpt-5.2",
+            ["gpt-5.2", "", "gpt-5.2-2025-12-11"],
+            ["gpt-4o", "gpt-5.2-mini", "gpt-5.2-mini-2025-12-11"],
+        ),
+        ("gpt-4", ["gpt-4-0613"], []),
+        ("gpt-5", [], ["gpt-5.2"]),
+        # The name alone does not say that it is the snapshot that was requested.
+        ("gpt-5.2-2025-12-11", [], ["gpt-5.2-2026-01-30", "gpt-5.2"]),
+        ("claude-sonnet-4-5", ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5@20250929"], []),
+        ("claude-sonnet-4-5-latest", ["claude-sonnet-4-5-20250929"], []),
+        ("claude-sonnet-4", [], ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929"]),
+        ("gemini-2.5-pro", ["models/gemini-2.5-pro", "gemini-2.5-pro-001", "gemini-2.5-pro-05-06"], []),
+        ("gemini-2.5-pro", [], ["gemini-2.5-pro-preview-05-06"]),
+        ("openai/gpt-5.2", ["gpt-5.2"], []),
+        ("deepseek-v3", ["deepseek-ai/DeepSeek-V3"], []),
+        ("qwen-max", ["qwen-max-2507"], []),
+        ("llama3", ["llama3:latest"], []),
+        ("ernie-4.5-turbo", [], ["ernie-4.5-turbo-128k"]),
+        ("m", [], ["m-4096", "m-32"]),
     ],
 )
-def test_snapshot_is_the_requested_model(asked: str, served: str) -> None:
-    assert not is_other_model(asked, served)
-
-
-@pytest.mark.parametrize(
-    ("asked", "served"),
-    [
-        ("gpt-5.2", "gpt-4o"),
-        ("gpt-5.2", "gpt-5.2-mini"),
-        ("gpt-5.2", "gpt-5.2-mini-2025-12-11"),
-        ("gpt-5", "gpt-5.2"),
-        ("gpt-5.2-2025-12-11", "gpt-5.2-2026-01-30"),
-        ("gpt-5.2-2025-12-11", "gpt-5.2"),  # not said to be the snapshot that was asked for
-        ("claude-sonnet-4", "claude-sonnet-4-5"),
-        ("claude-sonnet-4", "claude-sonnet-4-5-20250929"),
-        ("gemini-2.5-pro", "gemini-2.5-pro-preview-05-06"),
-        ("ernie-4.5-turbo", "ernie-4.5-turbo-128k"),
-        ("m", "m-4096"),
-        ("m", "m-32"),
-    ],
-)
-def test_any_other_name_is_another_model(asked: str, served: str) -> None:
-    assert is_other_model(asked, served)
+def test_snapshot_is_the_requested_model_and_any_other_name_is_not(
+    requested: str, same: list[str], others: list[str]
+) -> None:
+    assert [is_other_model(requested, served) for served in same + others] == (
+        [False] * len(same) + [True] * len(others)
+    )
 
 
 @given(

@@ -102,6 +102,7 @@ REPETITIONS = [
             "<think>" * 30_000,
             '"\\' * 50_000,
         ),
+        "，" + '"\\' * 50_000,
         *REPETITIONS,
     ],
 )
@@ -133,22 +134,26 @@ def test_json_survives_the_prose_around_it(value: Any, before: str, after: str, 
 # --- questions
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '["Which year?", "Which country?"]',
-        '{"questions": ["Which year?", "Which country?"]}',
-        '{"k": 2, "items": ["Which year?", "Which country?"]}',
-        '[{"question": "Which year?"}, {"question": "Which country?"}]',
-        '{"questions": [{"id": 1, "question": "Which year?"}, {"id": 2, "q": "Which country?"}]}',
-        '["1. Which year?", "2) Which country?"]',
-        '["Q1: Which year?", "- Which country?"]',
-        '["（1）Which year?", "2、 Which\\n country?"]',
-        "['Which year?', 'Which country?',]",
-    ],
-)
-def test_two_questions_however_they_are_wrapped(text: str) -> None:
-    assert QuestionList(2).parse(text) == ("Which year?", "Which country?")
+TWO_QUESTIONS = [
+    '["Which year?", "Which country?"]',
+    '{"questions": ["Which year?", "Which country?"]}',
+    '{"k": 2, "items": ["Which year?", "Which country?"]}',
+    '[{"question": "Which year?"}, {"question": "Which country?"}]',
+    '{"questions": [{"id": 1, "question": "Which year?"}, {"id": 2, "q": "Which country?"}]}',
+    '["1. Which year?", "2) Which country?"]',
+    '["Q1: Which year?", "- Which country?"]',
+    '["（1）Which year?", "2、 Which\\n country?"]',
+    "['Which year?', 'Which country?',]",
+]
+
+
+@pytest.mark.parametrize("text", TWO_QUESTIONS)
+def test_two_questions_are_read_in_every_usual_form(text: str) -> None:
+    assert (
+        QuestionList(2).parse(text)
+        == Clarification(2).parse(text).offered
+        == ("Which year?", "Which country?")
+    )
 
 
 @pytest.mark.parametrize(
@@ -411,12 +416,14 @@ def test_a_verdict_may_be_announced_fenced_and_explained_within(text: str) -> No
 QUOTING = st.text(st.characters(codec="utf-8"), max_size=30)
 IN_WORDS = st.sampled_from(
     [
-        "N1: none, N2: none",
-        "every nugget is none",
-        "it covers nothing",
-        "没有覆盖任何信息点",
-        OWN,
-        OWN[:50],
+        *(
+            "N1: none, N2: none",
+            "every nugget is none",
+            "it covers nothing",
+            "没有覆盖任何信息点",
+            OWN,
+            OWN[:50],
+        ),
         "'N2': 'none'",
     ]
 )
@@ -543,21 +550,18 @@ def thought(types: object, **other: object) -> str:
         *(
             (ASK, text, (YEAR, COUNTRY))
             for text in (
-                '{"questions": ["Which year?", "Which country?"]}',
-                '["Which year?", "Which country?"]',
                 'Sure:\n```json\n{"questions": ["1. Which year?", "2. Which country?"]}\n```',
-                '{"questions": [{"question": "Which year?"}, {"question": "Which country?"}]}',
                 '{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}',
                 '{"ambiguity_types": ["specify"], "clarifying_questions": ["Which year?", "Which country?"]}',
-                "{'questions': ['Which year?', 'Which country?',]}",
                 '{"Questions": ["Which year?", "Which country?"], "Notes": ["none"]}',
                 '[{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}]',
                 '{"output": {"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}}',
             )
         ),
-        (Clarification(1), '{"question": "Which year?"}', (YEAR,)),
-        (Clarification(1), '{"questions": "Which year?"}', (YEAR,)),
-        (Clarification(1), '["Which year?"]', (YEAR,)),
+        *(
+            (Clarification(1), text, (YEAR,))
+            for text in ('{"question": "Which year?"}', '{"questions": "Which year?"}', '["Which year?"]')
+        ),
         (OFFER, '["red cars", "cars", "Red Cars!"]', ("red cars", "cars")),  # of the same queries the first
         (
             OFFER,
@@ -655,24 +659,12 @@ def test_reasoning_and_types_are_read_where_the_scheme_asks_for_them(
 @pytest.mark.parametrize(
     "text",
     [
-        "2",
-        "2.",
-        "#2",
-        "Query 2",
-        "第2条",
-        '{"choice": 2}',
-        '{"choice": "2"}',
-        '{"query": 2}',
+        *("2", "2.", "#2", "Query 2", "第2条", "[2]", "<think>1?</think>2"),
+        *('"red cars"', "Red cars.", "2. red cars", '{"choice": "2. Red cars"}'),
+        *('{"choice": 2}', '{"choice": "2"}', '{"query": 2}', '```json\n{"choice": 2}\n```'),
         '{"Choice": 2, "Reason": "It fits."}',
         '{"number": 2, "query": "red cars"}',
         '{"理由": "合适", "选择": 2}',
-        '"red cars"',
-        "Red cars.",
-        "2. red cars",
-        '{"choice": "2. Red cars"}',
-        '```json\n{"choice": 2}\n```',
-        "[2]",
-        "<think>1?</think>2",
     ],
 )
 def test_choice_by_number_or_in_its_own_words(text: str) -> None:

@@ -180,12 +180,15 @@ def test_pseudo_judgments_are_labelled_and_have_no_published_values(tmp_path: Pa
 def test_reciprocal_rank_with_many_pseudo_judgments_gives_a_note(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, talk(tmp_path, "cot"))
     expected = (
-        "MRR@10 is 1 wherever any of an intent's 3 documents comes first; "
+        "MRR@10 is 1 wherever any of an intent's 3 pseudo-relevant documents comes first; "
         "--qrels intent:1 asks for the best of them."
     )
     assert expected in evaluated(plan, tmp_path, "intent:3").notes
     assert expected not in evaluated(plan, tmp_path, "intent:3", measures=("nDCG@10",)).notes
-    assert not any("documents comes first" in note for note in evaluated(plan, tmp_path, "intent:1").notes)
+    assert not any(
+        "pseudo-relevant documents comes first" in note
+        for note in evaluated(plan, tmp_path, "intent:1").notes
+    )
 
 
 def test_web_track_judgments_are_shown_with_published_values(tmp_path: Path) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from made_panes import pane, panes_of, write_panes
 from typer.testing import CliRunner
 
-import cts_async
 from cts_async.cli.main import app
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.mimics_duo.panes import ASPECTS
@@ -66,13 +62,8 @@ def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
 def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     folder = duo(tmp_path)
     table = ltr(
-        folder / "Mimics-ClickExploreSampling.tsv",
-        "--ranker",
-        "coordinate-ascent",
-        "--folds",
-        "3",
-        "--csv",
-        tmp_path,
+        *(folder / "Mimics-ClickExploreSampling.tsv", "--ranker", "coordinate-ascent"),
+        *("--folds", 3, "--csv", tmp_path),
     )
     assert len((tmp_path / "features.csv").read_text().splitlines()) == 1 + 20
     assert "3 folds by" in table
@@ -80,16 +71,11 @@ def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     assert "The 10 features with the highest weight in Coordinate Ascent" in table
 
 
-def test_labels_rankers_and_empty_columns_are_refused_in_one_line(tmp_path: Path) -> None:
-    folder = duo(tmp_path)
-    with pytest.raises(UsageError, match="unknown label 'clicks': choose from engagement, quality, rating"):
-        ltr(folder, "--label", "clicks")
-    with pytest.raises(UsageError, match="--features-of mart: must be one of the rankers used: rankboost"):
-        ltr(folder, "--ranker", "rankboost", "--features-of", "mart")
-    empty = tmp_path / "empty.tsv"
-    empty.write_text((folder / "Task1-OfflineRating.tsv").read_text().replace("\t3\n", "\t\n")[:-1] + "\n")
+def test_empty_column_is_no_label(tmp_path: Path) -> None:
+    table = (duo(tmp_path) / "Task1-OfflineRating.tsv").read_text().replace("\t3\n", "\t\n")
+    (tmp_path / "empty.tsv").write_text(table[:-1] + "\n")
     with pytest.raises(InputError, match="has no pane with a label for rating"):
-        ltr(empty, "--label", "rating")
+        ltr(tmp_path / "empty.tsv", "--label", "rating")
 
 
 def test_random_ranker_on_the_real_panes_is_the_published_one(shared_data: Path) -> None:
@@ -139,56 +125,45 @@ def test_released_tables_fit_80_columns_and_explain_differences(shared_data: Pat
         assert note in text
 
 
-PANES = [*panes_of("q1", [5, 0, 0]), *panes_of("q2", [0, 2, 0])]
-
-
-def mimics_duo(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80", "PYTHONUTF8": "1"}
-    environ["PYTHONPATH"] = str(Path(cts_async.__file__).parents[1])
-    command = [sys.executable, "-m", "cts_async.cli.main", "data", "mimics-duo", *words]
-    return subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where a clone of the repository stands, which is where it is looked for."""
-    return write_panes(tmp_path / "MIMICS-Duo", PANES)
+    monkeypatch.chdir(tmp_path)
+    return write_panes(tmp_path / "MIMICS-Duo", [*panes_of("q1", [5, 0, 0]), *panes_of("q2", [0, 2, 0])])
 
 
 def test_panes_written_by_command_can_be_scored_and_reranked(folder: Path) -> None:
-    done = mimics_duo(folder.parent, "panes")
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in mimics("panes").splitlines()]
     assert [(line["query"], line["pane"]) for line in lines] == [
         (q, n) for q in ("q1", "q2") for n in (1, 2, 3)
     ]
     scored = "".join(json.dumps({**line, "score": line["engagement_level"]}) + "\n" for line in lines)
     (folder.parent / "scores.jsonl").write_text(scored)
-    done = mimics_duo(folder.parent, "rerank", "MIMICS-Duo", "--scores", "scores.jsonl", "--json")
-    first = json.loads(done.stdout)["reranking"][0]
-    assert (first["ranking"], first["p_at_1_exact"], done.stderr) == ("scores", 1.0, "")
+    first = json.loads(mimics("rerank", folder, "--scores", "scores.jsonl", "--json"))["reranking"][0]
+    assert (first["ranking"], first["p_at_1_exact"]) == ("scores", 1.0)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
-        (["tables", "nowhere"], "cts: nowhere: no such directory; name the one with Mimics-Click"),
-        (
-            ["tables", "--table", "12"],
-            "cts: --table 12: must be one of 6, 7, 8, 9, 10, 11, 5.2",
-        ),
+        (["tables", "nowhere"], "nowhere: no such directory; name the one with Mimics-Click"),
+        (["tables", "--table", "12"], "--table 12: must be one of 6, 7, 8, 9, 10, 11, 5.2"),
         (
             ["panes", "--out", f"MIMICS-Duo/{ASPECTS}"],
             "is an input file of this command; choose another name",
         ),
+        (["rerank", "--scores", "s", "--ideal", "clicks"], "--ideal clicks: must be one of engagement"),
         (
-            ["rerank", "--scores", "s", "--ideal", "clicks"],
-            "cts: --ideal clicks: must be one of engagement",
+            ["ltr", "MIMICS-Duo", "--label", "clicks"],
+            "unknown label 'clicks': choose from engagement, quality",
+        ),
+        (
+            ["ltr", "MIMICS-Duo", "--ranker", "rankboost", "--features-of", "mart"],
+            "--features-of mart: must be one of the rankers used: rankboost",
         ),
     ],
 )
-def test_mistake_is_one_line(folder: Path, words: list[str], said: str) -> None:
-    done = mimics_duo(folder.parent, *words)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+@pytest.mark.usefixtures("folder")
+def test_mistake_is_named(words: list[str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        mimics(*words)

@@ -164,19 +164,13 @@ def test_real_file_gives_922_114_with_the_readme_s_examples_among_them(shared_da
     counts = [row["conversations"] for row in counts_table(topics).rows]
     assert counts == [10_274, 130_670, 781_170, 922_114]
     records = {str(c.id): c.as_record() for c in conversations(t for t in topics if t.id in (18, 25))}
-    assert records["25-1-3-8-1"] == {
-        "id": "25-1-3-8-1",
-        "history_id": "25-1-3",
-        "history_list": [
-            {
-                "answer": "no i am looking for information on the greek mathematician euclid",
-                "question": "do you need directions to euclid ave",
-            }
-        ],
-        "query": "euclid",
-        "question": "do you want to know related people",
-        "answer": "no i only want to know about one particular person",
-    }
+    assert records["25-1-3-8-1"]["question"] == "do you want to know related people"
+    assert records["25-1-3-8-1"]["history_list"] == [
+        {
+            "question": "do you need directions to euclid ave",
+            "answer": "no i am looking for information on the greek mathematician euclid",
+        }
+    ]
     assert [pair["answer"] for pair in records["18-2-1-2-10-1"]["history_list"]] == [
         "no i just want to find spreadsheets and templates",
         "yes i want to find some spreadsheets to help me budget",

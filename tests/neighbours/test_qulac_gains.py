@@ -168,13 +168,21 @@ def printed(table: DataTable) -> list[list[str]]:
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
 
 
-def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
-    table = oracle_table({"P1": question_gains(VALUES)})
+def test_tables_have_oracle_rows_and_questions_from_best_to_worst() -> None:
+    gains = question_gains(VALUES)
+    table = oracle_table({"P1": gains})
     assert printed(table)[-2:] == [
         ["P1", "0", "1", "0.5000", "0.1000", "0.4000", "0.7000", "+0.2000"],
         ["P1", "1", "1", "0.5000", "1.0000", "1.0000", "1.0000", "+0.5000"],
     ]
     assert table.rows[0]["against"] == "the original query alone"
+    table = questions_table("P1", gains)
+    assert table.name == "questions_P1"
+    assert printed(table)[-3:] == [
+        ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
+        ["1-1", "1", "0", "1", "0.7000", "+0.2000", "0.2500", "-0.2500"],
+        ["1-1", "2", "0", "1", "0.1000", "-0.4000", "-", "-"],
+    ]
 
 
 def test_p_values_of_all_metrics_are_corrected_together() -> None:
@@ -187,16 +195,6 @@ def test_p_values_of_all_metrics_are_corrected_together() -> None:
     assert "chance alone lifts it above none" in table.caption, (
         "a best of many is better even where nothing helps"
     )
-
-
-def test_questions_are_ordered_from_best_to_worst() -> None:
-    table = questions_table("P1", question_gains(VALUES))
-    assert table.name == "questions_P1"
-    assert printed(table)[-3:] == [
-        ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
-        ["1-1", "1", "0", "1", "0.7000", "+0.2000", "0.2500", "-0.2500"],
-        ["1-1", "2", "0", "1", "0.1000", "-0.4000", "-", "-"],
-    ]
 
 
 def test_missing_original_query_is_in_tables_and_note() -> None:
@@ -296,25 +294,24 @@ def test_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, pro
     assert "is a pickle" in str(refusal(path.with_suffix(".json")))
 
 
-def test_archive_is_refused_too(write: Write) -> None:
-    for name, content in [
-        ("eval_dict.tar.gz", b"\x1f\x8b\x08"),
-        ("e.json", b"\x1f\x8b\x08"),
-        ("e.zip", "{}"),
-    ]:
-        assert "is an archive, not JSON; unpack it first" in str(refusal(write(name, content)))
+@pytest.mark.parametrize(
+    ("name", "content"), [("e.tar.gz", b"\x1f\x8b\x08"), ("e.json", b"\x1f\x8b\x08"), ("e.zip", "{}")]
+)
+def test_archive_is_refused_too(write: Write, name: str, content: str | bytes) -> None:
+    assert "is an archive, not JSON; unpack it first" in str(refusal(write(name, content)))
 
 
 def test_metrics_are_written_in_order_and_read_back(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     table = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}
-    write_evaluations(path, table, {"mu": 1500.0, "notes": ["pseudo-judgments"]})
+    write_evaluations(path, table, {"qulac": "caf\udce9.json", "notes": ["pseudo-judgments"]})
     assert list(read_evaluations(path)) == ["NDCG3", "NDCG20"]
     assert read_evaluations(path) == table
     with pytest.raises(UsageError, match="there are no records"):
         write_evaluations(tmp_path / "none.json", {"P1": {}}, {})
     assert {one.name for one in tmp_path.iterdir()} == {"eval.json", "eval.about.json"}
-    assert orjson.loads(about_path(path).read_bytes()) == {"mu": 1500.0, "notes": ["pseudo-judgments"]}
+    about = {"qulac": "caf?.json", "notes": ["pseudo-judgments"]}
+    assert orjson.loads(about_path(path).read_bytes()) == about
     assert read_notes(path) == ["pseudo-judgments"]
     assert read_notes(tmp_path / "from_elsewhere.json") == []
 

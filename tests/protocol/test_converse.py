@@ -94,17 +94,17 @@ def test_a_budget_stops_it_and_the_same_command_pays_for_the_rest_only(tmp_path:
     assert third.seen == []
 
 
-def test_what_fails_for_good_is_a_line_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_failed_conversation_is_recorded_and_can_be_retried(tmp_path: Path) -> None:
     refusing = FakeProvider(Settings(refuses="reformulate"))
     directories = held(tmp_path, refusing, modes=("respond",))
     lines = latest_results(directories[RESPOND] / "results.jsonl")
     assert {line["error"]["step"] for line in lines.values()} == {"reformulate/1"}
-    assert read_talk(directories[RESPOND]).n_failed == N
+    assert not read_talk(directories[RESPOND]).conversations
     held(tmp_path, FakeProvider(Settings()), modes=("respond",))
-    assert read_talk(directories[RESPOND]).n_failed == N
+    assert not read_talk(directories[RESPOND]).conversations
     willing = FakeProvider(Settings())
     held(tmp_path, willing, modes=("respond",), retry_failed=True)
-    assert read_talk(directories[RESPOND]).n_failed == 0
+    assert len(read_talk(directories[RESPOND]).conversations) == N
     assert len(willing.seen) == CALLS[RESPOND] - 2 * N  # the first question and its answer are remembered
 
 

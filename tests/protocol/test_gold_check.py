@@ -1,4 +1,4 @@
-"""A golden reference is checked strictly: mechanical slips are repaired and noted, all else is told at once."""
+"""A golden reference is checked: mechanical faults are repaired and noted, all others are reported together."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_good_reference_is_read_as_it_is() -> None:
         ({"gold": GOOD}, None),
     ],
 )
-def test_what_is_mechanical_is_repaired_and_noted(value: dict[str, Any], note: str | None) -> None:
+def test_mechanical_faults_are_repaired_and_noted(value: dict[str, Any], note: str | None) -> None:
     read = repaired(value)
     assert gold_json(read) == GOOD
     assert read.repairs == ((note,) if note else ())
@@ -156,7 +156,7 @@ def test_urls_that_are_not_given_are_those_of_the_cited_sources() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(value: object, problem: str) -> None:
+def test_problems_are_reported_with_their_place(value: object, problem: str) -> None:
     assert problem in problems(value)
 
 
@@ -182,7 +182,7 @@ any_nugget = st.fixed_dictionaries(
     json_values
     | st.fixed_dictionaries({"query_intent": st.text()}, optional={"nuggets": st.lists(any_nugget)})
 )
-def test_whatever_comes_it_is_either_good_or_told_why_not(value: object) -> None:
+def test_any_value_is_valid_or_has_problems(value: object) -> None:
     read, wrong = check_gold(value, SOURCES)
     assert all(wrong)
     if wrong:
@@ -229,7 +229,7 @@ def test_a_reply_is_read_in_every_usual_wrapping(text: str) -> None:
     assert gold.reference_urls == ("https://a.example/ferry",)
 
 
-def test_all_that_is_wrong_is_told_in_one_sentence() -> None:
+def test_all_problems_are_in_one_message() -> None:
     bad = REPLY.replace('"S1"', '"S2"').replace('"weight": 3', '"weight": 7').replace("Ferry times", "")
     with pytest.raises(UnusableOutput) as caught:
         FORM.parse(bad)
@@ -333,7 +333,7 @@ def test_grounded_begins_exactly_at_the_threshold() -> None:
     assert not check("red green blue black white", "red green").grounded
 
 
-def test_a_source_not_cited_that_says_it_better_is_named() -> None:
+def test_better_source_that_is_not_cited_is_named() -> None:
     checked = check("red green blue black", "red", "red green blue", "red green")
     assert (checked.recall, checked.better_source, checked.better_recall) == (0.25, "S2", 0.75)
 

@@ -241,7 +241,7 @@ def test_webdancer_gets_its_native_prompt_and_the_run_records_it() -> None:
         ("query", ["agent.en", "agent.small.en", "agent.small.zh", "agent.zh"]),
     ],
 )
-def test_the_option_wins_over_the_catalogue(choice: AgentPrompt, names: list[str]) -> None:
+def test_agent_prompt_option_overrides_the_catalogue(choice: AgentPrompt, names: list[str]) -> None:
     assert agent_prompts(planned_with(agent_prompt=choice)) == names
     assert agent_prompts(planned_with(agent="gpt", agent_prompt=choice)) == names
 

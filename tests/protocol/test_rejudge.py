@@ -558,7 +558,7 @@ def test_a_name_is_one_model_as_long_as_its_verdicts_are_there(
     assert with_judges(tmp_path, manifest, {"mine": OTHER}) == {"mine": OTHER}
 
 
-def test_a_note_that_somebody_broke_is_named(tmp_path: Path) -> None:
+def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {FURTHER: {"mine": "mine-1"}})
     with pytest.raises(InputError, match="field 'further_judges': has to be an object of judges"):
         read_manifest(tmp_path)

@@ -300,19 +300,10 @@ def test_clarifier_name_includes_scheme_and_mode(clarifier_runs: Path) -> None:
         "made-gpt-at-cot-respond-k1+support-kimi": "gpt-at-cot-respond",
         "made-gpt-cot-select-k1": "gpt-cot-select",
     }
-    assert found["made-gpt-cot-select-k1"].mode == "select"
-    assert found["made-gpt-cot-select-k1"].players["clarifier"] == "gpt"
-
-
-def test_diagnosis_leaves_out_runs_without_questions(clarifier_runs: Path) -> None:
     report = diagnose_named([str(clarifier_runs)])
-    assert [
-        note for note in report.notes if "chose among queries and answered no questions, left out" in note
-    ]
+    assert any("answered no questions, left out" in note for note in report.notes)
     rates = {fields["model"]: one.unknowns.ua_unknown_rate for fields, one in run_rows(report.diagnosis)}
-    assert rates["gpt"] == 1.0
-    assert rates["gpt-at-cot"] == 0.0
-    assert len(rates) == 4
+    assert (rates["gpt"], rates["gpt-at-cot"], len(rates)) == (1.0, 0.0, 4)
 
 
 def test_runs_without_answers_alone_are_refused(clarifier_runs: Path, tmp_path: Path) -> None:
@@ -364,15 +355,6 @@ def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
         made_run(folder, label=label, data=data, rows=[orig if label == "orig" else ASKED])
         for label in labels
     ]
-
-
-def test_run_set_is_sorted_with_distinct_labels(tmp_path: Path) -> None:
-    runs = made(tmp_path, "qwen-k2", "gpt-k1", "orig")
-    runs += [made_run(tmp_path, label="qwen-k1", rows=[ASKED], name=name) for name in ("first", "second")]
-    found = diagnose_named([str(path) for path in runs])
-    assert labels(found) == ["first", "gpt-k1", "second", "qwen-k2"]
-    assert found.orig is not None
-    assert found.notes == []
 
 
 def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_links_match_viewer_names(tmp_path: Path, inside: bool) -> None:
     links = page.xpath("//a[starts-with(@href, 'http://127.0.0.1:8518/')]/@href")
     named = {parse_qs(link.partition("?")[2])["run"][0] for link in links}
     shown = folder.parent if inside else folder
-    assert named == {place.name for place in find_places(shown).found} - {"judged"}
+    assert named == {place.name for place in find_places(shown)[0]} - {"judged"}
     assert f"start it with cts view '{shown}'." in text(page)
 
 

@@ -103,20 +103,23 @@ def test_stopped_run_shows_progress_reason_and_how_to_resume(tmp_path: Path) -> 
     assert how_to_resume([state, state]) == ["To resume, run the same command again: cts run -m gpt"]
 
 
-def test_run_whose_session_has_no_end_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lock", "name", "resumable", "words"),
+    [
+        ("process 4194305", "killed", True, "killed at 4 of 10"),
+        ("", "killed", True, "killed at 4 of 10"),
+        (f"process {os.getpid()}", "working", False, "running, at 4 of 10"),
+    ],
+    ids=["another process", "no process", "this process"],
+)
+def test_run_whose_session_has_no_end_is_running_or_was_killed(
+    tmp_path: Path, lock: str, name: str, resumable: bool, words: str
+) -> None:
     directory = run(tmp_path, n_expected=10, session={"end": None})
-    (directory / ".lock").write_text("process 4194305")
+    (directory / ".lock").write_text(lock)
     state = state_of_run(directory)
-    assert (state.state, state.reason, state.resumable) == ("killed", "", True)
-    assert "killed at 4 of 10" in state.line(WORKED)
-
-
-def test_locked_run_without_live_json_is_running(tmp_path: Path) -> None:
-    directory = run(tmp_path, n_expected=10, session={"end": None})
-    (directory / ".lock").write_text(f"process {os.getpid()}")
-    state = state_of_run(directory)
-    assert (state.state, state.resumable) == ("working", False)
-    assert "running, at 4 of 10" in state.line(WORKED)
+    assert (state.state, state.reason, state.resumable) == (name, "", resumable)
+    assert words in state.line(WORKED)
 
 
 def test_unreadable_run_is_damaged(tmp_path: Path) -> None:

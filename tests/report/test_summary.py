@@ -25,6 +25,7 @@ from cts_async.report.summary import (
     agreement_sentence,
     pooled_agreements,
     summarise_run,
+    summarise_runs,
     write_summary,
 )
 
@@ -285,21 +286,6 @@ def health(*lines: dict[str, Any]) -> ToolHealth:
     return found
 
 
-def test_tool_health_counts_requests_and_failures() -> None:
-    use = ToolUse(
-        5, 3, (*[ToolFailure("visit", "a.org", "timeout")] * 2, ToolFailure("search", "web", "http 503")), 1
-    )
-    assert searched("1", use)["search"]["tools"] == {
-        "searches": 5,
-        "visits": 3,
-        "failed": [
-            {"tool": "visit", "host": "a.org", "reason": "timeout", "n": 2},
-            {"tool": "search", "host": "web", "reason": "http 503", "n": 1},
-        ],
-        "lexical": 1,
-    }
-
-
 def test_tool_shares_are_over_all_lines() -> None:
     found = health(
         searched("1", visits(4, ("a.org", "http 404"), searches=2)),
@@ -337,3 +323,19 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     assert shown.startswith("orig: visits worked: 87 % (a?b ccc")
     assert "at [red]evil?[2J.org 1)" in shown
     assert "\x1b" not in shown
+
+
+def test_journal_of_several_systems_is_read_once_and_named_in_errors(tmp_path: Path) -> None:
+    for name, calls in (("a", 2), ("b", 3)):
+        directory = tmp_path / name
+        directory.mkdir()
+        identity = {"system": name, "candidates": "x.jsonl"}
+        (directory / "run.json").write_text(json.dumps({"identity": identity, "journal": "../steps.jsonl"}))
+        steps = [{"instance": f"{name}/{n}", "model": "m", "usage": {"input": 1}} for n in range(calls)]
+        with (tmp_path / "steps.jsonl").open("a") as file:
+            file.writelines(json.dumps(step) + "\n" for step in steps)
+    found = summarise_runs([tmp_path / name for name in ("a", "b", "nowhere")])
+    assert [(one.label, one.spent.calls) for one in found] == [("a", 2), ("b", 3)]
+    write(tmp_path / "steps.jsonl", {"instance": "a/0", "model": 3})
+    with pytest.raises(InputError, match=rf"^{tmp_path}/steps\.jsonl: a step's model"):
+        summarise_run(tmp_path / "a")

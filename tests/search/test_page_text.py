@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.search.backends import page_text as module
-from cts_async.search.backends.page_text import answer_to, decoded, page_text, serve
+from cts_async.search.backends.page_text import answer_to, decoded, page_text
 
 ZH = "渡轮每天早上九点从旧码头开往小岛,星期一除外。成人票价为四欧元,儿童半价。" * 5
 
@@ -71,21 +69,18 @@ def test_any_bytes_decode_under_any_label(data: bytes, charset: str) -> None:
     decoded(data, charset).encode("utf-8")
 
 
-def test_main_text_is_extracted_without_navigation() -> None:
+def test_main_text_is_extracted_with_tables_and_without_navigation() -> None:
+    rows = "".join(f"<tr><td>Pier {i}</td><td>{i}:30</td></tr>" for i in range(20))
     page = article().replace(
         "<article>", "<nav>Home | About | Imprint</nav><script>alert(1)</script><article>"
     )
+    page = page.replace("</article>", f"<table>{rows}</table></article>")
     title, text = page_text(page.encode(), "html", "utf-8")
+    assert "Pier 7" in text
     assert title == "Ferries"
     assert "Sentence number 3 says that the ferry leaves at 3 o'clock from pier 3." in text
     assert "alert" not in text
     assert "Imprint" not in text
-
-
-def test_tables_are_part_of_the_text() -> None:
-    rows = "".join(f"<tr><td>Pier {i}</td><td>{i}:30</td></tr>" for i in range(20))
-    page = article().replace("</article>", f"<table>{rows}</table></article>")
-    assert "Pier 7" in page_text(page.encode(), "html", "")[1]
 
 
 @pytest.mark.parametrize("data", [b"", b" ", b"<html></html>", b"<!-- x -->", b"<script>x</script>"])
@@ -103,16 +98,6 @@ def test_feed_is_read_without_expanding_entities() -> None:
     assert page_text(b"no xml", "xml", "") == ("", "")
 
 
-@pytest.mark.parametrize("depth", [300, 20_000])
-def test_deep_nesting_does_not_crash(depth: int) -> None:
-    page = b"<html><body>" + b"<div>" * depth + b"deep" + b"</div>" * depth + b"</body></html>"
-    page_text(page, "html", "")
-
-
-def test_text_is_cut_and_its_length_reported() -> None:
-    assert answer_to(b" 0123456789 ", "plain", "", 4) == {"title": "", "text": "0123", "chars": 10}
-
-
 def test_exhausted_process_answers_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (MemoryError, RecursionError):
 
@@ -121,17 +106,6 @@ def test_exhausted_process_answers_with_nothing(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(module, "page_text", fail)
         assert answer_to(b"x", "plain", "", 4) == {}
-
-
-def test_requests_are_answered_in_order_until_input_ends() -> None:
-    requests = io.BytesIO()
-    for data in (b"one", b"two\nlines"):
-        head = {"bytes": len(data), "kind": "plain", "charset": "", "max_chars": 99}
-        requests.write(json.dumps(head).encode() + b"\n" + data)
-    requests.seek(0)
-    answers = io.BytesIO()
-    serve(requests, answers)
-    assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["one", "two\nlines"]
 
 
 def test_program_imports_nothing_of_this_package() -> None:

@@ -71,6 +71,9 @@ def test_three_documents_by_hand() -> None:
         "d2": pytest.approx(log(3 / 15) / 2 + log(7 / 15) / 4 + log(2 / 15) / 4),
     }
     assert [found.id for found in ranked] == ["d0", "d1", "d2"]
+    ranker = QueryLikelihoodRanker(pages_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
+    ranked = ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5)
+    assert dict(ranked)["d1"] == pytest.approx(0.6 * log(4 / 12) + 0.4 * log(1 / 12))
 
 
 def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
@@ -80,23 +83,14 @@ def test_texts_without_known_terms_leave_their_weight_to_the_query() -> None:
     assert ranker.rank_conversation(ConversationText("fox", ("",), ("is it",)), 3) == ranker.rank("fox", 3)
     assert ranker.rank("fox unicorn", 1) == [("d0", pytest.approx(log(5 / 13) / 2))]
     assert (ranker.rank("unicorn", 3), ranker.rank("fox", 0)) == ([], [])
-
-
-def test_equal_scores_are_in_corpus_order() -> None:
-    ranker = QueryLikelihoodRanker(pages_of("cow", "fox", "cow", "fox"))
-    assert [found.id for found in ranker.rank("fox", 9)] == ["d1", "d3", "d0", "d2"]
+    ties = QueryLikelihoodRanker(pages_of("cow", "fox", "cow", "fox")).rank("fox", 9)
+    assert [found.id for found in ties] == ["d1", "d3", "d0", "d2"]
 
 
 def test_stop_words_count_if_a_query_has_nothing_else() -> None:
     pages = [Page("d0", "u0", "Fox", "who is the fox"), Page("d1", "u1", "The Who", "a band")]
     ranker = QueryLikelihoodRanker(pages)
     assert ranker.rank("the who", 1)[0].id == "d1"
-
-
-def test_questions_and_answers_have_separate_weights() -> None:
-    ranker = QueryLikelihoodRanker(pages_of(*THREE), mu=10, weights=Weights(0.5, answers=0.4))
-    ranked = dict(ranker.rank_conversation(ConversationText("fox", ("hen",), ("cow",)), 5))
-    assert ranked["d1"] == pytest.approx(0.5 * log(4 / 12) + 0.1 * log(4 / 12) + 0.4 * log(1 / 12))
 
 
 @pytest.mark.parametrize(

@@ -165,20 +165,16 @@ def test_refused_account_stops_the_run(journal: Path) -> None:
 def test_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
     web = Web()
     goals = [VisitCall(("https://x/1",), goal) for goal in ("when", "who")]
-    use(journal, tools_of(web), *goals)
-    use(journal, tools_of(web), *goals, VisitCall(("https://x/1#part",), "where"))
-    assert web.fetched == ["https://x/1"]
-    (record,) = read_records(journal)
-    assert record["response"]["text"] == "The Colosseum was built in 80 AD."
-
-
-def test_visit_without_model_returns_lexical_evidence(journal: Path) -> None:
-    (result,) = use(journal, tools_of(Web()), VisitCall(("https://x/1",), "when"))
+    result, _ = use(journal, tools_of(web), *goals)
     assert "Evidence in page:\nThe Colosseum was built in 80 AD.\n" in result.text
     (source,) = result.sources
     assert (source.url, source.title, source.kind) == ("https://x/1", "Rome", "page")
     assert "80 AD" in source.text
     assert result.use == ToolUse(visits=1)
+    use(journal, tools_of(web), *goals, VisitCall(("https://x/1#part",), "where"))
+    assert web.fetched == ["https://x/1"]
+    (record,) = read_records(journal)
+    assert record["response"]["text"] == "The Colosseum was built in 80 AD."
 
 
 def test_bad_page_does_not_affect_others(journal: Path) -> None:
@@ -270,15 +266,12 @@ def test_searches_obey_the_limit_of_their_account(tmp_path: Path) -> None:
 # --- Data
 
 
-def test_row_omits_trailing_empty_cells() -> None:
+def test_row_omits_trailing_empty_cells_and_cuts_long_ones() -> None:
     hit = Hit("7", "https://x", "T", "", 3.0, source="S")
     assert hit_row(hit) == ["https://x", "T", "", "", "S"]
     assert hit_row(Hit("", "", "", "", 0.0)) == [""]
     (read,) = read_hits({"hits": [["https://x", "T"]]})
     assert (read.url, read.title, read.snippet, read.date, read.source) == ("https://x", "T", "", "", "")
-
-
-def test_long_cells_are_cut() -> None:
     row = hit_row(Hit("7", "https://x", "T" * 5000, "s" * 100_000, 1.0, "d" * 5000, "e" * 5000))
     assert [len(cell) for cell in row] == [9, 300, 1000, 300, 300]
 

@@ -31,14 +31,6 @@ def call_of(arguments: str) -> object:
     return call
 
 
-@pytest.mark.parametrize("again", ['{"', '["\\'])
-def test_call_of_brackets_is_rejected_quickly(again: str) -> None:
-    """Two seconds of json_repair each, and a turn may have twenty of them."""
-    call = call_of(again * (4_990 // len(again)))
-    assert isinstance(call, InvalidCall)
-    assert call.reason == "not a JSON object"
-
-
 def test_proper_turn_is_parsed():
     turn = parse_turn(FULL_TURN)
     assert turn.thoughts == ("I look.",)
@@ -119,20 +111,17 @@ def test_sloppy_search_calls_are_parsed(arguments: str):
         ("I would search for it", "not a JSON object"),
         ("", "not a JSON object"),
         ("{" * 5_001, "longer than 5000 characters"),
+        # Two seconds of json_repair each, and a turn may have twenty of them.
+        *((again * (4_980 // len(again)), "not a JSON object") for again in ('{"', '["\\')),
         ('{"name":' * 500 + "1" + "}" * 500, "the name of the tool is missing"),
     ],
 )
-def test_invalid_call_has_a_reason(arguments: str, reason: str):
-    call = call_of(arguments)
+def test_invalid_call_has_a_reason_and_does_not_hide_the_next(arguments: str, reason: str):
+    call, following = parse_turn(f"<tool_call>\n{arguments}\n</tool_call>{SEARCH}").calls
+    assert following == SearchCall(("a b", "c"))
     assert isinstance(call, InvalidCall)
     assert call.reason.startswith(reason)
     assert len(call.raw) <= 500
-
-
-def test_invalid_call_does_not_hide_the_next():
-    first, second = parse_turn(f"<tool_call>oh</tool_call>{SEARCH}").calls
-    assert isinstance(first, InvalidCall)
-    assert second == SearchCall(("a b", "c"))
 
 
 @pytest.mark.parametrize("after", ["", f"\n{VISIT}", "<answer>x</answer>", "<tool_response>made up"])
@@ -189,26 +178,24 @@ def test_truncated_turn_is_parsed():
         assert "<" not in final_answer(FULL_TURN[:end])[0]
 
 
-FRAGMENTS = [
-    *("<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>", "<tool_response>"),
-    *(
-        '{"name": ',
-        '"search"',
-        '"visit"',
-        ', "arguments": ',
-        '{"query": ',
-        '["q"',
-        "]",
-        "}",
-        "\\ud800",
-        "<",
-        "x",
-    ),
+TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<answer>", "</answer>", "<tool_response>"]
+PIECES = [
+    '{"name": ',
+    '"search"',
+    '"visit"',
+    ', "arguments": ',
+    '{"query": ',
+    '["q"',
+    "]",
+    "}",
+    "\\ud800",
+    "<",
+    "x",
 ]
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.one_of(st.text(), st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)))
+@given(st.one_of(st.text(), st.lists(st.sampled_from(TAGS + PIECES), max_size=40).map("".join)))
 def test_any_text_is_parsed(text: str):
     final_answer(text)
     turn = parse_turn(text)
@@ -219,7 +206,7 @@ def test_any_text_is_parsed(text: str):
     assert (parse_turn(turn.own).own, parse_turn(turn.own).made_up) == (turn.own, "")
 
 
-@pytest.mark.parametrize("piece", [*FRAGMENTS[:7], "<", "<tool_call><answer>", "<answer></tool_call>"])
+@pytest.mark.parametrize("piece", [*TAGS, "<", "<tool_call><answer>", "<answer></tool_call>"])
 def test_many_tags_are_parsed_in_linear_time(piece: str):
     start = time.process_time()
     final_answer(piece * 10_000)

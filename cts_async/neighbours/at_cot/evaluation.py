@@ -179,12 +179,12 @@ def evaluate_talks(
                 judged_by=searched,
                 on_progress=partial(on_progress, "comparing questions"),
             )
-        notes |= dict.fromkeys(_sources(generation, group, found))
+            notes |= dict.fromkeys(_sources(generation, group, found))
         of_group = [*generation, *by_turn]
         tables += _named(of_group, name) if len(groups) > 1 else of_group
     if retrieved and not any(found.cells for found in retrieved):
-        said = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
-        notes[said] = None
+        note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
+        notes[note] = None
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
     return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
@@ -209,8 +209,6 @@ def _sources(
     generation: Sequence[DataTable], talks: Sequence[Talk], found: TurnRetrieval | None
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
-    if not generation:
-        return
     if source_of(talks) == "at-once":
         k = max(talk.k for talk in talks if talk.mode == "at-once")
         yield f"Tables 5 to 7 are of {k} questions asked at once about each query, as the paper generates several."
@@ -251,8 +249,8 @@ def _notes(
         rr = [name for name in found.measures if measure(name).startswith("RR")]
         if rr and judgments.pseudo_depth > 1:
             yield (
-                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} documents comes first; "
-                "--qrels intent:1 asks for the best of them."
+                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
+                "comes first; --qrels intent:1 asks for the best of them."
             )
     if beside_paper:
         yield (

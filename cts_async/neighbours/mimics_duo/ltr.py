@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -71,9 +71,8 @@ class Collection:
     mean_length: float
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[str]]) -> Collection:
+    def of(cls, texts: Sequence[Sequence[str]]) -> Collection:
         """Statistics of texts given as words; of no text at all every word is as rare as every other."""
-        texts = list(texts)
         frequency = Counter(word for words in texts for word in set(words))
         return cls(len(texts), frequency, sum(map(len, texts)) / len(texts) if texts else 0.0)
 
@@ -94,8 +93,8 @@ def words_of(pane: PaneText) -> PaneWords:
 
 def collections(panes: Sequence[PaneWords]) -> list[Collection]:
     """The statistics of each field over `panes`, in the order of `PaneWords.fields`."""
-    fields = ([pane.fields[place] for pane in panes] for place in range(len(_PAIRS)))
-    return [Collection.of(words for words in field if words is not None) for field in fields]
+    fields = zip(*(pane.fields for pane in panes), strict=True)
+    return [Collection.of([words for words in field if words is not None]) for field in fields]
 
 
 def features(panes: Sequence[PaneWords], statistics: Sequence[Collection]) -> Array:
@@ -197,13 +196,11 @@ def labelled_panes(
     labels: Mapping[PaneText, tuple[float, float]], unlabelled: int = 0, repeated: int = 0
 ) -> LabelledPanes:
     """Order panes with their labels by query."""
-    numbers: dict[str, int] = {}
-    query = np.array([numbers.setdefault(pane.query, len(numbers)) for pane in labels], int)
-    order = np.argsort(query, kind="stable")
-    panes = list(labels)
-    both = np.array(list(labels.values()), float)[order]
-    words = [words_of(panes[i]) for i in order]
-    return LabelledPanes(tuple(numbers), query[order], words, both[:, 0], both[:, 1], unlabelled, repeated)
+    numbers = {query: n for n, query in enumerate(dict.fromkeys(pane.query for pane in labels))}
+    panes = sorted(labels, key=lambda pane: numbers[pane.query])
+    query = np.array([numbers[pane.query] for pane in panes], int)
+    train, test = np.array([labels[pane] for pane in panes], float).T
+    return LabelledPanes(tuple(numbers), query, [*map(words_of, panes)], train, test, unlabelled, repeated)
 
 
 # --- Cross-validation ------------------------------------------------------------------------------------

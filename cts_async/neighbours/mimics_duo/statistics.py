@@ -202,16 +202,11 @@ def label_correlations(panes: Sequence[Pane]) -> Figures:
     columns = {name: column(panes, field) for name, field in _MEASURES.items()}
     columns["# of Can. Ans."] = option_counts(panes)
     figures = {(a, b): pearson(columns[a], columns[b]) for a, b in combinations(columns, 2)}
-    shifted = sorted_within(columns[ENGAGEMENT], query_sizes(panes))
+    sizes = query_sizes(panes)
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    shifted = columns[ENGAGEMENT][np.lexsort((-columns[ENGAGEMENT], query))]
     others = (name for name in columns if name != ENGAGEMENT)
     return {**figures, **{(MISALIGNED, name): pearson(shifted, columns[name]) for name in others}}
-
-
-def sorted_within(values: Array, sizes: Array) -> Array:
-    """Each query's values in descending order, the queries in theirs."""
-    query = np.repeat(np.arange(len(sizes)), sizes)
-    ordered: Array = values[np.lexsort((-values, query))]
-    return ordered
 
 
 def pearson(a: Array, b: Array) -> float:

@@ -262,19 +262,30 @@ def figures_table(topics: Sequence[Topic]) -> DataTable:
     pairs = [pair for facet in facets for pair in facet.pairs]
     per_topic = [len(topic.facets) for topic in topics]
     navigational = sum(facet.kind == "nav" for facet in facets)
-    rows = [
-        _figure("topics", 198, len(kinds)),
-        _figure("faceted topics", 141, kinds.count("faceted")),
-        _figure("ambiguous topics", 57, kinds.count("ambiguous")),
-        _figure("facets", 762, len(facets)),
-        _figure("facets per topic, average", 3.85, fmean(per_topic or [0]), 2),
-        _figure("facets per topic, median", 4, median(per_topic or [0])),
-        _figure("informational facets", 577, len(facets) - navigational),
-        _figure("navigational facets", 185, navigational),
-        _figure("questions", 2_639, sum(len(topic.questions) for topic in topics)),
-        _figure("question-answer pairs", 10_277, len(pairs)),
-        _figure("terms per question, average", 9.49, _terms({pair.question for pair in pairs}), 2),
-        _figure("terms per answer, average", 8.21, _terms([pair.answer for pair in pairs]), 2),
+    figures = (
+        ("topics", 198, len(kinds), 0),
+        ("faceted topics", 141, kinds.count("faceted"), 0),
+        ("ambiguous topics", 57, kinds.count("ambiguous"), 0),
+        ("facets", 762, len(facets), 0),
+        ("facets per topic, average", 3.85, fmean(per_topic or [0]), 2),
+        ("facets per topic, median", 4, median(per_topic or [0]), 0),
+        ("informational facets", 577, len(facets) - navigational, 0),
+        ("navigational facets", 185, navigational, 0),
+        ("questions", 2_639, sum(len(topic.questions) for topic in topics), 0),
+        ("question-answer pairs", 10_277, len(pairs), 0),
+        ("terms per question, average", 9.49, _terms({pair.question for pair in pairs}), 2),
+        ("terms per answer, average", 8.21, _terms([pair.answer for pair in pairs]), 2),
+    )
+    # A figure is reproduced if it agrees to the digits published, a whole number exactly.
+    rows: list[Row] = [
+        {
+            "figure": name,
+            "published": published,
+            "counted": counted,
+            "reproduced": counted == published or (digits > 0 and f"{counted:.{digits}f}" == str(published)),
+            "digits": digits,
+        }
+        for name, published, counted, digits in figures
     ]
     columns = (
         Column("figure", text("figure"), numeric=False),
@@ -289,18 +300,6 @@ def figures_table(topics: Sequence[Topic]) -> DataTable:
 def _counted(row: Row) -> str:
     """To the published digits; in full where those would hide that a whole number differs."""
     return format(row["counted"], f",.{row['digits']}f" if row["reproduced"] or row["digits"] else ",")
-
-
-def _figure(name: str, published: float, counted: float, digits: int = 0) -> Row:
-    """A row; a figure is reproduced if it agrees to the digits published, a whole number exactly."""
-    same = counted == published if not digits else f"{counted:.{digits}f}" == f"{published:.{digits}f}"
-    return {
-        "figure": name,
-        "published": published,
-        "counted": counted,
-        "reproduced": same,
-        "digits": digits,
-    }
 
 
 def _terms(texts: Iterable[str]) -> float:

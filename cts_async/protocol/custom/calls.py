@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.to_thread
+import orjson
 
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -36,6 +37,7 @@ from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
 from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line, tools_taken
 from cts_async.protocol.custom.wire import View, response_of, trace_of, view_json
 from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
@@ -264,10 +266,10 @@ class CustomPlayer:
                     raise call.stopped from None
                 raise
             except (Exception, SystemExit) as error:
-                raise RoleFailed(f"{self.player.name}: {last_line(error)}") from None
+                raise RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}")) from None
             if call.stopped:
                 raise call.stopped
-            response = response_of(self.player.role, value)
+            response = _without_keys(response_of(self.player.role, value))
             if call.model_calls:
                 response["model_calls"] = call.model_calls
             if call.tools:
@@ -293,6 +295,13 @@ class CustomPlayer:
         if on_record:
             request["on_record"] = step_key({name: view[name] for name in on_record})[:16]
         return request
+
+
+def _without_keys(response: dict[str, Any]) -> dict[str, Any]:
+    """What is recorded never has a key in it, whatever the code of the user's returns."""
+    data = orjson.dumps(response)
+    clean = SECRETS.body(data, good=True)
+    return response if clean is data else orjson.loads(clean)
 
 
 def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ import orjson
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.processes import child_environment
 from cts_async.errors import ProviderDown, TransientError
+from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, command_line
 
 MAX_DEATHS: Final = 3
@@ -126,7 +127,7 @@ class Command:
 
     def _deliver(self, line: bytes) -> None:
         try:
-            reply = orjson.loads(line)
+            reply = orjson.loads(SECRETS.body(line, good=True))
         except ValueError:
             reply = None
         waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
@@ -135,7 +136,7 @@ class Command:
             waiting.set_result(reply)
         elif not self._noticed:
             self._noticed = True
-            text = line[:80].decode(errors="replace").strip()
+            text = SECRETS.text(line[:80].decode(errors="replace").strip())
             self._events.emit(
                 Notice(
                     f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr"
@@ -146,7 +147,7 @@ class Command:
         """Keep the last line of standard error: it explains a death."""
         assert process.stderr is not None
         while block := await process.stderr.read(65536):
-            lines = block.decode(errors="replace").split("\n")
+            lines = SECRETS.text(block.decode(errors="replace")).split("\n")
             self._last_words = next(
                 (one.strip() for one in reversed(lines) if one.strip()), self._last_words
             )[:200]

@@ -12,7 +12,8 @@ import orjson
 
 from cts_async import __version__
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError, UnusableOutput
-from cts_async.llm.http import ENCODINGS, HttpEndpoint, HttpResponse, encode_headers
+from cts_async.llm.http import ENCODINGS, HttpEndpoint, encode_headers
+from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import retry_after_s
 from cts_async.protocol.custom.sources import CustomRole
 
@@ -41,24 +42,24 @@ class Endpoint:
             response = await self._endpoint.send(_HEADERS, body, self._timeout_s, keep_headers=True)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._endpoint.failure(error, self._name, self._timeout_s) from None
+        data = SECRETS.body(response.data, good=response.status == 200)
         if response.status != 200:
-            raise self._refusal(response)
+            raise self._refusal(response.status, response.headers, data)
         try:
-            reply = orjson.loads(response.data)
+            reply = orjson.loads(data)
         except ValueError:
             reply = None
         if not isinstance(reply, dict):
             raise UnusableOutput(
                 f"{self._name}: the reply is not a JSON object",
-                text=response.data[:2000].decode(errors="replace"),
+                text=data[:2000].decode(errors="replace"),
             )
         return reply
 
-    def _refusal(self, response: HttpResponse) -> Exception:
-        status = response.status
-        said = " ".join(response.data[:300].decode(errors="replace").split())
+    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        said = " ".join(data[:300].decode(errors="replace").split())
         text = f"{self._name}: HTTP {status}{f' ({said})' if said else ''}"
-        wait_s = retry_after_s(response.headers, time.time())
+        wait_s = retry_after_s(headers, time.time())
         if status == 429:
             return RateLimited(text, status=status, retry_after_s=wait_s)
         if status in _WAIT:

@@ -20,6 +20,7 @@ import orjson
 
 from cts_async.custom import RoleName
 from cts_async.errors import RejectedError, TransientError, UnusableOutput
+from cts_async.llm.redact import SECRETS
 from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Source, Trace, Turn
 
@@ -96,7 +97,9 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
 
 
 def _wrong(expected: str, value: Any) -> UnusableOutput:
-    return UnusableOutput(f"expected {expected}, got {type(value).__name__}", text=repr(value)[:2000])
+    return UnusableOutput(
+        f"expected {expected}, got {type(value).__name__}", text=SECRETS.text(repr(value)[:2000])
+    )
 
 
 def _labels(value: Any) -> list[dict[str, str]]:

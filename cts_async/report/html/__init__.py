@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else; here its elements, whose contents are always escaped.
+"""A report as one HTML file that needs nothing else. Here are its elements, whose contents are always escaped.
 
 No text of a model, a page or a file becomes markup:
 

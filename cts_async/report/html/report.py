@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -23,7 +24,7 @@ from cts_async.protocol.run_files import MANIFEST
 from cts_async.records import language_of
 from cts_async.report.comparison import headline
 from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, OpenedRun, named_runs, smoke_test
-from cts_async.report.html import Markup, Node, element, program, untrusted
+from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
@@ -171,7 +172,6 @@ def _cut(text: str, most: int) -> str:
 
 # --- Contents
 
-DOCTYPE: Final = "<!doctype html>\n"
 MAX_ROWS: Final = 500
 """Rows of a table in the page; --tables writes all of them."""
 MAX_UNFOLDED: Final = 40
@@ -232,42 +232,29 @@ class Section:
 def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
     with atomic_writer(path) as file:
-        file.write(f"{DOCTYPE}{_page(contents, origin)}\n".encode())
+        file.write(_page(contents, origin).encode())
 
 
-def _page(contents: ReportContents, origin: Origin) -> Markup:
+def _page(contents: ReportContents, origin: Origin) -> str:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
     title, figures = _title(contents.gathered), contents.drawn.figures
     scripts = [parsed_script(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
     parts = [one for one in sections(contents) if one.body]
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        element("style", program(own_text("page.css"))),
-    )
     no_script = "Figures need JavaScript, which is disabled here; their data is shown below."
-    nav = element("ol", (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts))
-    body = element(
-        "body",
-        element("a", "Skip to the results", href="#results", class_="skip"),
-        element("header", untrusted(title, "h1"), _lead(contents.gathered, origin)),
-        element("noscript", element("p", no_script, class_="warning")) if figures else None,
-        element("nav", element("h2", "Contents"), nav, aria_label="Contents"),
-        element("main", (_section(one) for one in parts), id="results", tabindex=-1),
-        element(
-            "footer",
-            element("p", "Command: ", untrusted(origin.command, "code"), class_="command"),
-            element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
-        ),
-        figures_data(figures) if figures else None,
-        (element("script", script) for script in scripts),
-    )
-    return element("html", head, body, lang="en")
+    values: dict[str, Node] = {
+        "policy": element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
+        "title": title,
+        "style": program(own_text("page.css")),
+        "header": [untrusted(title, "h1"), *_lead(contents.gathered, origin)],
+        "no_script": element("noscript", element("p", no_script, class_="warning")) if figures else None,
+        "contents": (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts),
+        "sections": map(_section, parts),
+        "command": untrusted(origin.command, "code"),
+        "made": f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC.",
+        "scripts": [figures_data(figures) if figures else None, *(element("script", one) for one in scripts)],
+    }
+    page = Template(own_text("page.html"))
+    return page.substitute({name: rendered(value) for name, value in values.items()})
 
 
 def policy(scripts: Sequence[str]) -> str:

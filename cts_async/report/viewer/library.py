@@ -273,10 +273,10 @@ class Library:
     def _look(self) -> Found:
         runs: dict[str, tuple[Place, Metadata]] = {}
         damaged = []
-        places = find_places(self.root)
-        if not places.complete:
+        places, complete = find_places(self.root)
+        if not complete:
             damaged.append(f"only the first {MAX_FOLDERS:,} folders were searched: name a smaller folder")
-        for place in places.found:
+        for place in places:
             path = place.path / MANIFEST
             state = stat_of(path)
             known = self._metadata.get(path)

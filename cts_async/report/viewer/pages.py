@@ -99,13 +99,6 @@ def _score(parameters: Parameters, name: str, default: float) -> float:
     raise Refused(400, f"{name}: must be a number from 0 to 100")
 
 
-def _text(parameters: Parameters, name: str, limit: int) -> str:
-    value = parameters.get(name, "")
-    if len(value) > limit:
-        raise Refused(400, f"{name}: longer than {limit} characters")
-    return value
-
-
 def _cursor(parameters: Parameters) -> tuple[int, int]:
     """Row of the last instance shown or searched, and its place in the order; (-1, -1) for the first page."""
     value = parameters.get("after", "") or "-1.-1"
@@ -125,7 +118,9 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
     """
     lines = run.results.lines()
     limit = _integer(parameters, "limit", ROWS, 1, MAX_ROWS)
-    needle = _text(parameters, "text", MAX_TEXT)
+    needle = parameters.get("text", "")
+    if len(needle) > MAX_TEXT:
+        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
     scores = _scores(run, lines, parameters)
     order = _ordered(lines, scores, parameters)
     first = _place_after(order, _cursor(parameters))

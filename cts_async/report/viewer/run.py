@@ -72,15 +72,11 @@ class Place(NamedTuple):
     path: Path
 
 
-class Places(NamedTuple):
-    """Runs found; `complete` is False if MAX_FOLDERS was reached."""
+def find_places(root: Path) -> tuple[list[Place], bool]:
+    """All directories below `root`, or `root` itself, that hold a run's files, by name; whether these are all.
 
-    found: list[Place]
-    complete: bool
-
-
-def find_places(root: Path) -> Places:
-    """All directories below `root`, or `root` itself, that hold a run's files, by name. Links are not followed."""
+    Links are not followed.
+    """
     found: list[Place] = []
     waiting, n_seen = [(root, 0)], 0
     while waiting and n_seen < MAX_FOLDERS:
@@ -91,7 +87,7 @@ def find_places(root: Path) -> Places:
             found.append(Place(display_name("/".join(parts)), directory))
         if depth < MAX_DEPTH:
             waiting += [(inner, depth + 1) for inner in _folders(directory)]
-    return Places(sorted(found), not waiting)
+    return sorted(found), not waiting
 
 
 def _folders(directory: Path) -> Iterator[Path]:

@@ -288,20 +288,19 @@ class HttpEngine(HttpService):
             raise ProviderRefused(
                 f"{self.name}: {self._spec.results!r} is not a list: correct results in cts.toml"
             )
-        hits = [hit for rank, row in enumerate(rows, 1) if (hit := self._hit(row, 1 / rank))]
+        paths, hits = self._spec.hit_fields, []
+        for rank, row in enumerate(rows, 1):
+            found = {name: text_value(value_at(row, path)) if path else "" for name, path in paths}
+            url, title = found["url"], found["title"]
+            if url:
+                hits.append(
+                    Hit(url, url, title or url, found["snippet"], 1 / rank, found["date"], found["source"])
+                )
         if rows and not hits:
-            where = self._spec.hit_fields.url
-            raise ProviderRefused(f"{self.name}: no result has a {where!r}: correct fields.url in cts.toml")
+            raise ProviderRefused(
+                f"{self.name}: no result has a {paths.url!r}: correct fields.url in cts.toml"
+            )
         return hits
-
-    def _hit(self, row: Any, score: float) -> Hit | None:
-        found = {
-            name: text_value(value_at(row, path)) if path else "" for name, path in self._spec.hit_fields
-        }
-        url = found["url"]
-        if not url:
-            return None
-        return Hit(url, url, found["title"] or url, found["snippet"], score, found["date"], found["source"])
 
 
 class HttpReader(HttpService):

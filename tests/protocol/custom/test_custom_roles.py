@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from custom_roles import COMMAND, FUNCTION, clarify_over_http, command, endpoint, play, played, script
+from custom_roles import COMMAND, FUNCTION, KEY, clarify_over_http, command, endpoint, play, played, script
 from fake_provider import FakeProvider, Settings
 
 from cts_async.engine.events import Event, Events, Notice
@@ -303,3 +303,29 @@ def test_a_permanent_error_fails_the_instance_with_its_message(tmp_path: Path) -
     (line,) = asyncio.run(run())
     assert line["error"]["kind"] == "rejected"
     assert "policy forbids it" in line["error"]["message"]
+
+
+LEAKS = """
+import os
+from cts_async import role
+
+@role("clarifier")
+async def returns_it(view):
+    return [f"Is it {os.environ['FAKE_KEY']}?", "Where?"]
+
+@role("clarifier")
+async def raises_it(view):
+    raise ValueError(os.environ["FAKE_KEY"])
+"""
+
+
+@pytest.mark.parametrize("function", ["returns_it", "raises_it"])
+def test_a_key_that_a_function_reveals_is_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setenv("FAKE_KEY", KEY)
+    path = script(tmp_path, "my_lab.py", LEAKS)
+    lines = played(tmp_path, f"{path}:{function}", FakeProvider(PROVIDER), limit=1)
+    assert "(key)" in str(lines)
+    written = [one for one in (tmp_path / "runs").rglob("*") if one.is_file()]
+    assert not [one for one in written if KEY.encode() in one.read_bytes()]
