@@ -191,12 +191,12 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
 def _remarks(run: FinishedRun) -> Iterator[str]:
     about = run.directory
     if run.n_failed:
-        yield f"{about}: {run.n_failed} failed instances are named with their error, and have no score."
+        yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
     if run.n_missing > 0:
-        yield f"{about}: {run.n_missing} of {run.n_expected} instances are unfinished and left out."
+        yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
     changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
     if changed:
-        yield f"{about}: {changed} answers contain tags such as <think>; whoever reads them takes these out."
+        yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
     if any(not item.answer for item in run.items.values()) and not run.talk:
         yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
 
@@ -310,7 +310,7 @@ def _made_table(manifests: Mapping[Path, Mapping[str, Any]]) -> DataTable:
             }
         )
     names = ("run", "data", "sha256", "players", "judges", "cts_async", "begun")
-    return DataTable("made", "How", "", text_columns(*names), rows)
+    return DataTable("made", "Players and versions", "", text_columns(*names), rows)
 
 
 def _data(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -57,7 +57,7 @@ def test_exported_candidates_judged_again_give_the_same_labels_and_scores(tmp_pa
         file.write(json.dumps(failed) + "\n")
     done = cts_in(tmp_path, "export", "runs", "--layout", "release", "--out", "release")
     assert done.returncode == 0, done.stderr
-    assert "note: runs/sample-baseline-k2: 1 failed instances are named" in done.stderr
+    assert "note: runs/sample-baseline-k2: 1 failed instance(s): named" in done.stderr
     judging = ("--judge", "lexical", "--candidates", "release/candidates", "--out", "judged", "-q")
     judged = cts_in(tmp_path, "judge", "--gold", str(SAMPLE_GOLD), *judging)
     assert judged.returncode == 1, judged.stderr  # one failed
@@ -207,8 +207,8 @@ def test_answers_that_readers_would_shorten_are_put_into_tags_or_reported(tmp_pa
     made_run(tmp_path, label="orig", rows=rows, n_expected=5)
     done = export_runs([str(tmp_path)], "release", tmp_path / "out")
     assert [remark.removeprefix(f"{tmp_path / 'made-orig'}: ") for remark in done.remarks] == [
-        "2 of 5 instances are unfinished and left out.",
-        "1 answers contain tags such as <think>; whoever reads them takes these out.",
+        "2 of 5 instances unfinished: left out.",
+        "1 answer(s) with tags such as <think>, which readers take out.",
         "has empty answers; judge its candidates again with --empty-answers zero.",
     ]
 
