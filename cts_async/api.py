@@ -96,13 +96,23 @@ def judge(
 
 
 def compare(
-    *runs: str | Path, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
+    *runs: str | Path,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
+    seed: int = 0,
+    published: bool = False,
 ) -> Mapping[str, Any]:
-    """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges."""
+    """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
+
+    With `published` there is also ours beside the paper's values, under that name.
+    """
     from cts_async.report.comparison import compare_runs, comparison_json
+    from cts_async.report.published import published_json, published_of
 
     words = [str(run) for run in runs or ("runs",)]
-    return comparison_json(compare_runs(words, judges=judges, baseline=baseline, seed=seed))
+    found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
+    beside = {"published": published_json(published_of(found))} if published else {}
+    return comparison_json(found) | beside
 
 
 # --- Calling

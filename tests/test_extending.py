@@ -18,7 +18,7 @@ from cts_async.errors import UsageError
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-FUNCTION, JUDGE, COMMAND, AGENT, NOTEBOOK = EXAMPLES
+FUNCTION, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK = EXAMPLES
 
 
 def with_fake_model(example: str) -> str:

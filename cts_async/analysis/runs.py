@@ -51,7 +51,10 @@ class JudgedLabels:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig."""
+    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig.
+
+    Only a run that stopped after the questions has questions without answers.
+    """
 
     id: str
     fused_query: str = ""
@@ -104,6 +107,8 @@ class FinishedRun:
     model prompted otherwise is another Clarifier. Empty for the reference points."""
     k: int = 0
     players: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Model ids by role, as far as the manifest has them."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
     embedded: bool = False
@@ -116,13 +121,22 @@ class FinishedRun:
     """How the Clarifier interacts with the user."""
     talk: bool = False
     """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
+    stop_after: str = ""
+    """The stage that a run without search and judges ended with; "" for all other runs."""
+
+    @property
+    def support(self) -> str:
+        """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
+        roles = ("support", "answerer", "rewriter")
+        return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
 
     @property
     def unanswered(self) -> str:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
             return "its user chose among queries and answered no questions"
-        return "no user answered its questions" if self.talk and self.mode == "at-once" else ""
+        nobody = (self.talk and self.mode == "at-once") or self.stop_after == "questions"
+        return "no user answered its questions" if nobody else ""
 
     @property
     def n_missing(self) -> int:
@@ -313,13 +327,21 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
+        models=dict(_model_ids(identity.get("models"))),
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures=lines.judge_failures(),
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
+        stop_after=str(identity.get("stop_after") or ""),
     )
+
+
+def _model_ids(models: object) -> Iterator[tuple[str, str]]:
+    for role, of in models.items() if isinstance(models, Mapping) else ():
+        if isinstance(of, Mapping) and isinstance(of.get("model"), str):
+            yield str(role), of["model"]
 
 
 def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 from cts_async.config import BudgetConfig, CommandConfig, Consent
 from cts_async.errors import UsageError
-from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -440,6 +440,34 @@ class RunOptions(SearchOptions):
     support: Support = None
     answerer: Annotated[str | None, option(MODELS, help="User Answerer [as --support].")] = None
     rewriter: Annotated[str | None, option(MODELS, help="Rewriter [as --support].")] = None
+    given_questions: Annotated[
+        list[Path] | None,
+        option(
+            DATA,
+            "--questions",
+            metavar="FILE|RUN",
+            help="Ask these (the first K) in the Clarifier's place: a .csv or .jsonl file, or an earlier run.",
+        ),
+    ] = None
+    given_rewrites: Annotated[
+        list[Path] | None,
+        option(
+            DATA,
+            "--rewrites",
+            metavar="FILE|RUN",
+            help="Search these rewritten queries, by id; nothing is asked.",
+        ),
+    ] = None
+    stop_after: Annotated[
+        str | None,
+        option(
+            DATA,
+            "--stop-after",
+            metavar="STAGE",
+            callback=one_of("--stop-after", STAGES),
+            help="questions, answers or rewrite: end there, without search and judges.",
+        ),
+    ] = None
     answers: Annotated[
         str | None,
         option(MODELS, metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
