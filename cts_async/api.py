@@ -46,9 +46,9 @@ def run(
 ) -> Tables:
     """Run or resume systems, as `cts run` does, and load them.
 
-    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too.
-    Progress goes to standard error unless `quiet`. Raises UsageError, and RunStopped where the run ended early: then
-    nothing is lost, and the same call resumes it.
+    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, and
+    `given_questions` and `given_rewrites` may be one path. Progress goes to standard error unless `quiet`. Raises
+    UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
     """
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
@@ -57,6 +57,9 @@ def run(
 
     players = {"support", "answerer", "rewriter", "agent", "judges", "every_role"}
     named = {name: _named(value) if name in players else value for name, value in options.items()}
+    for name in {"given_questions", "given_rewrites"} & named.keys():
+        one = isinstance(named[name], str | Path)
+        named[name] = (Path(named[name]),) if one else tuple(map(Path, named[name]))
     models = _named(model if isinstance(model, Sequence) and not isinstance(model, str) else (model,))
     ks = (k,) if isinstance(k, int) else tuple(k)
     plan = make_plan(_config(RunConfig, models=models, ks=ks, **named), _catalogue(named), os.environ)
@@ -107,12 +110,14 @@ def compare(
     With `published` there is also ours beside the paper's values, under that name.
     """
     from cts_async.report.comparison import compare_runs, comparison_json
-    from cts_async.report.published import published_json, published_of
 
     words = [str(run) for run in runs or ("runs",)]
     found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
-    beside = {"published": published_json(published_of(found))} if published else {}
-    return comparison_json(found) | beside
+    if not published:
+        return comparison_json(found)
+    from cts_async.report.published import published_json, published_of
+
+    return comparison_json(found) | {"published": published_json(published_of(found))}
 
 
 # --- Calling
