@@ -131,6 +131,11 @@ class FinishedRun:
         return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
 
     @property
+    def searched(self) -> bool:
+        """Whether its instances were searched: without a search there are no answers to score."""
+        return not (self.talk or self.stop_after)
+
+    @property
     def unanswered(self) -> str:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
