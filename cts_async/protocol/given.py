@@ -11,7 +11,7 @@ run's identity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,10 +19,11 @@ from typing import Any, Final, Literal
 from cts_async.config import RunConfig
 from cts_async.datasets import normalise, sha256_of
 from cts_async.datasets.candidates import GivenField, GivenRow, read_given
+from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_files import MANIFEST, RESULTS, TALK, matching
 from cts_async.protocol.views import ClarifierView
 from cts_async.records import Instance
 
@@ -62,7 +63,7 @@ class GivenRows:
 
     def __init__(self, source: Path, kind: GivenKind, fields: Mapping[str, str] | None = None) -> None:
         """Read the source. Raises InputError."""
-        self.kind, self.file, self.is_run = kind, source, source.is_dir()
+        self.kind, self.source, self.file, self.is_run = kind, source, source, source.is_dir()
         if self.is_run:
             self.file = source / RESULTS
             _check_asked(source, kind)
@@ -127,6 +128,8 @@ def _check_asked(run: Path, kind: GivenKind) -> None:
     if manifest is None:
         raise InputError(run, "not a run directory: run.json not found")
     identity = manifest.get("identity") or {}
+    if identity.get("task") == TALK:
+        raise InputError(run, f"a run of cts converse has none: make {kind} with cts run --stop-after")
     if kind == "questions" and identity.get("system") in ("orig", "gold"):
         raise InputError(run, f"a run of {identity['system']} asked no questions")
     if kind == "questions" and identity.get("mode", "at-once") != "at-once":
@@ -146,13 +149,16 @@ def given_again(manifest: Mapping[str, Any]) -> GivenRows | None:
 
     Raises InputError if they cannot be read, or are not those of the run any more.
     """
-    identity = manifest.get("identity") or {}
+    identity, noted = manifest.get("identity") or {}, manifest.get("given")
+    models = identity.get("models")
     rewrites = as_given(identity.get("rewrites"))
-    known = rewrites or as_given((identity.get("models") or {}).get("clarifier"))
+    known = rewrites or as_given(models.get("clarifier") if isinstance(models, dict) else None)
     if not known:
         return None
     kind: GivenKind = "rewrites" if rewrites else "questions"
-    source = Path(str((manifest.get("given") or {}).get("source")))
+    if not isinstance(noted, dict) or not isinstance(noted.get("source"), str):
+        raise InputError(MANIFEST, "does not say where they are", field="given")
+    source = Path(noted["source"].replace("\0", ""))
     file = source / RESULTS if source.is_dir() else source
     if sha256_of(file) != known.get("sha256"):
         raise InputError(file, "not the file this run was made with (its sha256 differs)")
@@ -170,15 +176,15 @@ def with_given(config: RunConfig) -> tuple[RunConfig, dict[str, GivenRows]]:
     _check_options(config)
     kind: GivenKind = "questions" if config.given_questions else "rewrites"
     rows: dict[str, GivenRows] = {}
-    sources: dict[str, Path] = {}
-    for source in map(Path, config.given_questions or config.given_rewrites):
+    for source in _sources(config.given_questions or config.given_rewrites):
         read = GivenRows(source, kind, config.fields)
         label = _label(source, kind)
         if label in rows:
             raise UsageError(
-                f"--{kind}: {sources[label]} and {source} are both called {label}: run them one by one, with --name"
+                f"--{kind}: {rows[label].source} and {source} are both called {label}: "
+                "run them one by one, with --name"
             )
-        rows[label], sources[label] = read, source
+        rows[label] = read
     return replace(config, models=()) if rows else config, rows
 
 
@@ -187,11 +193,19 @@ def bound(
 ) -> dict[str, Given]:
     """The given texts of the instances, by label. InputError for an instance that has none, or too few."""
     n = max(config.ks) if config.given_questions else 1
-    sources: Sequence[Path] = config.given_questions or config.given_rewrites
     return {
-        label: Given(read.kind, label, Path(source), read.sha256, read.texts_of(instances(), n))
-        for (label, read), source in zip(rows.items(), sources, strict=True)
+        label: Given(read.kind, label, read.source, read.sha256, read.texts_of(instances(), n))
+        for label, read in rows.items()
     }
+
+
+def _sources(words: Iterable[Path]) -> Iterator[Path]:
+    """The files and runs that were named: directly, by a pattern, or by a folder of .csv and .jsonl files."""
+    for path in (path for word in words for path in matching(word) or [Path(word)]):
+        files = sorted(path.iterdir()) if path.is_dir() and not (path / MANIFEST).exists() else []
+        yield from [file for file in files if file.suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES)] or [
+            path
+        ]
 
 
 def _label(source: Path, kind: GivenKind) -> str:

@@ -68,12 +68,18 @@ class RunsCompared:
 
 
 def compare_runs(
-    words: Sequence[str], *, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
+    words: Sequence[str],
+    *,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
+    seed: int = 0,
+    partial: bool = False,
 ) -> RunsCompared:
     """Compare the runs that `words` name under `judges` (all if none are named). Raises UsageError.
 
-    Of runs that nobody has judged only the supporting models are compared, where there are several. Without a
-    `baseline` the differences are to orig, if present, and the family of tests is all pairs.
+    Of runs that nobody has judged only the supporting models are compared. A single run, or unjudged ones without such
+    models, are refused unless the comparison may be `partial`. Without a `baseline` the differences are to orig, if
+    present, and the family of tests is all pairs.
     """
     notes: list[str] = []
     every = find_runs(words)
@@ -82,10 +88,10 @@ def compare_runs(
         raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(one.path for one in found)
     board = make_board(read_runs(found, notes.append))
-    if len(board.entrants) < 2:
+    if len(board.entrants) < 2 and not partial:
         alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
         raise UsageError(". ".join([alone, *notes]))
-    if not board.judges and not judges and (stabilities := tuple(_stabilities(board))):
+    if not board.judges and not judges and ((stabilities := tuple(_stabilities(board))) or partial):
         # Runs without a search have User Answerer and Rewriter to compare, too.
         notes += [*board.remarks, *(note for entrant in board.entrants for note in _unfinished(entrant))]
         return RunsCompared(board, "", False, (), None, stabilities, tuple(notes), seed)
@@ -461,6 +467,7 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
+        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
@@ -468,7 +475,8 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         Column("new region", number("unsupported_regions", ".3f")),
     )
     caption = (
-        "User Answerer (on questions asked in the same words) and Rewriter: do they answer and rewrite alike?"
+        "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
+        "answer and rewrite alike?"
     )
     return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
 

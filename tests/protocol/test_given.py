@@ -13,7 +13,9 @@ import pytest
 from audited_runs import plant
 from fake_provider import FakeProvider, Settings
 
+import cts_async
 from cts_async.analysis.runs import read_run
+from cts_async.cluster.work import CampaignWork
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
@@ -25,8 +27,11 @@ from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
+from cts_async.protocol.run_files import has_no_answers
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.gathered import gather
+from cts_async.report.viewer.leaderboards import leaderboards_of
 
 Write = Callable[[str, str], Path]
 
@@ -48,6 +53,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
         Path(name).write_text(text, encoding="utf-8")
         return Path(name)
 
+    Path("empty").mkdir()
     write("data.csv", DATA)
     write("asked.csv", QUESTIONS)
     return write
@@ -167,6 +173,16 @@ def test_rows_are_joined_by_id_intent_or_query(write: Write, name: str, text: st
     assert given.texts == {"q0001": ("a?",), "q0002": ("b?",)}
 
 
+@pytest.mark.parametrize("named", ["release", "release/*.csv"])
+def test_folder_or_pattern_of_files_names_a_clarifier_each(write: Write, named: str) -> None:
+    Path("release").mkdir()
+    for name in ("bob", "ada"):
+        write(f"release/{name}.csv", QUESTIONS)
+    write("release/README.md", "what this is")
+    plan = planned(given_questions=(Path(named),), ks=(1, 2))
+    assert [system.label for system in plan.systems] == ["ada-k1", "ada-k2", "bob-k1", "bob-k2"]
+
+
 def test_changed_file_is_another_system(write: Write) -> None:
     run = ran(**GIVEN, stop_after="answers")
     write("asked.csv", QUESTIONS.replace("Which city", "What city"))
@@ -188,9 +204,11 @@ def test_interrupted_run_with_given_questions_repeats_no_step(write: Write) -> N
     assert len(lines(run)) == 2
 
 
-def test_given_texts_travel_with_a_pickled_plan(write: Write) -> None:
-    given = planned(**GIVEN).given
-    assert pickle.loads(pickle.dumps(given)) == given
+def test_given_texts_travel_to_the_workers_with_the_plan(write: Write) -> None:
+    plan = planned(**GIVEN, stop_after="rewrite")
+    work = pickle.loads(pickle.dumps(CampaignWork.of(plan)))
+    assert work.plan.given == plan.given
+    assert not work.plan.searches
 
 
 def test_forecast_counts_no_calls_for_what_is_given_or_left_out(write: Write) -> None:
@@ -202,6 +220,16 @@ def test_forecast_counts_no_calls_for_what_is_given_or_left_out(write: Write) ->
     assert kinds(models=("knows",), stop_after="questions") == {"clarify": 2}
     assert set(kinds(**GIVEN)) == {"answer", "rewrite", "search"}
     assert set(kinds(given_rewrites=(rewrites(write),))) == {"search"}
+
+
+def test_given_questions_from_python(write: Write) -> None:
+    options: dict[str, Any] = {"every_role": "baseline", "data": "data.csv", "stop_after": "answers"}
+    tables = cts_async.run(k=2, given_questions="asked.csv", quiet=True, **options)
+    assert [row["questions"] for row in tables.instances] == [
+        ["Which city?", "Which year?"],
+        ["Where to?", "When?"],
+    ]
+    assert {row["clarifier"] for row in tables.instances} == {"asked"}
 
 
 # --- Rewritten queries
@@ -311,6 +339,21 @@ def test_runs_that_stop_early_cannot_be_judged_or_compared_but_diagnosed(write: 
     assert [one.unknowns.ua_unknown_rate for one in found] == [1 / 2, 2 / 4]
 
 
+def test_runs_that_stop_early_are_on_no_leaderboard(write: Write) -> None:
+    early = ran(models=("knows",), stop_after="rewrite", every_role="knows")
+    whole = ran(models=("knows",), every_role="knows", data="sample", limit=2)
+    assert has_no_answers(early)
+    assert not has_no_answers(whole)
+    assert leaderboards_of({"early": early})["problem"] == "runs without an agent have no scores"
+
+
+def test_report_of_runs_that_stop_early_says_why_there_are_no_scores(write: Write) -> None:
+    gathered = gather([str(ran(models=("knows",), stop_after="answers", every_role="knows"))])
+    assert gathered.compared is None
+    assert any("stopped before the search" in note for note in gathered.notes)
+    assert [summary.n_done for summary in gathered.summaries] == [2]
+
+
 def test_questions_that_nobody_answered_are_left_out_of_a_diagnosis(write: Write) -> None:
     run = ran(models=("knows",), stop_after="questions", every_role="knows")
     with pytest.raises(UsageError, match="no user answered its questions, left out"):
@@ -379,7 +422,7 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
         ({"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"}, "leaves nothing to do"),
         ({"stop_after": "rewrite", "references": ("gold",)}, "--gold-query: .*ends before the search"),
         ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file"),
-        ({"given_questions": (Path("."),)}, "not a run directory"),
+        ({"given_questions": (Path("empty"),)}, "not a run directory"),
     ],
 )
 def test_contradicting_options_are_refused(write: Write, options: dict[str, Any], problem: str) -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.custom import OwnPrompts, Unproven, audited_steps, custom_labels, unproven
 from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
@@ -48,6 +49,8 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     notes: Sequence[str] = ()
     """Limits of the evidence: damaged lines, data that could not be read."""
+    not_proven: Sequence[Unproven] = ()
+    """Custom roles: what they were sent is proved, what else their code does is not."""
 
     @property
     def held(self) -> bool:
@@ -79,12 +82,16 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "not a run directory: run.json not found")
+    custom = custom_labels(manifest.get("identity", {}))
     prompts = Prompts(directory, manifest)
     sources = _read_sources(directory, manifest, data)
     run = _run_facts(directory, manifest, prompts, sources.people)
-    records = RecordsByInstance(directory / STEPS)
+    records = RecordsByInstance(directory / STEPS, audited_steps(custom))
+    if custom:
+        run = replace(run, custom=custom, own_prompts=_own_prompts(records, sources))
     findings = [*prompts.findings, *sources.findings]
     audit = Audit(directory, str(manifest["identity"]["system"]), findings=findings)
+    audit.not_proven = unproven(custom)
     seen: set[int] = set()  # hashes, to save memory
     for instance, own in chain(records, ((id, []) for id in sources.ids())):
         if hash(instance) not in seen:
@@ -92,6 +99,15 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
             _add(audit, instance, own, run, sources, prompts)
     audit.notes = (*sources.notes, *_damage(records))
     return audit
+
+
+def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
+    """What custom roles send to models for many instances."""
+    lines = ((id, sources.results.line(id)) for id in sources.ids())
+    found = sources.data.values() if sources.data is not None else (sources.queries(*one) for one in lines)
+    own = OwnPrompts()
+    own.read((asked for _, asked in records), [one.fused for one in found if one is not None])
+    return own
 
 
 def _add(
@@ -259,7 +275,9 @@ class Prompts:
                 self._add("missing", path.name, "the prompt is not in prompts/")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
-        if not self.expected:
+        identity = manifest.get("identity", {})
+        custom = custom_labels(identity)
+        if not self.expected and not (custom and len(custom) == len(identity["models"])):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}

@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 # --- Records
 
-_AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+"""The steps that the audit reads."""
 
 Record = dict[str, Any]
 
@@ -32,7 +33,7 @@ Record = dict[str, Any]
 class RecordsByInstance:
     """The audited records of a journal, failed ones too, grouped by instance; records stay on disk until read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, audited: re.Pattern[str] = AUDITED) -> None:
         self.path = path
         self.damaged_lines: list[int] = []
         """Line numbers that hold no record."""
@@ -44,7 +45,7 @@ class RecordsByInstance:
                     record = _parsed_line(line)
                     if record is None:
                         self.damaged_lines.append(number)
-                    elif _AUDITED.fullmatch(record["step"]):
+                    elif audited.fullmatch(record["step"]):
                         self._offsets.setdefault(record["instance"], []).append(offset)
                     offset += len(line)
 
@@ -78,6 +79,12 @@ def fields_of(request: Any) -> dict[str, Any]:
     """Return a request's prompt fields; {} if it has none."""
     fields = request.get("fields") if isinstance(request, dict) else None
     return fields if isinstance(fields, dict) else {}
+
+
+def view_of(request: Any) -> dict[str, Any]:
+    """Return the view that a custom role was sent; {} if it was sent none."""
+    view = request.get("view") if isinstance(request, dict) else None
+    return view if isinstance(view, dict) else {}
 
 
 def parsed_reply(record: Record, expect: Expect[T]) -> T | None:
@@ -207,7 +214,10 @@ class RecordedReplies:
         if role == "clarify" and (offer := self.scheme.parse(record)):
             self.offers.setdefault(turn, []).append(offer)
         elif role == "answer":
-            question = str(fields_of(record.get("request")).get("clarification_question"))
+            request = record.get("request")
+            question = str(
+                fields_of(request).get("clarification_question") or view_of(request).get("question")
+            )
             self._answers.setdefault(turn, {}).setdefault(question, []).extend(_possible_answers(record))
         elif role == "select":
             self._choices.setdefault(turn, []).append(record)
