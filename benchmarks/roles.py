@@ -27,7 +27,7 @@ ASKED, AT_ONCE = 4_000, 16
 """Chat completions in a round of the gateway's."""
 TITLE = f"roles: {LARGE:,} candidates judged by a function, {ASKED:,} calls of the gateway, {ROUNDS} rounds"
 FUNCTION = '''
-import json
+import orjson
 from cts_async import role
 
 RUBRIC = """{rubric}"""
@@ -37,7 +37,7 @@ async def judge(view, llm):
     nuggets = "".join(f"{one.id} ({one.weight:g}): {one.text}\\n" for one in view.nuggets)
     prompt = f"{RUBRIC}\\n{view.query}\\n{nuggets}\\n{view.candidate_answer}"
     reply = await llm(prompt, model="static")
-    return json.loads(reply.text)["results"]
+    return orjson.loads(reply.text)["results"]
 '''
 
 

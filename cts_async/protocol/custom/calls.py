@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
@@ -161,9 +161,10 @@ class Call:
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
                     decode=_as_recorded,
+                    name=name,
                 )
                 replayed = self.ctx.job.journal.find(step.key) is not None
-                response = await self.ctx.step(replace(step, name=name))
+                response = await self.ctx.step(step)
             self.answered += 1
             self.replayed += replayed
             return response
@@ -249,10 +250,13 @@ class Replays:
         journal = ctx.job.journal
         if not isinstance(journal, Journal):
             return 0
-        async with self._reading:
-            if journal.path not in self._recorded:
-                self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
-        return self._recorded[journal.path][ctx.job.id, step]
+        found = self._recorded.get(journal.path)
+        if found is None:
+            async with self._reading:
+                if journal.path not in self._recorded:
+                    self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
+            found = self._recorded[journal.path]
+        return found[ctx.job.id, step] if found else 0
 
     def begun_again(self, asked: int) -> None:
         """Note that a call is begun again which had asked models so often."""
