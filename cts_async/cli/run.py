@@ -34,6 +34,8 @@ def run(
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
+    Two prompts of the Clarifier, side by side: cts run -m gpt -m gpt@short --prompts short=prompts/short -k 3
+
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
     """
     from rich.console import Console
@@ -52,7 +54,7 @@ def run(
         for directory in plan.systems.values()
     ]
     used = [*plan.specs.values(), *plan.search.opened]
-    told = _introduction(plan), plan.dataset.notes
+    told = _introduction(plan), (*plan.dataset.notes, *plan.remarks)
     stopped = drive(run_plan, plan, groups, used, *told, quiet=quiet, ray=ray, workers=workers)
     summaries, rows = summarise(plan.systems.values())
     if as_json:

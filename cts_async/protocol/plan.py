@@ -21,7 +21,7 @@ from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players
 from cts_async.protocol.human_answers import THRESHOLD, people_of
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.prompts import PromptSet, load_prompts
+from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
     RoleNames,
@@ -36,7 +36,7 @@ from cts_async.protocol.systems import (
     with_embedded_file,
     with_stand_ins,
 )
-from cts_async.records import AgentPrompt, Instance
+from cts_async.records import AgentPrompt, Instance, Language, language_of
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
@@ -65,8 +65,11 @@ class SystemsPlan(ABC):
     dataset: Dataset
     data_identity: Mapping[str, Any]
     prompts: PromptSet
+    agent_prompt: AgentPrompt = "query"
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
+    remarks: tuple[str, ...] = ()
+    """What the user should know of the prompts."""
     corpus: Path | None = None
     """The documents that are searched; None: no documents."""
     judges: tuple[str, ...] = ()
@@ -92,16 +95,41 @@ class SystemsPlan(ABC):
         """Role to model name, for the roles that the system has."""
 
     @abstractmethod
-    def prompt_names(self, system: System) -> list[str]:
-        """Names of the prompts that the system may use, sorted."""
+    def prompted(self, system: System) -> list[tuple[str, str]]:
+        """Pairs of a role's prompt ("clarify", "agent", ...) and who is given it."""
 
     @abstractmethod
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
 
+    def prompts_of(self, system: System) -> list[Prompt]:
+        """The prompts that the system may use, by name."""
+        found = {
+            prompt.name: prompt
+            for role, player in self.prompted(system)
+            for prompt in self.prompts.of(player).of_role(role, self.agent_prompt)
+        }
+        return [found[name] for name in sorted(found)]
+
     def prompt_digests(self, system: System) -> dict[str, str]:
         """The sha256 of each prompt that the system may use, by name."""
-        return {name: self.prompts.sha256[name] for name in self.prompt_names(system)}
+        return {prompt.name: prompt.sha256 for prompt in self.prompts_of(system)}
+
+    def check_prompts(self) -> None:
+        """Raise UsageError for prompts of the user's that change nothing: another system would only seem to differ."""
+        pairs = [pair for system in self.systems for pair in self.prompted(system)]
+        folders: dict[str, tuple[PromptSet, list[str]]] = {"": (self.prompts, [])}
+        for role, player in pairs:
+            prompts = self.prompts.of(player)
+            names = [one.path.stem for one in prompts.of_role(role, self.agent_prompt)]
+            folders.setdefault(player if prompts is not self.prompts else "", (prompts, []))[1].extend(names)
+        for player, (prompts, names) in folders.items():
+            if prompts.own and prompts.own.isdisjoint(names):
+                wanted = ", ".join(dict.fromkeys(names)) or "no prompts"
+                raise UsageError(
+                    f"{prompts.directory}: {player or 'this run'} uses none of its prompts "
+                    f"({', '.join(sorted(prompts.own))}), but {wanted}"
+                )
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
@@ -134,7 +162,6 @@ class Plan(SystemsPlan):
     search: SearchPlan
     settings: AgentSettings
     current_date: str
-    agent_prompt: AgentPrompt
     most_nuggets: int = 0
     """The largest number of nuggets of any instance."""
     people: Mapping[str, HumanPairs] | None = None
@@ -196,28 +223,34 @@ class Plan(SystemsPlan):
         played = "judge" if role.startswith("judge ") else role
         return next(one.identity for kind, one in self.custom[name].items() if kind == played)
 
-    def prompt_names(self, system: System) -> list[str]:
-        """Names of the prompts that the system may use, sorted."""
-        roles = ["agent"] + ([] if self.config.no_judge else ["judge"]) + ["visit"] * bool(self.roles.visit)
-        roles += prompts_of(system)
-        if self.config.extractor:
-            roles += ["gold"]
-        agent = (".en", ".zh") if self.agent_prompt == "query" else f".{self.agent_prompt}"
-        unused = ["answer", "respond"] * (self.people is not None)
+    def prompted(self, system: System) -> list[tuple[str, str]]:
+        """Pairs of a role's prompt and who is given it; code of the user's needs none."""
         players = self.players(system)
-        unused += [prompt for prompt, role in PROMPT_OF.items() if players.get(role) in self.custom]
-        if not any(name in self.specs for role, name in players.items() if role.startswith("judge ")):
-            unused += ["judge"] * bool(self.custom)
-        roles = [role for role in roles if role not in unused]
-        return sorted(
-            name
-            for name in self.prompts.sha256
-            if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
-        )
+        roles = ["agent", *prompts_of(system), *(["gold"] if self.config.extractor else [])]
+        roles += ["visit"] * bool(self.roles.visit)
+        if self.people is not None:
+            roles = [role for role in roles if role not in ("answer", "respond")]
+        pairs = [
+            (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support) for role in roles
+        ]
+        if not self.config.no_judge:
+            judges = [name for role, name in players.items() if role.startswith("judge ")]
+            models = [name for name in judges if name in self.specs]
+            pairs += [("judge", name) for name in models or ([] if self.custom else [LEXICAL])]
+        return [(role, name) for role, name in pairs if name not in self.custom]
 
 
-PROMPT_OF: Final = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter", "agent": "agent"}
-"""The role that a prompt is for; code of the user's needs none."""
+PLAYED_BY: Final = {
+    "answer": "answerer",
+    "respond": "answerer",
+    "rewrite": "rewriter",
+    "reformulate": "support",
+    "select_query": "support",
+    "agent": "agent",
+    "visit": "visit",
+    "gold": "extractor",
+}
+"""The role that is given a prompt; the Clarifier is given all others."""
 
 
 def make_plan(
@@ -233,8 +266,9 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
     """
+    prompts, catalogue = choose_prompts(config, catalogue)
     config, custom = label_players(config, catalogue)
-    systems = systems_of(config)
+    systems = systems_of(config, prompts.variants)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
@@ -255,17 +289,17 @@ def make_plan(
         check_prices(specs.values())
     smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
-    n_instances, most_nuggets = _check_instances(dataset, limit, config)
-    names = run_names(
-        systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue, custom)
-    )
+    n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
+    marks = _marks(systems, roles, search, config, catalogue, custom)
+    marks = {system: text + prompts.mark(clarifying=bool(system.k)) for system, text in marks.items()}
+    names = run_names(systems, dataset.name, config.name, marks)
     directories = {system: config.runs_dir / names[system] for system in systems}
     own = {directory.resolve() for directory in directories.values()}
     for run in search.replayed:
         if run.resolve() in own:  # its journal would grow while it is read
             raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
     gold = dataset.gold_path
-    return Plan(
+    plan = Plan(
         config=config,
         systems=directories,
         roles=roles,
@@ -280,7 +314,8 @@ def make_plan(
         corpus=search.corpus,
         tools=search.notes,
         judges=roles.judges,
-        prompts=load_prompts(),
+        prompts=prompts,
+        remarks=tuple(remarks_on(prompts, languages)),
         settings=_settings(config, specs.get(roles.agent)),
         current_date=config.date or _current_date(directories),
         agent_prompt=config.agent_prompt
@@ -293,6 +328,8 @@ def make_plan(
         most_nuggets=most_nuggets,
         people=people,
     )
+    plan.check_prompts()
+    return plan
 
 
 def _marks(
@@ -346,15 +383,19 @@ def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 
 
-def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> tuple[int, int]:
+def _check_instances(
+    dataset: Dataset, limit: int | None, config: RunConfig
+) -> tuple[int, int, frozenset[Language]]:
     """Read all instances once, so that an invalid line is found before the first call is paid.
 
-    Returns their number, and the largest number of nuggets of one of them.
+    Returns their number, the largest number of nuggets of one of them, and the languages of their queries.
     """
     count, most, without_gold, first = 0, 0, 0, ""
+    languages: set[Language] = set()
     for instance in islice(dataset.instances(), limit):
         count += 1
         most = max(most, len(instance.nuggets))
+        languages |= {language_of(instance.blurred_query), language_of(instance.fused_query)}
         if not instance.nuggets:
             without_gold += 1
             first = first or instance.id
@@ -365,7 +406,7 @@ def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> 
             f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
             "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
         )
-    return count, most
+    return count, most, frozenset(languages)
 
 
 def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
