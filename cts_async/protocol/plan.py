@@ -124,11 +124,11 @@ class SystemsPlan(ABC):
             names = [one.path.stem for one in prompts.of_role(role, self.agent_prompt)]
             folders.setdefault(player if prompts is not self.prompts else "", (prompts, []))[1].extend(names)
         for player, (prompts, names) in folders.items():
-            if prompts.own and prompts.own.isdisjoint(names):
-                wanted = ", ".join(dict.fromkeys(names)) or "no prompts"
+            if (prompts.own or player) and prompts.own.isdisjoint(names):
+                wanted = ", ".join(dict.fromkeys(names)) or "none"
                 raise UsageError(
-                    f"{prompts.directory}: {player or 'this run'} uses none of its prompts "
-                    f"({', '.join(sorted(prompts.own))}), but {wanted}"
+                    f"{prompts.directory}: changes {', '.join(sorted(prompts.own)) or 'no prompt'}, "
+                    f"but {player or 'this run'} uses {wanted}"
                 )
 
     def notes(self, system: System) -> dict[str, Any]:

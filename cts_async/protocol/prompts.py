@@ -32,7 +32,19 @@ from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 from cts_async.safe_files import open_file
 
-__all__ = ["FIELDS", "Prompt", "PromptSet", "choose_prompts", "load_prompts", "read_folder"]
+__all__ = [
+    "FIELDS",
+    "Prompt",
+    "PromptSet",
+    "choose_prompts",
+    "load_prompts",
+    "open_prompts",
+    "prompt_files",
+    "read_folder",
+    "read_prompt",
+    "remarks_on",
+    "shipped_folder",
+]
 
 Size = Literal["full", "small"]
 
@@ -80,6 +92,26 @@ class Prompt:
     fence: re.Pattern[str] | None
     """Matches what in a value would open or close a fence: the bracket in front of a tag's name."""
 
+    @property
+    def role(self) -> str:
+        return _role_of(self.name)
+
+    @property
+    def language(self) -> str:
+        """ "en" or "zh"; "native" of the agent's that serves all languages."""
+        return self.path.stem.rpartition(".")[2]
+
+    @property
+    def variant(self) -> str:
+        """The name of the user's prompts that it belongs to; "" for the shipped ones and for those of all roles."""
+        return self.name.partition("@")[2]
+
+    @property
+    def unfenced(self) -> list[str]:
+        """Fields with untrusted text that are not alone between tags. The agent's query is a message of its own."""
+        data = self.fields - {"k", "current_date"} if self.role != "agent" else frozenset()
+        return [name for name in sorted(data) if not re.search(_fenced(name), self.text)]
+
     def render(self, **fields: object) -> tuple[dict[str, str], ...]:
         """The messages, system first. Raises ValueError for a missing or unknown field."""
         if fields.keys() != self.fields:
@@ -101,7 +133,7 @@ class PromptSet:
     directory: Path
     prompts: Mapping[str, Prompt]
     own: frozenset[str] = frozenset()
-    """Those that come from a user's folder, which is `directory` then."""
+    """Those that a user's folder changes; it is `directory` then."""
     variants: Mapping[str, PromptSet] = field(default_factory=dict)
 
     def of(self, player: str) -> PromptSet:
@@ -115,10 +147,12 @@ class PromptSet:
         return [one for name, one in self.prompts.items() if _role_of(name) == role and name.endswith(ends)]
 
     def over(self, base: PromptSet) -> PromptSet:
-        """`base` with its prompts replaced by these. A full prompt hides the small one of `base`, too."""
-        hidden = {name.replace(".", ".small.", 1) for name in self.own}
+        """`base` with those of these prompts that differ. A full one hides the small one of `base`, too."""
+        before = base.sha256
+        changed = {name: one for name, one in self.prompts.items() if before.get(name) != one.sha256}
+        hidden = {name.replace(".", ".small.", 1) for name in changed} - self.prompts.keys()
         rest = {name: one for name, one in base.prompts.items() if name not in hidden}
-        return replace(self, prompts=dict(sorted({**rest, **self.prompts}.items())))
+        return replace(self, prompts=dict(sorted({**rest, **changed}.items())), own=frozenset(changed))
 
     def mark(self, *, clarifying: bool) -> str:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
@@ -128,7 +162,7 @@ class PromptSet:
         return f"+prompts-{name}" if concerned else ""
 
     def one_sided(self) -> Iterator[tuple[str, Language]]:
-        """Roles for which the user's folder has prompts in one language only, with the other language."""
+        """Roles whose prompt the user's folder changes in one language only, with the other language."""
         for role in FIELDS:
             found = {name.rpartition(".")[2] for name in self.own if _role_of(name) == role}
             if len(found & {"en", "zh"}) == 1:
@@ -165,12 +199,17 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
 
     InputError names an invalid file, or a directory without prompts.
     """
-    packaged = _PACKAGE / "_prompts"
-    directory = directory or (packaged if packaged.is_dir() else _PACKAGE.parent / "prompts")
+    directory = directory or shipped_folder()
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, _NO_PROMPTS)
     return PromptSet(directory, {path.stem: _parsed(path, path.read_bytes()) for path in files})
+
+
+def shipped_folder() -> Path:
+    """The folder of the shipped prompts: in the package, or in the repository."""
+    packaged = _PACKAGE / "_prompts"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "prompts"
 
 
 # --- A user's prompts
@@ -181,18 +220,28 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
 
     Of the variants only those are read that a player of `config` is named with. Raises UsageError, InputError.
     """
-    base = load_prompts()
-    whole, named = _folders(config.prompts)
-    if whole is not None:
-        base = read_folder(whole).over(base)
+    _, named = _folders(config.prompts)
     catalogue = replace(catalogue, prompts={**catalogue.prompts, **named})
     used = {variant_of(player, catalogue.prompts)[1] for player in config.players} - {""}
     for name in named:
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: -m gpt@{name}")
-    folders = {name: catalogue.prompts[name] for name in sorted(used)}
+    opened = open_prompts(config.prompts, {name: catalogue.prompts[name] for name in sorted(used)})
+    return opened, catalogue
+
+
+def open_prompts(given: Sequence[str], named: Mapping[str, Path]) -> PromptSet:
+    """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders with names.
+
+    Raises UsageError, InputError.
+    """
+    base = load_prompts()
+    whole, more = _folders(given)
+    if whole is not None:
+        base = read_folder(whole).over(base)
+    folders = {**named, **more}
     variants = {name: read_folder(folder, name).over(base) for name, folder in folders.items()}
-    return replace(base, variants=variants), catalogue
+    return replace(base, variants=variants)
 
 
 def _folders(given: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
@@ -249,12 +298,12 @@ def read_prompt(path: Path, variant: str = "") -> Prompt:
 
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
-    """What a user should know of prompts that are in order: languages that a folder does not cover."""
+    """What a user should know of prompts that are in order: which of the `languages` a folder does not cover."""
     for one in (prompts, *prompts.variants.values()):
         for role, other in one.one_sided():
             if other in languages:
-                text = f"{one.directory.name}: has no {role}.{other}.txt"
-                yield f"{text}; where the language is {other!r}, the shipped prompt is used"
+                text = f"{one.directory}: changes the prompt {role!r} in one language only"
+                yield f"{text}; where the language is {other!r}, the usual one is used"
 
 
 # --- Files
@@ -318,9 +367,14 @@ def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> No
 
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
     names = "|".join(fields)
-    tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
+    tags = {match[1] for match in re.finditer(_fenced(names), text)}
     # A quoted `</think>` would turn everything before it, such as a verdict, into a thought.
     return fence_pattern(tags | THOUGHT_TAGS) if tags else None
+
+
+def _fenced(names: str) -> str:
+    """The pattern of one of the fields `a|b` alone between tags."""
+    return rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>"
 
 
 def _difference(expected: frozenset[str], given: frozenset[str]) -> str:

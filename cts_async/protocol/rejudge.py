@@ -321,10 +321,13 @@ def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
 
 
 def _check_prompts(prompts: PromptSet) -> None:
-    """Raise UsageError for a folder of the user's without a judge's prompt."""
-    for one in (prompts, *prompts.variants.values()):
-        if one.own and not any(name.startswith("judge.") for name in one.own):
-            raise UsageError(f"{one.directory}: has no judge's prompt, only {', '.join(sorted(one.own))}")
+    """Raise UsageError for a folder of the user's that changes no prompt of a judge."""
+    whole = [prompts] if prompts.own else []
+    for one in (*whole, *prompts.variants.values()):
+        if not any(name.startswith("judge.") for name in one.own):
+            raise UsageError(
+                f"{one.directory}: changes no prompt of a judge, only {', '.join(sorted(one.own))}"
+            )
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
