@@ -6,7 +6,7 @@ once; the rest of the program sees `ModelSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -203,10 +203,8 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
         specs[name] = _spec(
             name, merge_table(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
         )
-    catalogue = Catalogue(specs)
-    return Catalogue(
-        specs, _roles(user["roles"], catalogue, user_file), _prompt_folders(user["prompts"], user_file)
-    )
+    prompts = _prompt_folders(user["prompts"], user_file)
+    return Catalogue(specs, _roles(user["roles"], Catalogue(specs), prompts, user_file), prompts)
 
 
 # --- TOML ---------------------------------------------------------------------------------------------
@@ -239,8 +237,10 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     return spec
 
 
-def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:
-    """Check that each role is one of ROLES and each value a model that can be found."""
+def _roles(
+    table: Mapping[str, Any], catalogue: Catalogue, prompts: Container[str], path: Path
+) -> dict[str, str]:
+    """Check that each role is one of ROLES and each value a model that can be found, without a name of `prompts`."""
     for role, name in table.items():
         line = line_of(path, "roles", role)
         if role not in ROLES:
@@ -249,6 +249,8 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
         try:
             if not isinstance(name, str):
                 raise UsageError("must be a model's name, in quotes")
+            if variant_of(name, prompts)[1]:
+                raise UsageError(f"{name!r} names prompts, which only options can: --{role} {name}")
             catalogue._find(name)
         except UsageError as error:
             raise InputError(path, str(error), line=line, field=f"roles.{role}") from None

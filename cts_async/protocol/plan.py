@@ -117,19 +117,21 @@ class SystemsPlan(ABC):
 
     def check_prompts(self) -> None:
         """Raise UsageError for prompts of the user's that change nothing: another system would only seem to differ."""
-        pairs = [pair for system in self.systems for pair in self.prompted(system)]
-        folders: dict[str, tuple[PromptSet, list[str]]] = {"": (self.prompts, [])}
-        for role, player in pairs:
+        given = [
+            (role, player, self.prompts.of(player).of_role(role, self.agent_prompt))
+            for system in self.systems
+            for role, player in self.prompted(system)
+        ]
+        every = [prompt for _, _, found in given for prompt in found]
+        if self.prompts.own and self.prompts.own.isdisjoint(one.name for one in every):
+            raise _unchanged(self.prompts, "this run", every)
+        for player in dict.fromkeys(player for _, player, _ in given):
             prompts = self.prompts.of(player)
-            names = [one.path.stem for one in prompts.of_role(role, self.agent_prompt)]
-            folders.setdefault(player if prompts is not self.prompts else "", (prompts, []))[1].extend(names)
-        for player, (prompts, names) in folders.items():
-            if (prompts.own or player) and prompts.own.isdisjoint(names):
-                wanted = ", ".join(dict.fromkeys(names)) or "none"
-                raise UsageError(
-                    f"{prompts.directory}: changes {', '.join(sorted(prompts.own)) or 'no prompt'}, "
-                    f"but {player or 'this run'} uses {wanted}"
-                )
+            # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
+            asks = [one for role, name, found in given if name == player and _asks(role) for one in found]
+            used = asks or [one for _, name, found in given if name == player for one in found]
+            if prompts is not self.prompts and not any(one.variant for one in used):
+                raise _unchanged(prompts, player, used)
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
@@ -250,7 +252,17 @@ PLAYED_BY: Final = {
     "visit": "visit",
     "gold": "extractor",
 }
-"""The role that is given a prompt; the Clarifier is given all others."""
+"""The role that is given a prompt; a judge is given "judge", and the Clarifier all others."""
+
+
+def _asks(prompt: str) -> bool:
+    return prompt not in PLAYED_BY and prompt != "judge"
+
+
+def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
+    changed = ", ".join(sorted(prompts.own)) or "no prompt"
+    names = ", ".join(dict.fromkeys(one.name for one in used)) or "none"
+    return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
 
 
 def make_plan(

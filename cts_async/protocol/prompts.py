@@ -158,7 +158,7 @@ class PromptSet:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
         roles = {_role_of(name) for name in self.own}
         concerned = roles if clarifying else roles & {"agent", "visit", "judge", "gold"}
-        name = re.sub(r"[^\w.-]", "_", self.directory.name)
+        name = re.sub(r"[^\w.-]", "_", self.directory.resolve().name)
         return f"+prompts-{name}" if concerned else ""
 
     def one_sided(self) -> Iterator[tuple[str, Language]]:
@@ -225,7 +225,7 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
     used = {variant_of(player, catalogue.prompts)[1] for player in config.players} - {""}
     for name in named:
         if name not in used:
-            raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: -m gpt@{name}")
+            raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
     opened = open_prompts(config.prompts, {name: catalogue.prompts[name] for name in sorted(used)})
     return opened, catalogue
 
@@ -267,7 +267,7 @@ def _folders(given: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
 def read_folder(directory: Path, variant: str = "") -> PromptSet:
     """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
     found = {path.stem: read_prompt(path, variant) for path in prompt_files(directory)}
-    return PromptSet(Path(os.path.realpath(directory)), found, frozenset(found))
+    return PromptSet(directory, found, frozenset(found))
 
 
 def prompt_files(directory: Path) -> list[Path]:
@@ -360,7 +360,7 @@ def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> No
         return
     near = get_close_matches(name.lower(), fields, 1, 0.75)
     if near or name in _EVERY_FIELD:
-        hint = f"; did you mean {{{near[0]}}}?" if near else ""
+        hint = f"; did you mean {{{near[0]}}}?" if near else ";"
         has = ", ".join(f"{{{one}}}" for one in fields)
         raise InputError(path, f"unknown field {name}{hint} {role} has {has}", line=line)
 

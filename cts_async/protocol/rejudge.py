@@ -325,9 +325,8 @@ def _check_prompts(prompts: PromptSet) -> None:
     whole = [prompts] if prompts.own else []
     for one in (*whole, *prompts.variants.values()):
         if not any(name.startswith("judge.") for name in one.own):
-            raise UsageError(
-                f"{one.directory}: changes no prompt of a judge, only {', '.join(sorted(one.own))}"
-            )
+            changed = ", ".join(sorted(one.own)) or "no prompt"
+            raise UsageError(f"{one.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
