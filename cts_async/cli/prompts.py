@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.prompts import Prompt, PromptSet
 
 prompts: Final = typer.Typer(
-    name="prompts",
-    invoke_without_command=True,
-    **{**SETTINGS, "no_args_is_help": False},
+    name="prompts", help="The prompts of the roles: shipped ones, and yours.", **SETTINGS
 )
 
 Given = Annotated[
@@ -31,21 +29,15 @@ Given = Annotated[
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of ROLE.LANGUAGE.txt files.")]
 
 
-@prompts.callback()
-def list_all(
-    ctx: typer.Context,
-    given: Given = None,
-    config: options.ConfigFile = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List the prompts: name, language, variant, digest and source. With a command: show, check or copy them.
+@prompts.command("list", short_help="Which prompts there are.")
+def list_all(given: Given = None, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
+    """List the prompts: name, language, variant, digest and source.
 
     The prompts of [prompts] in cts.toml and of --prompts are listed, too, as far as they differ from the shipped ones.
 
-    Example: cts prompts --prompts short=prompts/short --json
+    Example: cts prompts list --prompts short=prompts/short --json
     """
-    if ctx.invoked_subcommand is None:
-        show_tables([_table(_every(_opened(given, config)))], as_json=as_json)
+    show_tables([_table(_every(_opened(given, config)))], as_json=as_json)
 
 
 @prompts.command("show", short_help="Print one prompt.")
@@ -67,7 +59,7 @@ def show(
     found = {prompt.name: prompt for prompt in _every(_opened(given, config))}
     if name not in found:
         near = suggestion(name, found).partition(" known: ")[0].rstrip(";")
-        raise UsageError(f"no prompt {name!r}{near} (cts prompts lists them)")
+        raise UsageError(f"no prompt {name!r}{near} (see cts prompts list)")
     prompt = found[name]
     if as_json:
         print_json({**_row(prompt), "fields": sorted(prompt.fields), "text": prompt.text})
