@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError
-from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme
+from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -86,6 +86,12 @@ class RunConfig(CommandConfig):
     ks: tuple[int, ...] = (1,)
     schemes: tuple[Scheme, ...] = ("cts",)
     modes: tuple[Mode, ...] = ("at-once",)
+    given_questions: tuple[Path, ...] = ()
+    """Files or runs whose questions are asked, in the place of a Clarifier."""
+    given_rewrites: tuple[Path, ...] = ()
+    """Files or runs whose rewritten queries are searched; nothing is asked."""
+    stop_after: Stage | None = None
+    """The last stage of a run without search and judges; None: all of it."""
     answers: str | None = None
     """Dataset whose human answers replace the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"

@@ -17,6 +17,7 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
+Stage = Literal["questions", "answers", "rewrite"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 AgentPrompt = Literal["native", "en", "zh", "query"]
@@ -27,6 +28,8 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "
 MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
 """How a Clarifier interacts with the user: all questions at once (CTS), one question a turn, or reformulated queries
 to choose from at each turn (AT-CoT, section 4.2)."""
+STAGES: Final[tuple[Stage, ...]] = ("questions", "answers", "rewrite")
+"""What happens before the search, in order."""
 AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
 """The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
@@ -183,14 +186,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything that the protocol produced for one instance."""
+    """Everything that the protocol produced for one instance.
+
+    Without a search `trace` is None, and what comes after the run's last stage is empty.
+    """
 
     instance: Instance
     k: int
     questions: tuple[str, ...]
     answers: tuple[Answer, ...]
     rewritten_query: str
-    trace: Trace
+    trace: Trace | None
     judgments: tuple[Judgment, ...]
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()

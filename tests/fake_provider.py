@@ -31,7 +31,7 @@ from typing import Any, Literal, Self
 import orjson
 from aiohttp import web
 from fake_limits import Allowance, RetryAfter, ServerLimits, Verdict, ask_to_wait
-from fake_roles import ROLES, role_of, say
+from fake_roles import ROLES, call_of_tool, role_of, say
 
 OutageKind = Literal["refuse", "503", "hang"]
 
@@ -57,6 +57,8 @@ class Said:
     ending: Ending
     used: tuple[int, int]
     reasoning: str = ""
+    tool: tuple[str, dict[str, str]] | None = None
+    """The tool it calls, with its arguments, in the place of a text."""
 
 
 def conversation(asked: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -112,6 +114,14 @@ def _chat_completion(said: Said) -> dict[str, Any]:
     if said.ending == "refused":
         message |= {"content": None, "refusal": "I cannot help with that."}
     choice = {"message": message, "finish_reason": "length" if said.ending == "length" else "stop"}
+    if said.tool:
+        name, arguments = said.tool
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        message |= {
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        }
+        choice["finish_reason"] = "tool_calls"
     usage = {
         "prompt_tokens": said.used[0],
         "completion_tokens": said.used[1],
@@ -248,10 +258,12 @@ class _Asked:
     api: Api
     key: str
     problem: str
+    tools: tuple[str, ...] = ()
+    """Names of the tools that the model is offered."""
 
     @property
     def input_tokens(self) -> int:
-        return sum(len(message["content"].encode()) for message in self.messages) // 4
+        return sum(len((message["content"] or "").encode()) for message in self.messages) // 4
 
     def completion(self, settings: Settings, fault: str) -> tuple[bytes, int]:
         """The body of the answer, and all tokens charged for it."""
@@ -263,7 +275,8 @@ class _Asked:
         if settings.thoughts == "in the text":
             text, thoughts = f"<think>\n{thoughts}\n</think>\n\n{text}", ""
         ending = "length" if fault == "length" else "refused" if settings.refuses == self.role else "stop"
-        said = Said(settings.served_model or self.model, text, ending, used, thoughts)
+        tool = call_of_tool(self.messages, self.tools)
+        said = Said(settings.served_model or self.model, text, ending, used, thoughts, tool)
         return orjson.dumps(completion(self.api, said)), sum(used)
 
 
@@ -279,6 +292,7 @@ def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
         api,
         key_in(api, headers),
         problem,
+        tuple(tool["function"]["name"] for tool in asked.get("tools", ())),
     )
 
 

@@ -150,3 +150,23 @@ ROLES = frozenset(_ANSWERS)
 def say(role: str, messages: Messages, unknown_share: float) -> str:
     """A good answer of `role`; the User Answerer does not know `unknown_share` of them."""
     return _ANSWERS[role](messages[1]["content"], messages, unknown_share)
+
+
+def call_of_tool(messages: Messages, tools: Sequence[str]) -> tuple[str, dict[str, str]] | None:
+    """The tool that an agent calls, of those it is offered: two searches, a page, and the answer where that is a tool.
+
+    None where it answers in text.
+    """
+    asked = messages[1]["content"].strip().rpartition("\n")[2]
+    turn = sum(message["role"] == "assistant" for message in messages)
+    pages = re.findall(
+        r"https?://[^\s()\"\\]+", " ".join(message["content"] or "" for message in messages[2:])
+    )
+    wanted: dict[str, dict[str, str]] = {
+        "search": {"query": f"{asked} {turn}" if turn else asked},
+        "visit": {"url": pages[0] if pages else ""},
+        "answer": {"answer": f"From {len(pages)} hits: {asked}"},
+    }
+    kind = "search" if turn < 2 else "visit" if turn == 2 and pages else "answer"
+    name = next((name for name in tools if kind in name), None)
+    return (name, wanted[kind]) if name else None

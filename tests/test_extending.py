@@ -18,7 +18,7 @@ from cts_async.errors import UsageError
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-FUNCTION, JUDGE, COMMAND, AGENT, NOTEBOOK = EXAMPLES
+FUNCTION, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK = EXAMPLES
 
 
 def with_fake_model(example: str) -> str:
@@ -62,7 +62,7 @@ def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(main())
     clarified = [row for row in names["table"] if row["k"] == 2]
     assert len(clarified) == 5
-    assert clarified[0]["questions"] == [
+    assert [clarified[0][f"question_{n}"] for n in (1, 2)] == [
         f"Which {x} of {clarified[0]['blurred_query']}?" for x in ("time", "place")
     ]
     (run,) = [one.path for one in find_runs(["runs"]) if "ask-k2" in one.path.name]

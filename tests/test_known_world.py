@@ -17,6 +17,7 @@ The median lies between the 259th and the 260th score, and p90 is 100 everywhere
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import chdir
@@ -241,6 +242,66 @@ def test_table_7_how_many_answers_are_known(diagnosed: str) -> None:
         3   gpt      0.214   0.500   0.286   0.000
         3   kimi     0.214   0.500   0.286   0.000
     """)
+
+
+def test_ours_beside_the_papers_tables(cts: Cts) -> None:
+    """Nine of our shares have the paper's within the interval, by chance; no score does.
+
+    Counted are 15 values of table 2, 24 of table 6, 6 of table 4, 5 of table 5 (gpt asks about no region, so it has no
+    rate), 9 + 12 of table 7 (k = 1 is table 4) and 8 + 13 of table 10.
+    """
+    found = json.loads(cts("compare", "runs", "--published", "--json"))["published"]
+    assert (found["inside"], found["counted"]) == (9, 92)
+    rows = [row for table in found["tables"].values() for row in table]
+    inside = [row for row in rows if row["inside"]]
+    assert [(row["table"], row["run"], row.get("turn", 0), row["measure"]) for row in inside] == [
+        (5, "claude-k1", 1, "region_only_unknown"),
+        (7, "claude-k2", 0, "all_unknown"),
+        (7, "gpt-k2", 0, "known_cnt_1"),
+        (7, "gpt-k3", 0, "all_unknown"),
+        (7, "gpt-k3", 0, "known_cnt_2"),
+        (10, "claude-k2", 1, "region_only_unknown"),
+        (10, "kimi-k2", 1, "region_only_unknown"),
+        (10, "claude-k3", 1, "region_only_unknown"),
+        (10, "kimi-k3", 1, "region_only_unknown"),
+    ]
+    gpt = {(row["table"], row["k"], row["measure"]): row for row in rows if row["system"] == "GPT"}
+    ours = {key: round(row["ours"], 3) for key, row in gpt.items() if key[0] in (2, 3, 4, 6, 9)}
+    assert ours == {
+        (2, 1, "mean"): 79.592,
+        (2, 1, "delta"): 25.612,
+        (2, 1, "p50"): 77.381,
+        (2, 1, "p90"): 100.0,
+        (3, 1, "delta"): 25.612,
+        (4, 1, "ua_unknown_rate"): 0.5,
+        (4, 1, "cq_region_rate"): 0.0,
+        (6, 2, "mean"): 88.010,
+        (6, 2, "delta"): 34.031,
+        (6, 2, "p50"): 85.714,
+        (6, 2, "p90"): 100.0,
+        (6, 3, "mean"): 91.582,
+        (6, 3, "delta"): 37.602,
+        (6, 3, "p50"): 100.0,
+        (6, 3, "p90"): 100.0,
+        (9, 1, "mean"): 79.592,
+    }
+    assert gpt[4, 1, "ua_unknown_rate"]["difference"] == pytest.approx(0.5 - 0.618)
+    # The mean square of a score is .672822 (kinds as above), its variance .039335.
+    mean = gpt[2, 1, "mean"]
+    half = 196 * sqrt(0.039335 / 518)
+    assert (mean["low"], mean["high"]) == pytest.approx((79.592 - half, 79.592 + half), abs=0.1)
+    assert found["departures"] == [
+        "webdancer is webdancer-id instead of WebDancer",
+        "ernie is ernie-id instead of ERNIE-4.5-Turbo-128K",
+    ]
+    assert found["other_models"] == [
+        "claude is claude-id instead of Claude-Sonnet-4.5",
+        "gpt is gpt-id instead of GPT-5.2",
+        "kimi is kimi-id instead of Kimi-K2-Instruct",
+    ]
+    assert found["summary"].startswith(
+        "9 of 92 published values lie in our 95 % intervals (not comparable); the others: orig mean "
+    )
 
 
 def test_gains_by_type_of_question(diagnosed: str) -> None:

@@ -20,7 +20,14 @@ ENTRY = re.compile(
 LOCKED = {canonicalize_name(entry["name"]): entry for entry in ENTRY.finditer(LOCK)}
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-INSTALLED = [*PROJECT["dependencies"], *EXTRAS["dev"], *EXTRAS["ltr"], *EXTRAS["plots"], *EXTRAS["ray"]]
+INSTALLED = [
+    *PROJECT["dependencies"],
+    *EXTRAS["agents"],
+    *EXTRAS["dev"],
+    *EXTRAS["ltr"],
+    *EXTRAS["plots"],
+    *EXTRAS["ray"],
+]
 
 
 def test_every_entry_has_hashes() -> None:

@@ -12,6 +12,7 @@ from typing import Final, TypedDict
 
 from cts_async.analysis.lexicon import enclosing, regions_in
 from cts_async.analysis.runs import FinishedRun, Item
+from cts_async.analysis.stats import Difference, clustered_mean
 from cts_async.records import UNKNOWN, language_of
 from cts_async.search.terms import fold, is_word, pieces, stem
 
@@ -47,13 +48,10 @@ class Stability:
 
 def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> Stability:
     """Compare two runs, called by `names` in the result."""
-    aligned = list(_aligned_answers(run, other))
-    similarities = [
-        text_similarity(item.rewritten_query, other.items[id].rewritten_query)
-        for id, item in run.items.items()
-        if id in other.items
-    ]
-    rewritten = [item for one in (run, other) for item in one.items.values() if item.questions]
+    aligned = [same for _, same in _aligned_answers(run, other)]
+    similarities = [alike for _, alike in _similarities(run, other)]
+    every = [item for one in (run, other) for item in one.items.values()]
+    rewritten = [item for item in every if item.questions and item.rewritten_query]
     additions = [
         unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
         for item in rewritten
@@ -74,6 +72,38 @@ def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> S
     )
 
 
+def stability_intervals(
+    run: FinishedRun, other: FinishedRun, *, seed: int = 0
+) -> dict[str, Difference | None]:
+    """Return the values of table 11 with bootstrap 95 % intervals, instances resampled, by the fields of `Stability`."""
+    preserved = [
+        (
+            item.id,
+            not unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query),
+        )
+        for one in (run, other)
+        for item in one.items.values()
+        if any(item.unknown) and item.rewritten_query
+    ]
+    observed: dict[str, list[tuple[str, float]]] = {
+        "ua_agreement": list(_aligned_answers(run, other)),
+        "rewrite_similarity": list(_similarities(run, other)),
+        "unknown_preservation": list(preserved),
+    }
+    return {
+        name: clustered_mean([id for id, _ in pairs], [value for _, value in pairs], seed=seed)
+        for name, pairs in observed.items()
+    }
+
+
+def _similarities(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, float]]:
+    """Yield each instance that both have rewritten, with the likeness of their rewritten queries."""
+    for id, item in run.items.items():
+        theirs = other.items[id].rewritten_query if id in other.items else ""
+        if item.rewritten_query and theirs:
+            yield id, text_similarity(item.rewritten_query, theirs)
+
+
 def text_similarity(a: str, b: str) -> float:
     """Return the likeness of two texts in [0, 1]: 2 * (longest common subsequence) / (sum of lengths), by characters.
 
@@ -89,14 +119,14 @@ def _normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _aligned_answers(run: FinishedRun, other: FinishedRun) -> Iterator[bool]:
-    """Yield for every question asked in both runs whether both answers are known, or both unknown."""
+def _aligned_answers(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, bool]]:
+    """Yield for every question asked in both runs its instance, and whether both answers are known or both unknown."""
     for id, item in run.items.items():
         if id in other.items:
             theirs = _unknown_by_question(other.items[id])
             for question, unknown in _unknown_by_question(item).items():
                 if question in theirs:
-                    yield unknown == theirs[question]
+                    yield id, unknown == theirs[question]
 
 
 def _unknown_by_question(item: Item) -> dict[str, bool]:

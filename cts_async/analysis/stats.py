@@ -294,6 +294,55 @@ def resampled_means(values: Array, seed: int, resamples: int) -> Array:
     return np.concatenate(means)
 
 
+def clustered_mean(
+    clusters: Sequence[str], values: Numbers, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Difference | None:
+    """Estimate the mean of values that come in clusters (several answers of one instance) by resampling whole clusters.
+
+    `n` counts clusters; None without values. ValueError for unequal lengths.
+    """
+    import numpy as np
+
+    if len(clusters) != len(values):
+        raise ValueError("each value must have a cluster")
+    if not len(values):
+        return None
+    names, places = np.unique(np.asarray(clusters), return_inverse=True)
+    data = np.asarray(values, dtype=float)
+    sums = np.column_stack([np.bincount(places, data), np.bincount(places)])
+    if len(names) == 1:
+        return Difference(1, float(data.mean()), None, None)
+    means = resampled_means(sums, seed, resamples)
+    low, high = np.percentile(means[:, 0] / means[:, 1], [_TAIL, 100 - _TAIL])
+    return Difference(len(names), float(data.mean()), float(low), float(high))
+
+
+def percentile_interval(
+    scores: Numbers, q: float, *, seed: int = 0, resamples: int = RESAMPLES
+) -> tuple[float, float] | None:
+    """Return the bootstrap 95 % interval of the q-th percentile (0 <= q <= 100); None for fewer than two scores.
+
+    The sorted resample is not drawn as a whole: its element r of n is element floor(n u) of the sorted scores, with u
+    the r-th smallest of n uniform numbers, which has the distribution Beta(r, n - r + 1) (David & Nagaraja 2003, 2.3).
+    """
+    import numpy as np
+
+    n = len(scores)
+    if n < 2:
+        return None
+    rng, ordered = np.random.default_rng(seed), np.sort(np.asarray(scores, dtype=float))
+    position = (n - 1) * (q / 100)
+    below = math.floor(position)
+    place = rng.beta(below + 1, n - below, resamples)
+    drawn = ordered[np.minimum((n * place).astype(int), n - 1)]
+    if below + 1 < n:
+        # The rest of the resample lies above: its smallest is the next element, towards which is interpolated.
+        place += (1 - place) * rng.beta(1, n - below - 1, resamples)
+        drawn += (position - below) * (ordered[np.minimum((n * place).astype(int), n - 1)] - drawn)
+    low, high = np.percentile(drawn, [_TAIL, 100 - _TAIL])
+    return float(low), float(high)
+
+
 def _blocks(total: int, width: int) -> list[int]:
     """Split `total` rows of `width` draws into blocks of at most `_AT_ONCE` draws."""
     step = max(1, _AT_ONCE // width)

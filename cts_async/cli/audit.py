@@ -37,7 +37,8 @@ def audit(
     Every request to the Clarifier, the User Answerer, the Rewriter and the agent must be exactly what the protocol makes
     of the data and the recorded replies, and must contain no text that occurs only in the intent q*. Every rewritten
     query is checked for constraints that no answer gave. Search results are no leak: they follow from the rewritten
-    query. Reads only. Exit code 0 if the closed book held, else 1.
+    query. Of a custom role, what it was sent is proved; that its code asks nobody else is not, and is said. Reads only.
+    Exit code 0 if the closed book held, else 1.
 
     Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
     """
@@ -69,6 +70,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "n_rewrites": audit.n_rewrites,
         "n_unsupported": audit.n_unsupported,
         "notes": list(audit.notes),
+        **({"not_proven": list(map(str, audit.not_proven))} if audit.not_proven else {}),
         "findings": [asdict(finding) for finding in audit.findings],
     }
 
@@ -83,6 +85,8 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
     for audit in audits:
         write(f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")
         write(f"  {audit.n_requests} requests checked")
+        for player in audit.not_proven:
+            write(f"  {player}", "yellow")
         for note in audit.notes:
             write(f"  note: {note}", "yellow")
         findings = sorted(audit.findings, key=lambda finding: not finding.violates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,10 @@ def compare(
         str | None, typer.Option(help="Test every system against this one [default: all pairs].")
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show all pairs, however many.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Show ours beside the paper's tables 2 to 11 instead.")
+    ] = False,
+    csv: options.CsvFolder = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -31,21 +35,39 @@ def compare(
     Example: cts compare runs/
 
     Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
+
+    Example: cts compare runs/hard518-* --published --csv tables
     """
+    from cts_async.report.comparison import compare_runs, comparison_json, tables
+
+    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
+    told, extra = list[str](), dict[str, Any]()
+    if published:
+        from cts_async.report.published import lines, published_json, published_of, published_tables
+
+        beside = published_of(found)
+        told, extra = list(lines(beside)), {"published": published_json(beside)}
+        shown = list(published_tables(beside))
+    else:
+        shown = list(tables(found, main_only=not judge, all_pairs=pairs))
+    if csv is not None:
+        from cts_async.report.tables import with_free_names, write_csv
+
+        for table in with_free_names(shown):
+            write_csv(csv, table)
+    if as_json:
+        print_json(comparison_json(found) | extra)
+        return
     from rich.console import Console
 
-    from cts_async.report.comparison import compare_runs, comparison_json
-
-    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed)
-    if as_json:
-        print_json(comparison_json(found))
-        return
-    from cts_async.report.comparison import tables
     from cts_async.report.results import SMOKE_TEST
     from cts_async.report.tables import print_table, printable
 
     console = Console()
-    for table in tables(found, main_only=not judge, all_pairs=pairs):
+    for line in told:
+        console.print(printable(line), markup=False, highlight=False)
+        console.print()
+    for table in shown:
         print_table(console, table)
         for remark in table.remarks:
             console.print(printable(remark), markup=False, highlight=False)

@@ -90,7 +90,7 @@ def judge(
 
     On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
     """
-    from cts_async.protocol.run_files import is_conversation, run_folders, without
+    from cts_async.protocol.run_files import has_no_answers, run_folders, without
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
@@ -98,7 +98,7 @@ def judge(
     config = replace(
         config,
         judges=tuple(dict.fromkeys(config.judges)),
-        runs=tuple(without(run_folders(word for word in words if word not in spread), is_conversation)),
+        runs=tuple(without(run_folders(word for word in words if word not in spread), has_no_answers)),
         candidates=(*config.candidates, *map(str, spread)),
     )
     if dry_run:

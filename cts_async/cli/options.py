@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 from cts_async.config import BudgetConfig, CommandConfig, Consent
 from cts_async.errors import UsageError
-from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -284,7 +284,10 @@ CsvFolder = Annotated[
 Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
 Clarifiers = Annotated[
-    list[str], option(DATA, "--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    list[str],
+    option(
+        DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable."
+    ),
 ]
 Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
 
@@ -346,7 +349,7 @@ class DataOptions(CommandOptions):
     ] = "sample"
     limit: Annotated[int | None, option(DATA, min=1, help="Only the first N instances.")] = None
     every_role: Annotated[
-        str | None, option(MODELS, "--all", metavar="NAME", help="One model for every role.")
+        str | None, option(MODELS, "--all", metavar="NAME", help="One model, or plug-in, for every role.")
     ] = None
     runs_dir: Annotated[Path, option(RESULTS, help="Folder of the runs.")] = Path("runs")
 
@@ -447,6 +450,34 @@ class RunOptions(SearchOptions):
     support: Support = None
     answerer: Annotated[str | None, option(MODELS, help="User Answerer [as --support].")] = None
     rewriter: Annotated[str | None, option(MODELS, help="Rewriter [as --support].")] = None
+    given_questions: Annotated[
+        list[Path] | None,
+        option(
+            DATA,
+            "--questions",
+            metavar="FILE|RUN",
+            help="Ask these (the first K) in the Clarifier's place: a .csv or .jsonl file, or an earlier run.",
+        ),
+    ] = None
+    given_rewrites: Annotated[
+        list[Path] | None,
+        option(
+            DATA,
+            "--rewrites",
+            metavar="FILE|RUN",
+            help="Search these rewritten queries, by id; nothing is asked.",
+        ),
+    ] = None
+    stop_after: Annotated[
+        str | None,
+        option(
+            DATA,
+            "--stop-after",
+            metavar="STAGE",
+            callback=one_of("--stop-after", STAGES),
+            help="questions, answers or rewrite: end there, without search and judges.",
+        ),
+    ] = None
     answers: Annotated[
         str | None,
         option(MODELS, metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),

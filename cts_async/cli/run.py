@@ -11,6 +11,8 @@ from cts_async.config import RunConfig
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
@@ -30,11 +32,17 @@ def run(
 
     Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
 
+    A role of your own, as FILE.py:FUNCTION, exec:COMMAND, a URL or a plug-in: cts run -m my_lab.py:ask -k 2 --all gpt
+
+    Without any model, as a floor: cts run --all baseline -k 1 -k 2 -k 3 --gold-query
+
     In 4 processes of this machine: cts run --model mine -k 3 --workers 4
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
     Two prompts of the Clarifier, side by side: cts run -m gpt -m gpt@short --prompts short=prompts/short -k 3
+
+    The same questions, another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
 
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
     """
@@ -46,7 +54,7 @@ def run(
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
-    from cts_async.report.results import print_results
+    from cts_async.report.results import print_results, print_unsearched
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     groups = [
@@ -60,7 +68,10 @@ def run(
     if as_json:
         print_json(rows)
     elif summaries:
-        print_results(Console(), summaries)
+        if plan.searches:
+            print_results(Console(), summaries)
+        else:
+            print_unsearched(Console(), summaries)
         places = ", ".join(f"{directory}/" for directory in plan.systems.values())
         files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
         print_closing([files, *([] if stopped else _next_steps(plan))], embedded=plan.embedded)
@@ -75,10 +86,15 @@ def _introduction(plan: Plan) -> str:
         if plan.config.no_judge
         else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
     )
-    return (
-        f"{labels} over {plan.n_instances} instances of {plan.dataset.name}; {_tools(plan.search)}; "
-        f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}"
-    )
+    of = f"{labels} over {plan.n_instances} instances of {plan.dataset.name}"
+    if plan.given:
+        (kind,) = {one.kind for one in plan.given.values()}
+        of += f"; {kind} from {', '.join(str(one.source) for one in plan.given.values())}"
+    if not plan.searches:
+        support = f"support {plan.roles.support}{people}, " * (plan.config.stop_after != "questions")
+        return f"{of}; {support}no search: stops after {plan.config.stop_after}"
+    support = "" if plan.config.given_rewrites else f", support {plan.roles.support}{people}"
+    return f"{of}; {_tools(plan.search)}; agent {plan.roles.agent}{support}{judges}"
 
 
 def _tools(search: SearchPlan) -> str:
@@ -88,6 +104,11 @@ def _tools(search: SearchPlan) -> str:
     if search.corpus and search.engine.kind == search.reader.kind:
         return f"documents: {search.corpus.name}"
     return f"search: {search.engine.name}, pages: {search.reader.name}"
+
+
+def _go_on(plan: Plan, run: Path) -> str:
+    """The option that continues from a run without a search."""
+    return f"--{'rewrites' if plan.config.stop_after == 'rewrite' else 'questions'} {quote(str(run))} ..."
 
 
 def _next_steps(plan: Plan) -> list[str]:
@@ -101,6 +122,8 @@ def _next_steps(plan: Plan) -> list[str]:
         lines.append(
             "Next: the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
         )
+    elif not plan.searches:
+        lines.append(f"Next: cts diagnose {quote(str(last))}, or the search: cts run {_go_on(plan, last)}")
     elif not plan.config.no_judge:
         lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}

@@ -50,17 +50,19 @@ def score(
 
 
 def _judged(words: Iterable[str]) -> list[str]:
-    """Return the judged files among those named: without built gold and conversations, which have no scores.
+    """Return the judged files among those named: without built gold and runs without a search, which have no scores.
 
-    Raises UsageError if there are only conversations.
+    Raises UsageError if there is nothing else.
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_files import REPORT, is_conversation, is_gold_build
+    from cts_async.protocol.run_files import REPORT, has_no_answers, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named
-    answered = [file for file in files if not is_conversation(Path(file).parent)]
+    answered = [file for file in files if not has_no_answers(Path(file).parent)]
     if files and not answered:
-        raise UsageError(f"{files[0]}: conversations alone (cts converse): there is no answer in it to score")
+        raise UsageError(
+            f"{files[0]}: there is no answer in it to score (cts converse and --stop-after search nothing)"
+        )
     return [file for file in answered if not is_gold_build(Path(file).parent)] or files

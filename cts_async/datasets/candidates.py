@@ -4,7 +4,8 @@ Candidates are a release's `results/candidates/*.jsonl`, or our own `results.jso
 
 Questions with answers are a release's `results/clarify_only/*.csv`, or files like it. The questions of an instance
 are in one field, as a JSON list or alone, or in numbered ones (question1, question_2, q3; answer1, ...), or on several
-rows of the same id or query, in order. A researcher's labels are rows of `question` and `type`, several types joined
+rows of the same id or query, in order. Given questions, and given rewritten queries, are read from such files, too. A
+researcher's labels are rows of `question` and `type`, several types joined
 with `+`.
 """
 
@@ -15,7 +16,7 @@ import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
@@ -252,6 +253,69 @@ def _text(path: Path, name: str, value: object, line: int) -> str:
     if not isinstance(value, str):
         raise InputError(path, f"must be text, is {kind_of(value)}", line=line, field=name)
     return value.strip()
+
+
+# --- Given questions and rewritten queries
+
+GivenField = Literal["questions", "rewritten_query"]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRow:
+    """What a file gives for one instance: its questions, or one rewritten query; each is one line of text.
+
+    At least one of `id` and the queries is not "". A row with a `problem` cannot be used.
+    """
+
+    line: int
+    id: str
+    fused_query: str
+    blurred_query: str
+    texts: tuple[str, ...]
+    problem: str = ""
+
+
+def read_given(
+    path: Path, field: GivenField, mapping: Mapping[str, str] | None = None, *, latest: bool = False
+) -> list[GivenRow]:
+    """Read the rows of a .csv or .jsonl file, one for each id (without an id: for each query), in file order.
+
+    Questions on several rows of one id are one row's, in order; with `latest`, as in a run's results, the last row of
+    an id counts instead. InputError names file, line and field of what is wrong: no such field, no id and no query, or
+    two rewritten queries of one id.
+    """
+    of = Fields.of_data(path, mapping)
+    found: dict[str, GivenRow] = {}
+    for line, row in read_rows(path):
+        made = _given_row(of, row, line, field)
+        key = made.id or made.fused_query or made.blurred_query
+        if not key:
+            raise of.missing(row, "id", line)
+        before = None if latest else found.get(key)
+        if before and field != "questions":
+            raise InputError(path, f"{short(key)} is already on line {before.line}", line=line, field="id")
+        if before:
+            problem, texts = before.problem or made.problem, before.texts + made.texts
+            made = replace(before, texts=texts, problem=problem)
+        found[key] = made
+    if not found:
+        raise InputError(path, "is empty", field=field)
+    return list(found.values())
+
+
+def _given_row(of: Fields, row: Row, line: int, field: GivenField) -> GivenRow:
+    fused, blurred = (of.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query"))
+    about = GivenRow(line, of.identifier(row, line) or "", fused, blurred, ())
+    if says_error(row.get("error")) and (failure := _failure(row, of, line)):
+        return replace(about, problem=f"it failed ({failure.step}: {short(failure.message)})")
+    given = _texts(of, row, line, field) if field == "questions" else (of.text_or_none(row, field, line),)
+    if given == (None,):
+        raise of.missing(row, field, line)
+    texts = [" ".join(text.split()) for text in given if text is not None]
+    while texts and not texts[-1]:
+        texts.pop()  # numbered fields that are unused here
+    problem = "" if all(texts) else f"question {texts.index('') + 1} is empty"
+    return replace(about, texts=tuple(texts), problem=problem)
 
 
 # --- Labels

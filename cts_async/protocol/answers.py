@@ -23,7 +23,7 @@ from cts_async.datasets import (
 from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, mark_of
-from cts_async.protocol.run_files import RESULTS, is_conversation, reopen_data
+from cts_async.protocol.run_files import RESULTS, has_no_answers, reopen_data
 from cts_async.records import Instance, value
 from cts_async.scorer import lacks_answer
 
@@ -106,8 +106,10 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "not a run directory: run.json not found")
-    if is_conversation(run):
-        raise UsageError(f"{run}: a run of cts converse has no answers to judge")
+    if has_no_answers(run):
+        stage = (manifest.get("identity") or {}).get("stop_after")
+        kind = f"a run that stopped after {stage}" if stage else "a run of cts converse"
+        raise UsageError(f"{run}: {kind} has no answers to judge")
     data = manifest.get("data") or {}
     command = command_of(manifest)
     if not data and command.startswith("cts judge "):

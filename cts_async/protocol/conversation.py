@@ -38,10 +38,11 @@ from cts_async.protocol.views import (
     Exchange,
     ReformulatorView,
     RewriterView,
+    SearchView,
     SelectorView,
     TurnView,
 )
-from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, language_of
+from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, Trace, language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,22 @@ class ModelAnswerer:
         )
 
 
+class Nobody:
+    """Plays the roles that a run does not have, and is never asked."""
+
+    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+        """Raises RuntimeError."""
+        raise RuntimeError("this run has no User Answerer")
+
+    async def rewrite(self, ctx: Context, view: RewriterView) -> str:
+        """Raises RuntimeError."""
+        raise RuntimeError("this run has no Rewriter")
+
+    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
+        """Raises RuntimeError."""
+        raise RuntimeError("this run has no search")
+
+
 async def converse(
     ctx: Context,
     people: Participants,
@@ -128,14 +145,21 @@ async def converse(
 async def answer_and_rewrite(
     ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[tuple[Answer, ...], str]:
-    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2), and q-hat."""
+    """The answers to questions asked at once, as by `answer_all`, and q-hat."""
+    answers = await answer_all(ctx, people, instance, questions)
+    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    return answers, await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+
+
+async def answer_all(
+    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
+) -> tuple[Answer, ...]:
+    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
     asks: list[Callable[[], Awaitable[Answer]]] = [
         partial(people.answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
     ]
-    answers = tuple(await ctx.gather(asks))
-    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    return answers, await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+    return tuple(await ctx.gather(asks))
 
 
 async def _respond(

@@ -149,7 +149,7 @@ def _systems(config: ConverseConfig, prompts: PromptSet) -> list[System]:
     for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)):
         ks = (config.questions,) if mode == "at-once" else config.ks
         own = replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,))
-        found += systems_of(own, prompts.variants)
+        found += systems_of(own, variants=prompts.variants)
     return found
 
 

@@ -27,7 +27,7 @@ from cts_async.protocol.conversation import (
     prompt_of,
 )
 from cts_async.protocol.judge import JUDGING, nuggets_by_call
-from cts_async.protocol.plan import Plan
+from cts_async.protocol.plan import Plan, n_supporters_of
 from cts_async.protocol.prompts import FIELDS, PromptSet
 from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
@@ -270,6 +270,10 @@ class _Estimates:
         for kind, prompt, reply, steps, in_a_row, histories in rows:
             if kind == "answer" and self.plan.config.answers is not None:
                 continue  # people's answers take no calls
+            if kind == "clarify" and system.clarifier in self.plan.given:
+                continue
+            if kind in ("answer", "rewrite")[n_supporters_of(self.plan.config) :]:
+                continue
             role = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter"}.get(kind, "support")
             model = players.get(role) or players.get("clarifier" if kind == "clarify" else "support")
             if model is None:
@@ -407,12 +411,12 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         f"{schemes * any(system.converses for system in plan.systems)}, "
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
-    if plan.roles.agent in plan.specs:
+    if plan.searches and plan.roles.agent in plan.specs:
         yield (
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
             f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
         )
-    if plan.roles.visit:
+    if plan.searches and plan.roles.visit:
         yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
     measured = {(one.kind, one.model): one.observed for one in work if one.observed}
@@ -421,6 +425,10 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         yield f"seen in this run, in place of the above: {steps}"
     if plan.people is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
+    for given in plan.given.values():
+        yield f"{given.kind}: given, from {given.source}; no calls"
+    if not plan.searches:
+        yield f"stops after {plan.config.stop_after}: no search, no judges"
 
 
 # --- The forecast of a run

@@ -3,23 +3,26 @@
     q --Clarifier--> questions --User Answerer (q*)--> answers --Rewriter (q)--> q-hat
     q-hat --deep search--> answer --coverage judge (nuggets of q*)--> restore_score_100
 
-By another scheme or mode the first line is a conversation (`conversation`), and q-hat what it ends with.
+Given questions take the Clarifier's place, given rewritten queries the whole first line's, and a run may stop after any
+stage of it. By another scheme or mode the first line is a conversation (`conversation`), and q-hat what it ends with.
 Ordinary async code: each role's call is a durable step, so running it again is resuming it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Participants, answer_and_rewrite, converse
+from cts_async.protocol.conversation import Participants, answer_all, answer_and_rewrite, converse
+from cts_async.protocol.given import Given
 from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Role, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
-from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome
+from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,10 @@ class Cast:
     searcher: Searcher
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
+    given: Mapping[str, Given] = field(default_factory=dict)
+    """Questions, or rewritten queries, that are given, by label."""
+    stop_after: Stage | None = None
+    """The last stage of a run without a search."""
 
 
 async def clarify_then_search(
@@ -37,7 +44,14 @@ async def clarify_then_search(
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
     questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
+    if cast.stop_after == "questions":
+        return Outcome(instance, k, questions, (), "", None, ())
+    if cast.stop_after == "answers":
+        answers = await answer_all(ctx, cast.people, instance, questions)
+        return Outcome(instance, k, questions, answers, "", None, ())
     answers, q_hat = await answer_and_rewrite(ctx, cast.people, instance, questions)
+    if cast.stop_after == "rewrite":
+        return Outcome(instance, k, questions, answers, q_hat, None, ())
     return await _search(ctx, cast, instance, q_hat, k, questions, answers)
 
 
@@ -57,6 +71,12 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Litera
     return await _search(
         ctx, cast, instance, instance.blurred_query if kind == "orig" else instance.fused_query
     )
+
+
+async def search_given(ctx: Context, cast: Cast, instance: Instance, rewrites: Given) -> Outcome:
+    """The agent on a rewritten query that is given: nobody asks, answers or rewrites."""
+    (query,) = rewrites.texts[instance.id]
+    return await _search(ctx, cast, instance, query)
 
 
 async def judge_answer(

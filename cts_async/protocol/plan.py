@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players
+from cts_async.protocol.given import Given, bound, with_given
 from cts_async.protocol.human_answers import THRESHOLD, people_of
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
@@ -36,7 +37,7 @@ from cts_async.protocol.systems import (
     with_embedded_file,
     with_stand_ins,
 )
-from cts_async.records import AgentPrompt, Instance, Language, language_of
+from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
@@ -168,6 +169,13 @@ class Plan(SystemsPlan):
     """The largest number of nuggets of any instance."""
     people: Mapping[str, HumanPairs] | None = None
     """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
+    given: Mapping[str, Given] = field(default_factory=dict)
+    """Given questions or rewritten queries, by label."""
+
+    @property
+    def searches(self) -> bool:
+        """Whether there is a search; a run without one ends with the stage that it stops after."""
+        return self.config.stop_after is None
 
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
@@ -180,6 +188,12 @@ class Plan(SystemsPlan):
             and name in self.specs
             and self.most_nuggets > self.specs[name].judge_nuggets
         }
+        search = {
+            "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
+            "corpus_sha256": self.search.corpus_sha256,
+            "tools": self.search.identity,
+        }
+        rewrites = self.given[system.clarifier] if system.kind == "rewrites" else None
         return {
             "system": system.label,
             "k": system.k,
@@ -187,28 +201,33 @@ class Plan(SystemsPlan):
             "data": dict(self.data_identity),
             **({"answers": {"of": people, "similarity": THRESHOLD}} if people else {}),
             "models": {role: self.player_identity(role, name) for role, name in named.items()},
-            "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
-            "corpus_sha256": self.search.corpus_sha256,
-            "tools": self.search.identity,
+            **({"rewrites": rewrites.identity} if rewrites else {}),
+            **(search if self.searches else {"stop_after": self.config.stop_after}),
             "prompts": self.prompt_digests(system),
             "judges": [] if self.config.no_judge else list(self.roles.judges),
             **({"nuggets_per_call": split} if split else {}),
             **({"agent_prompt": self.agent_prompt} if self.agent_prompt != "query" else {}),
             **({} if self.config.empty_answers == "fail" else {"empty_answers": self.config.empty_answers}),
-            "current_date": self.current_date,
+            **({"current_date": self.current_date} if self.searches else {}),
             "seed": self.config.seed,
         }
 
+    def notes(self, system: System) -> dict[str, Any]:
+        """What the manifest records in addition to the identity, and where given texts were read."""
+        given = self.given.get(system.clarifier)
+        return {**SystemsPlan.notes(self, system), **({"given": given.note} if given else {})}
+
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
-        named = {"agent": self.roles.agent}
-        if self.roles.visit:
+        named = {"agent": self.roles.agent} if self.searches else {}
+        if self.roles.visit and self.searches:
             named["visit"] = self.roles.visit
         if system.kind == "clarify":
-            roles = self.roles
-            support = {"support": roles.support}
+            roles, n_supporters = self.roles, n_supporters_of(self.config)
+            support = {"support": roles.support} if n_supporters else {}
             if "answerer" in roles.supporting or roles.support in self.custom:
-                support = dict(zip(("answerer", "rewriter"), roles.supporters, strict=True))
+                both = zip(("answerer", "rewriter"), roles.supporters, strict=True)
+                support = dict(islice(both, n_supporters))
             named = {"clarifier": system.clarifier, **support, **named}
         if not self.config.no_judge:
             for name in self.roles.judges:
@@ -220,20 +239,26 @@ class Plan(SystemsPlan):
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
         """What determines the replies of the player of a role ("judge NAME" for a judge)."""
+        if role == "clarifier" and name in self.given:
+            return self.given[name].identity
         if name in self.specs:
             return self.specs[name].identity
         played = "judge" if role.startswith("judge ") else role
         return next(one.identity for kind, one in self.custom[name].items() if kind == played)
 
     def prompted(self, system: System) -> list[tuple[str, str]]:
-        """Pairs of a role's prompt and who is given it; code of the user's needs none."""
+        """Pairs of a role's prompt and who is given it; code of the user's needs none, nor do given texts."""
         players = self.players(system)
-        roles = ["agent", *prompts_of(system), *(["gold"] if self.config.extractor else [])]
-        roles += ["visit"] * bool(self.roles.visit)
-        if self.people is not None:
-            roles = [role for role in roles if role not in ("answer", "respond")]
+        roles = [*prompts_of(system), *(["gold"] if self.config.extractor else [])]
+        if self.searches:
+            roles += ["agent"] + ["visit"] * bool(self.roles.visit)
+        unused = ["answer", "respond"] * (self.people is not None)
+        unused += ["clarify"] * (system.clarifier in self.given)
+        unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
         pairs = [
-            (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support) for role in roles
+            (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support)
+            for role in roles
+            if role not in unused
         ]
         if not self.config.no_judge:
             judges = [name for role, name in players.items() if role.startswith("judge ")]
@@ -265,6 +290,11 @@ def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> Usage
     return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
 
 
+def n_supporters_of(config: RunConfig) -> int:
+    """How many of User Answerer and Rewriter a run's Clarifiers need."""
+    return STAGES.index(config.stop_after or "rewrite")
+
+
 def make_plan(
     config: RunConfig,
     catalogue: Catalogue,
@@ -279,14 +309,24 @@ def make_plan(
     be missing: the workers that execute the plan have them.
     """
     prompts, catalogue = choose_prompts(config, catalogue)
+    config, rows = with_given(config)
+    if config.stop_after:
+        config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
-    systems = systems_of(config, prompts.variants)
+    if config.given_questions:
+        config = replace(config, models=tuple(rows))
+    systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
-    search = plan_search(config, engines, environ, dataset.corpus)
+    search = (
+        SearchPlan(engines.engine(CORPUS), engines.reader(CORPUS))
+        if config.stop_after
+        else plan_search(config, engines, environ, dataset.corpus)
+    )
     roles = choose_roles(config, catalogue.roles, web=search.web)
-    wanted = {name: played for name, played in _wanted(config, roles).items() if name not in custom}
+    models = _wanted(config, roles, given=rows)
+    wanted = {name: played for name, played in models.items() if name not in custom}
     if keyless or keys_elsewhere:
         environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
@@ -302,6 +342,7 @@ def make_plan(
     smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
+    given = bound(config, rows, lambda: islice(dataset.instances(), limit))
     marks = _marks(systems, roles, search, config, catalogue, custom)
     marks = {system: text + prompts.mark(clarifying=bool(system.k)) for system, text in marks.items()}
     names = run_names(systems, dataset.name, config.name, marks)
@@ -339,6 +380,7 @@ def make_plan(
         },
         most_nuggets=most_nuggets,
         people=people,
+        given=given,
     )
     plan.check_prompts()
     return plan
@@ -364,18 +406,26 @@ def _marks(
         if {"answerer", "rewriter", "agent"} <= custom.get(system.clarifier, {}).keys():
             usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
         people = f"+answers-{config.answers}" if config.answers and clarifying else ""
-        marks[system] = mark(system, roles, usual, judged=not config.no_judge) + people + search.mark(config)
+        given = "+questions" * bool(config.given_questions and clarifying)
+        if config.stop_after:
+            roles, usual = replace(roles, agent=""), replace(usual, agent="")
+            given += f"+stop-after-{config.stop_after}"
+        differing = mark(system, roles, usual, judged=not config.no_judge)
+        if config.stop_after == "questions":
+            differing = ""  # only the Clarifier plays
+        marks[system] = given + differing + people + search.mark(config)
     return marks
 
 
-def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
-    """The roles of each model, by its name."""
+def _wanted(config: RunConfig, roles: RoleNames, given: Container[str] = ()) -> dict[str, list[str]]:
+    """The roles of each model, by its name; the Clarifiers in `given` are none."""
+    supporters = roles.supporters[: n_supporters_of(config)]
     names: dict[str, tuple[str | None, ...]] = {
-        "model": config.models,
-        "support": tuple(dict.fromkeys(roles.supporters)) * bool(config.models),
+        "model": tuple(name for name in config.models if name not in given),
+        "support": tuple(dict.fromkeys(supporters)) * bool(config.models),
         "judge": () if config.no_judge else roles.judges,
-        "agent": (roles.agent,),
-        "visit": (roles.visit,),
+        "agent": () if config.stop_after else (roles.agent,),
+        "visit": () if config.stop_after else (roles.visit,),
         "extractor": (config.extractor,),
     }
     wanted: dict[str, list[str]] = {}

@@ -33,7 +33,7 @@ from cts_async.llm.local import serving
 from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.conversation import Answerer, ModelAnswerer
+from cts_async.protocol.conversation import Answerer, ModelAnswerer, Nobody
 from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
 from cts_async.protocol.custom.sources import Players
@@ -114,10 +114,14 @@ class Resources:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
 
     def answerer(self, name: str) -> Answerer:
-        return self.custom.get((name, "answerer")) or ModelAnswerer(self.role(name))
+        """Who answers under that name; nobody if no role of this run has it."""
+        model = ModelAnswerer(self.role(name)) if name in self.models else Nobody()
+        return self.custom.get((name, "answerer")) or model
 
     def rewriter(self, name: str) -> Rewriter:
-        return self.custom.get((name, "rewriter")) or ModelRewriter(self.role(name))
+        """Who rewrites under that name; nobody if no role of this run has it."""
+        model = ModelRewriter(self.role(name)) if name in self.models else Nobody()
+        return self.custom.get((name, "rewriter")) or model
 
 
 class ModelPlan(Protocol):

@@ -44,9 +44,12 @@ Line = dict[str, Any]
 def outcome_line(system: str, outcome: Outcome) -> Line:
     """The line of an answered instance; its score is None if nothing was judged.
 
-    `questions` and `answers` are those of all turns; both are empty in mode "select".
+    `questions` and `answers` are those of all turns; both are empty in mode "select". Without a search the line ends
+    with what the run's last stage made.
     """
     instance, trace = outcome.instance, outcome.trace
+    if trace is None:
+        return _unsearched_line(system, outcome)
     return {
         "id": instance.id,
         "system": system,
@@ -60,6 +63,20 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "answer_from": trace.answer_from,
         "search": search_json(trace),
         **judged(instance.nuggets, outcome.judgments[0] if outcome.judgments else None),
+    }
+
+
+def _unsearched_line(system: str, outcome: Outcome) -> Line:
+    instance, answers = outcome.instance, [answer.text for answer in outcome.answers]
+    return {
+        "id": instance.id,
+        "system": system,
+        "fused_query": instance.fused_query,
+        "blurred_query": instance.blurred_query,
+        "k": outcome.k,
+        "questions": outcome.questions,
+        **({"answers": answers} if answers else {}),
+        **({"rewritten_query": outcome.rewritten_query} if outcome.rewritten_query else {}),
     }
 
 

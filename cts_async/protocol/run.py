@@ -14,6 +14,7 @@ from contextlib import (
     ExitStack,
     asynccontextmanager,
     contextmanager,
+    nullcontext,
 )
 from dataclasses import dataclass
 from functools import partial
@@ -24,11 +25,17 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.conversation import Participants
+from cts_async.protocol.conversation import Nobody, Participants
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
-from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
+from cts_async.protocol.pipeline import (
+    Cast,
+    clarify_then_search,
+    converse_then_search,
+    search_given,
+    search_only,
+)
 from cts_async.protocol.plan import Plan, SystemsPlan
 from cts_async.protocol.resources import (
     ModelPlan,
@@ -142,22 +149,24 @@ def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextM
 @asynccontextmanager
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     """Everybody but the Clarifiers who plays in the plan's instances. Raises UsageError where something is missing."""
-    async with open_search(plan, resources) as searcher:
+    async with open_search(plan, resources) if plan.searches else nullcontext(Nobody()) as searcher:
         people = None if plan.people is None else HumanAnswerer(plan.people)
         answerer, rewriter = plan.roles.supporters
         support = resources.role(plan.roles.support) if plan.roles.support in plan.specs else None
         user = Participants(people or resources.answerer(answerer), resources.rewriter(rewriter), support)
-        yield Cast(user, searcher, _judges(plan, resources))
+        yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
 
 
 def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
     """How one instance goes through one system."""
+    if system.kind == "rewrites":
+        return partial(search_given, cast=cast, instance=instance, rewrites=cast.given[system.clarifier])
     if system.kind != "clarify":
         return partial(search_only, cast=cast, instance=instance, kind=system.kind)
     if system.converses:
         role = resources.role(system.clarifier)
         return partial(converse_then_search, cast=cast, clarifier=role, instance=instance, system=system)
-    clarifier = resources.clarifier(system.clarifier)
+    clarifier = cast.given.get(system.clarifier) or resources.clarifier(system.clarifier)
     return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
 
 

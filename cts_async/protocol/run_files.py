@@ -419,6 +419,12 @@ def is_conversation(directory: Path) -> bool:
     return (manifest_of(directory).get("identity") or {}).get("task") == TALK
 
 
+def has_no_answers(directory: Path) -> bool:
+    """Whether a run searches nothing: conversations only, or a run that stops before the search (`--stop-after`)."""
+    identity = manifest_of(directory).get("identity") or {}
+    return identity.get("task") == TALK or bool(identity.get("stop_after"))
+
+
 def manifest_of(directory: Path) -> Mapping[str, Any]:
     """A directory's manifest; empty if it is missing or invalid."""
     try:

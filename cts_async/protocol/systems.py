@@ -19,12 +19,15 @@ from cts_async.llm.model import model_prices
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
-SystemKind = Literal["clarify", "orig", "gold"]
+SystemKind = Literal["clarify", "orig", "gold", "rewrites"]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One row of the results table. `clarifier` is "" and `k` 0 for the reference points."""
+    """One row of the results table. `clarifier` is "" and `k` 0 for the reference points.
+
+    Of given rewritten queries ("rewrites") `clarifier` is the label of who made them, and `k` 0: nothing is asked.
+    """
 
     kind: SystemKind
     clarifier: str = ""
@@ -42,7 +45,12 @@ class System:
 
     @property
     def label(self) -> str:
-        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own; `gpt-k3@short`."""
+        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own; `gpt-k3-rewrites`.
+
+        With prompts of the user's, `gpt-k3@short`.
+        """
+        if self.kind == "rewrites":
+            return f"{self.clarifier}-rewrites"
         if self.kind != "clarify":
             return self.kind
         unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
@@ -51,8 +59,10 @@ class System:
         return "-".join([name, *unusual, f"k{self.k}"]).replace("/", "_") + prompts
 
 
-def systems_of(config: RunConfig, variants: Container[str] = ()) -> list[System]:
-    """References first, then every Clarifier with every scheme, mode and budget of questions.
+def systems_of(
+    config: RunConfig, rewrites: Iterable[str] = (), variants: Container[str] = ()
+) -> list[System]:
+    """References first, then every Clarifier with every scheme, mode and budget of questions, then given `rewrites`.
 
     `variants` are the names of prompts that may follow a Clarifier's, as in `gpt@short`.
 
@@ -77,7 +87,8 @@ def systems_of(config: RunConfig, variants: Container[str] = ()) -> list[System]
         System("clarify", name, k, scheme, mode, variant_of(name, variants)[1])
         for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
     ]
-    return [references[name] for name in dict.fromkeys(config.references)] + clarifying
+    given = [System("rewrites", label) for label in rewrites]
+    return [references[name] for name in dict.fromkeys(config.references)] + clarifying + given
 
 
 def run_names(
@@ -91,7 +102,7 @@ def run_names(
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
-    clarifying = [system for system in systems if system.kind == "clarify"]
+    clarifying = [system for system in systems if system.kind in ("clarify", "rewrites")]
     marks = {} if name or marks is None else marks
     names = {
         system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
@@ -119,7 +130,7 @@ def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -
     the system has count: a reference point asks no questions, so it has no `support`.
     """
     has = chosen.supporting if system.kind == "clarify" else []
-    has += ["agent"] + ["judge"] * judged
+    has += ["agent"] * bool(chosen.agent) + ["judge"] * judged
     players, defaults = _players(chosen), _players(usual)
     different = [role for role in has if players[role] != defaults[role]]
     everybody = {players[role] for role in has}

@@ -68,11 +68,18 @@ class RunsCompared:
 
 
 def compare_runs(
-    words: Sequence[str], *, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
+    words: Sequence[str],
+    *,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
+    seed: int = 0,
+    partial: bool = False,
 ) -> RunsCompared:
     """Compare the runs that `words` name under `judges` (all if none are named). Raises UsageError.
 
-    Without a `baseline` the differences are to orig, if present, and the family of tests is all pairs.
+    Of runs that nobody has judged only the supporting models are compared. A single run, or unjudged ones without such
+    models, are refused unless the comparison may be `partial`. Without a `baseline` the differences are to orig, if
+    present, and the family of tests is all pairs.
     """
     notes: list[str] = []
     every = find_runs(words)
@@ -81,9 +88,13 @@ def compare_runs(
         raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(one.path for one in found)
     board = make_board(read_runs(found, notes.append))
-    if len(board.entrants) < 2:
+    if len(board.entrants) < 2 and not partial:
         alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
         raise UsageError(". ".join([alone, *notes]))
+    if not board.judges and not judges and ((stabilities := tuple(_stabilities(board))) or partial):
+        # Runs without a search have User Answerer and Rewriter to compare, too.
+        notes += [*board.remarks, *(note for entrant in board.entrants for note in _unfinished(entrant))]
+        return RunsCompared(board, "", False, (), None, stabilities, tuple(notes), seed)
     reference = ""
     if baseline is None and not _called(board, ORIG):
         notes.append(f"No differences: {_no_orig(board)}.")
@@ -97,6 +108,11 @@ def compare_board(
     board: Board, judges: Sequence[str], baseline: str, *, against_baseline: bool = False, seed: int = 0
 ) -> RunsCompared:
     """Compare the systems of a board, one or more; a `baseline` of "" is none. Raises UsageError."""
+    if not board.judges and all(entrant.stop_after for entrant in board.entrants):
+        raise UsageError(
+            "these runs searched nothing (--stop-after), so there are no scores to compare: cts diagnose shows what "
+            "was asked and answered"
+        )
     if not board.judges and not any(entrant.n_done for entrant in board.entrants):
         raise UsageError(NO_ANSWERS)
     if not board.judges:
@@ -158,14 +174,14 @@ def _stabilities(board: Board) -> Iterator[Stability]:
     """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
     groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for entrant in board.entrants:
-        if entrant.clarifier and entrant.players.get("support"):
+        if entrant.clarifier and entrant.support:
             groups[entrant.clarifier, entrant.k].append(entrant)
     for (clarifier, k), group in groups.items():
-        if len({entrant.players["support"] for entrant in group}) < 2:
+        if len({entrant.support for entrant in group}) < 2:
             continue
         runs = [read_run(entrant.directory, without=("answer",)) for entrant in group]
         for one, other in combinations(runs, 2):
-            supports = one.players["support"], other.players["support"]
+            supports = one.support, other.support
             if supports[0] != supports[1]:  # named as in the paper: GPT-ERNIE
                 yield stability(
                     one, other, (f"{clarifier}-{supports[0]} k{k}", f"{clarifier}-{supports[1]} k{k}")
@@ -185,10 +201,11 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         )
     for entrant in board.entrants:
         label, where = entrant.label, entrant.directory
-        if entrant.n_missing:
-            yield f"Unfinished: {label} has {entrant.progress} ({where})."
+        yield from _unfinished(entrant)
         if entrant.n_failed and not entrant.n_done:
             yield f"Nothing but failures, so left out: {label} (the run's command with --retry-failed; {where})."
+        elif entrant.stop_after:
+            yield f"Nothing searched, so without scores: {label} (stopped after {entrant.stop_after}; {where})."
         elif entrant.n_done and judge not in entrant.judges:
             yield f"Not judged by {judge}: {label} ({shlex.join(['cts', 'judge', str(where), '--judge', judge])})."
     agents: dict[str, list[str]] = defaultdict(list)
@@ -198,6 +215,11 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
     if len(agents) > 1:
         listed = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
         yield f"The agents differ, so differences are not due to the Clarifiers alone. {listed}."
+
+
+def _unfinished(entrant: FinishedRun) -> Iterator[str]:
+    if entrant.n_missing:
+        yield f"Unfinished: {entrant.label} has {entrant.progress} ({entrant.directory})."
 
 
 def comparison_json(found: RunsCompared) -> dict[str, Any]:
@@ -445,6 +467,7 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
+        Column("same questions", lambda row: f"{row['n_aligned']}/{row['n_questions']}"),
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
@@ -452,7 +475,8 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         Column("new region", number("unsupported_regions", ".3f")),
     )
     caption = (
-        "User Answerer (on questions asked in the same words) and Rewriter: do they answer and rewrite alike?"
+        "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
+        "answer and rewrite alike?"
     )
     return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
 

@@ -168,13 +168,10 @@ def _chosen_judge(board: Board, judge: str | None, notes: list[str]) -> str | No
     return judge
 
 
-def diagnose_board(
-    board: Board, baseline: str, judge: str | None, *, read: Reader = read_question, seed: int = 0
-) -> DiagnosisReport | None:
-    """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
-
-    Gains are over the system `baseline`, "" for none.
-    """
+def board_interactions(
+    board: Board, judge: str | None, *, read: Reader = read_question
+) -> tuple[list[Interactions], list[str]]:
+    """Read the Clarifiers' runs of a board one by one: their questions and answers, and notes on what is left out."""
     systems, notes = list[Interactions](), list[str]()
     for entrant in board.entrants:
         if not entrant.clarifier or not (entrant.n_done or entrant.n_failed):
@@ -184,6 +181,17 @@ def diagnose_board(
             continue
         run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
         systems.append(interactions_of(replace(run, label=entrant.label), read, judge))
+    return systems, notes
+
+
+def diagnose_board(
+    board: Board, baseline: str, judge: str | None, *, read: Reader = read_question, seed: int = 0
+) -> DiagnosisReport | None:
+    """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
+
+    Gains are over the system `baseline`, "" for none.
+    """
+    systems, notes = board_interactions(board, judge, read=read)
     if not systems:
         return None
     scores: dict[str, float] = {}

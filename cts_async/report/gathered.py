@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.conversations import NOBODY_ASKED
+from cts_async.analysis.published import Published, beside_paper, is_hard518
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
@@ -48,10 +48,11 @@ from cts_async.report.comparison import (
 )
 from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
+from cts_async.report.published import published_tables
 from cts_async.report.results import SMOKE_TEST
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import MOST, TOOLS, RunSummary, ranked, summarise_runs
-from cts_async.report.tables import Column, DataTable, Row, number_columns, text_columns
+from cts_async.report.tables import Column, DataTable, Row, free_name, number_columns, text_columns
 
 _USUAL: Final = EvaluationConfig()
 
@@ -67,6 +68,8 @@ class Gathered:
     board: Board | None
     compared: RunsCompared | None
     diagnosis: DiagnosisReport | None
+    published: Published | None
+    """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
     talked: TalkReport | None
@@ -126,6 +129,7 @@ def gather(
         reference, compared = _compared(board, judges, baseline, seed, notes)
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
+    published = _published(board, compared, diagnosis, seed) if is_hard518(board) else None
     conversations = tuple(summarise_runs(talks))
     talked: TalkReport | None = None
     if conversations:
@@ -138,6 +142,7 @@ def gather(
         board=board if board.entrants else None,
         compared=compared,
         diagnosis=diagnosis,
+        published=published,
         talks=conversations,
         talked=talked,
         notes=tuple(notes),
@@ -169,8 +174,10 @@ def _compared(
     """Return the baseline ("" for none) and the comparison; add notes."""
     if not board.judges and not judges:
         answered = any(entrant.n_done for entrant in board.entrants)
+        searched = not all(entrant.stop_after for entrant in board.entrants)
         why = "since none of these runs is judged: cts judge RUN --judge NAME judges one"
-        notes.append(f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}.")
+        found = f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}."
+        notes.append(found if searched else "No scores: these runs stopped before the search (--stop-after).")
         return "", None
     baseline = ""
     try:
@@ -182,6 +189,15 @@ def _compared(
     compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
     notes += compared.notes
     return baseline, compared
+
+
+def _published(
+    board: Board, compared: RunsCompared | None, diagnosis: DiagnosisReport | None, seed: int
+) -> Published | None:
+    judges = [one.judge for one in compared.judged] if compared else []
+    asked = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
+    found = beside_paper(board, asked, judges=judges, seed=seed)
+    return found if found.values else None
 
 
 # Tables of whole runs: who played, cost, failures, tools
@@ -330,11 +346,11 @@ def _day(key: str) -> Callable[[Row], str]:
 
 # All tables, in groups
 
-Group: TypeAlias = Literal["runs", "scores", "judges", "questions", "effort", "failures", "conversations"]
+Group: TypeAlias = Literal[
+    "runs", "scores", "judges", "questions", "published", "effort", "failures", "conversations"
+]
 
-_SCORED: Final = frozenset({"scores", "judges", "questions", "effort", "conversations"})
-_UNUSUAL: Final = re.compile(r"[^\w.-]+")
-_NAME_CHARS: Final = 80
+_SCORED: Final = frozenset({"scores", "judges", "questions", "published", "effort", "conversations"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +372,7 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
             if table.rows:
                 if group in _SCORED and gathered.embedded:
                     table = _marked(table, gathered)
-                found.append(GroupedTable(group, replace(table, name=_free(table.name, taken))))
+                found.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
     return tuple(found)
 
 
@@ -378,6 +394,8 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
             )
     if gathered.diagnosis:
         yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
+    if gathered.published:
+        yield "published", published_tables(gathered.published)
     yield "effort", [effort_table(runs), health_table(runs), causes_table(runs), served_table(every)]
     yield "failures", [failures_table(every)]
     if gathered.talked:
@@ -400,16 +418,6 @@ def smoke_test(gathered: Gathered) -> str:
     played = [name for name, run in runs if run.manifest.get("embedded")]
     whose = "" if len(played) == len(runs) else f" It played for {', '.join(played)}."
     return SMOKE_TEST + whose
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Make `name` valid for files on any system, and distinct by a number."""
-    usual = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
-    free, n = usual, 2
-    while free.casefold() in taken:
-        free, n = f"{usual}_{n}", n + 1
-    taken.add(free.casefold())
-    return free
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
+from cts_async.report.conversations import conversations_table
 from cts_async.report.output import duration, plain
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
 from cts_async.report.tables import (
@@ -37,6 +39,13 @@ SMOKE_TEST: Final = (
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print scores, then failures: the result of a command that made runs."""
     print_scores(console, summaries)
+    print_failures(console, summaries)
+
+
+def print_unsearched(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """Print how far runs without a search got, then failures."""
+    table = replace(conversations_table(summaries), name="asked", title="Asked, without a search")
+    print_table(console, table)
     print_failures(console, summaries)
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +38,8 @@ Rank: TypeAlias = Callable[[Row], float | None]
 
 WIDE: Final = 100
 """Terminal width from which on columns are padded."""
+_UNUSUAL: Final = re.compile(r"[^\w.-]+")
+_NAME_CHARS: Final = 80
 _LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t")
 """First characters of what spreadsheets take for a formula."""
 
@@ -135,11 +137,34 @@ def csv_text(table: DataTable) -> str:
 
     Text cannot act as a formula in a spreadsheet, or steer a terminal: see `_cell`.
     """
-    lines, keys = io.StringIO(newline=""), list(table.rows[0])
+    return csv_of(list(table.rows[0]), table.rows)
+
+
+def csv_of(keys: Sequence[str], rows: Iterable[Row]) -> str:
+    """Format rows as CSV under a header of `keys`; a missing value or None is an empty cell. Text as in `csv_text`."""
+    lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, keys, lineterminator="\n")
     writer.writer.writerow(map(_cell, keys))  # some are names of judges
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in table.rows)
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return lines.getvalue()
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Make `name` valid for files on any system, and distinct by a number."""
+    usual = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
+    free, n = usual, 2
+    while free.casefold() in taken:
+        free, n = f"{usual}_{n}", n + 1
+    taken.add(free.casefold())
+    return free
+
+
+def with_free_names(tables: Iterable[DataTable]) -> Iterator[DataTable]:
+    """Yield the tables that have rows, with distinct names that are valid for files."""
+    taken: set[str] = set()
+    for table in tables:
+        if table.rows:
+            yield replace(table, name=free_name(table.name, taken))
 
 
 def _cell(value: Any) -> Any:

@@ -15,10 +15,12 @@ from cts_async.analysis.stability import (
     Unsupported,
     segments,
     stability,
+    stability_intervals,
     text_similarity,
     unsupported,
     years_in,
 )
+from cts_async.analysis.stats import Difference
 
 
 def run(folder: Path, name: str, *rows: Row) -> FinishedRun:
@@ -62,6 +64,30 @@ def test_stability_matches_hand_calculation(tmp_path: Path) -> None:
         unsupported_years=1 / 9,
         unsupported_regions=0.0,
     )
+
+
+def test_intervals_are_of_the_same_values(tmp_path: Path) -> None:
+    """Two instances of two questions each: one agrees twice, the other once."""
+    asked = {"questions": ["Where?", "When?"], "blurred_query": "rents"}
+    ernie = run(
+        tmp_path,
+        "ernie",
+        Row("q1", answers=["Berlin", "unknown"], rewritten_query="rents in Berlin", **asked),
+        Row("q2", answers=["unknown", "unknown"], rewritten_query="rents", **asked),
+    )
+    gpt = run(
+        tmp_path,
+        "gpt",
+        Row("q1", answers=["Bonn", "unknown"], rewritten_query="rents in Berlin", **asked),
+        Row("q2", answers=["unknown", "2024"], rewritten_query="rents 2024", **asked),
+    )
+    of, intervals = stability(ernie, gpt, ("a", "b")), stability_intervals(ernie, gpt)
+    for name, found in intervals.items():
+        assert found
+        assert (found.mean, found.n) == (pytest.approx(getattr(of, name)), 2)
+    assert intervals["ua_agreement"] == Difference(2, 0.75, 0.5, 1.0)
+    # gpt's rewrite of q1 names a city that its own answer does not.
+    assert intervals["unknown_preservation"] == Difference(2, 0.75, 0.5, 1.0)
 
 
 def test_agreement_is_none_without_common_questions(tmp_path: Path) -> None:

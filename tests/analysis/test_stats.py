@@ -21,6 +21,7 @@ from cts_async.analysis.stats import (
     Difference,
     PairedT,
     SignFlips,
+    clustered_mean,
     correlation,
     detectable_difference,
     flips_for,
@@ -30,6 +31,7 @@ from cts_async.analysis.stats import (
     paired_difference,
     paired_differences,
     paired_t_test,
+    percentile_interval,
     sign_flip_tests,
     wilson,
 )
@@ -204,6 +206,48 @@ def test_missing_score_affects_its_comparison_only() -> None:
     assert found[1] is not None
     assert (found[1].n, found[1].mean) == (3, 3.0)
     assert found[2] is None
+
+
+def test_percentiles_of_resamples_match_drawing_them() -> None:
+    """The ends lie where 2.5 % of 10,000 drawn resamples' percentiles do, give or take one place of 400 scores."""
+    rng = np.random.default_rng(7)
+    scores = np.sort(rng.random(400))
+    drawn = scores[rng.integers(0, 400, (10_000, 400))]
+    for q in (0, 10, 50, 90, 100):
+        interval = percentile_interval(scores, q)
+        assert interval
+        expected = np.percentile(np.percentile(drawn, q, axis=1), [2.5, 97.5])
+        assert np.abs(np.searchsorted(scores, interval) - np.searchsorted(scores, expected)).max() <= 2
+
+
+def test_percentile_interval_of_few_scores_matches_hand_calculation() -> None:
+    """A resample of 0 and 1 is 0 0, 0 1, 1 0 or 1 1, each as often."""
+    assert percentile_interval([1.0, 0.0], 50) == (0.0, 1.0)
+    assert percentile_interval([5.0] * 9, 90) == (5.0, 5.0)
+    assert percentile_interval([5.0], 50) is None
+    # 19 zeros and a one: the maximum is the one in 64 % of resamples.
+    assert percentile_interval([0.0] * 19 + [1.0], 100) == (0.0, 1.0)
+    assert percentile_interval([0.0] * 19 + [1.0], 0) == (0.0, 0.0)
+
+
+def test_clusters_are_resampled_as_wholes() -> None:
+    """a has 0 and 0, b has 1: a resample is a a, a b, b a or b b, with the means 0, 1/3, 1/3 and 1."""
+    found = clustered_mean(["a", "b", "a"], [0.0, 1.0, 0.0])
+    assert found == Difference(2, pytest.approx(1 / 3), 0.0, 1.0)
+    apart = clustered_mean([str(i) for i in range(200)], [i % 2 for i in range(200)])
+    together = clustered_mean(
+        [str(i // 2 % 2) + str(i // 20) for i in range(200)], [i // 2 % 2 for i in range(200)]
+    )
+    assert apart
+    assert together
+    # One value each: half the length is 1.96 * 0.5 / sqrt(200); ten alike count as one of 20.
+    assert (apart.n, together.n) == (200, 20)
+    assert apart.ends == pytest.approx((0.5 - 0.0693, 0.5 + 0.0693), abs=0.01)
+    assert together.ends == pytest.approx((0.5 - 0.219, 0.5 + 0.219), abs=0.04)
+    assert clustered_mean(["a", "a"], [1.0, 2.0]) == Difference(1, 1.5, None, None)
+    assert clustered_mean([], []) is None
+    with pytest.raises(ValueError, match="cluster"):
+        clustered_mean(["a"], [])
 
 
 def test_resampling_by_value_matches_normal_interval() -> None:

@@ -10,6 +10,8 @@ import pytest
 from made_runs import Row, made_run
 from typed_commands import Cts, cts_in
 
+import cts_async
+
 
 def compare(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return cts_in(folder, "compare", *words, COLUMNS="80")
@@ -18,7 +20,8 @@ def compare(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     for label, word in (("orig", "n"), ("gpt-k1", "f")):
-        rows = [Row(f"q{i}", labels={"ernie": word, "gpt": "p"}) for i in range(3)]
+        asked = {"questions": ["Which year?"], "answers": ["2024"]} if label == "gpt-k1" else {}
+        rows = [Row(f"q{i}", labels={"ernie": word, "gpt": "p"}, **asked) for i in range(3)]
         made_run(tmp_path / "runs", label=label, rows=rows, embedded=label == "gpt-k1")
     return tmp_path
 
@@ -79,3 +82,81 @@ def test_report_page_is_passed_over_among_runs_and_refused_alone(
     if problem:
         done = cts(command, page)
         assert (done.code, problem in done.err) == (2, True)
+
+
+def test_published_values_are_set_beside_ours(runs: Path) -> None:
+    done = compare(runs, "runs", "--published")
+    assert done.returncode == 0, done.stderr
+    first, warning, *_ = [line for line in done.stdout.split("\n\n") if line]
+    # orig: mean, p50 and p90; gpt-k1: these and delta; table 9 by gpt: both means. All three scores are alike. Of 3
+    # questions 0 to 1.7 may be about a region: table 4's 0.351 (0 to 0.56), and not 0.618 unknown or table 5's 121.
+    assert " ".join(first.split()).startswith(
+        "1 of 12 published values lie in our 95 % intervals (not comparable); the others: "
+        "orig mean 19.434, ours 0.000 [0.000, 0.000]; "
+    )
+    assert " ".join(warning.split()) == (
+        "Not comparable with the paper: the data are made instead of Hard518; n = 3 instead of 518."
+    )
+    assert "Table 2 of the paper. Benchmark results" in done.stdout
+    assert "restore_score_100" not in done.stdout
+
+
+def test_published_json_stands_beside_the_comparison(runs: Path) -> None:
+    plain = json.loads(compare(runs, "runs", "--json").stdout)
+    found = json.loads(compare(runs, "runs", "--published", "--json").stdout)
+    published = found.pop("published")
+    assert found == plain
+    assert published["departures"] == ["the data are made instead of Hard518", "n = 3 instead of 518"]
+    assert [*published["tables"]] == [f"published_{table}" for table in (2, 3, 4, 5, 7, 9)]
+    assert published["tables"]["published_3"][0]["published_low"] == 5.566
+    again = cts_async.compare(runs / "runs", published=True)
+    assert json.loads(json.dumps(again["published"])) == published
+
+
+def test_one_run_may_stand_beside_the_paper_alone(runs: Path) -> None:
+    done = compare(runs, "runs/made-gpt-k1", "--published")
+    assert done.returncode == 0, done.stderr
+    # Table 2 without orig has no delta; of table 9 the judge gpt has one value.
+    assert done.stdout.startswith("1 of 7 published values")
+    assert "No differences: no orig among these runs" in " ".join(done.stdout.split())
+
+
+def test_runs_of_no_system_of_the_paper_are_named_as_such(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="local-k1", rows=[Row("q", score=1.0)])
+    done = compare(tmp_path, "runs", "--published")
+    assert done.returncode == 0, done.stderr
+    assert " ".join(done.stdout.split()).startswith(
+        "Nothing to set beside the paper: none of these runs is orig with scores, or one of the Clarifiers Qwen, ERNIE, "
+        "Kimi, DeepSeek, GPT, Claude, Gemini at k = 1, 2 or 3 with answers. No differences: no orig"
+    )
+    assert "Not comparable" not in done.stdout
+
+
+def test_csv_has_every_table_that_is_printed(runs: Path) -> None:
+    compare(runs, "runs", "--judge", "ernie", "--judge", "gpt", "--csv", "usual")
+    names = {path.name for path in (runs / "usual").iterdir()}
+    assert names >= {"leaderboard.csv", "leaderboard_2.csv", "judges.csv"}
+    done = compare(runs, "runs", "--published", "--csv", "beside")
+    assert done.returncode == 0, done.stderr
+    written = sorted(path.name for path in (runs / "beside").iterdir())
+    assert written == [f"published_{table}.csv" for table in (2, 3, 4, 5, 7, 9)]
+    head, row = (runs / "beside" / "published_3.csv").read_text().splitlines()
+    assert head.startswith(
+        "table,system,k,run,measure,published,ours,low,high,n,published_low,published_high"
+    )
+    assert row.startswith("3,GPT,1,gpt-k1,delta,7.04,100.0,100.0,100.0,3,5.566,8.578")
+    (runs / "file").write_text("")
+    done = compare(runs, "runs", "--published", "--csv", "file")
+    assert (done.returncode, done.stderr) == (2, "cts: file: is a file; name a folder for the tables\n")
+
+
+def test_questions_alone_stand_beside_the_paper(tmp_path: Path) -> None:
+    """Runs that stop before the search have no scores, and the answers of the User Answerer all the same."""
+    asked = {"questions": ["Which year?"], "answers": ["unknown"], "answer": ""}
+    made_run(tmp_path / "runs", label="gpt-k1", rows=[Row(f"q{i}", **asked) for i in range(3)])
+    done = compare(tmp_path, "runs", "--published", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["published"]
+    assert [*found["tables"]] == ["published_4", "published_5", "published_7"]
+    (rate, _) = found["tables"]["published_4"]
+    assert (rate["measure"], rate["published"], rate["ours"]) == ("ua_unknown_rate", 0.618, 1.0)

@@ -34,7 +34,7 @@ def test_references_come_first_then_every_clarifier_with_every_k() -> None:
 def test_prompts_of_a_clarifier_end_its_label() -> None:
     config = clarifying("gpt", 3, schemes=("at-cot",), modes=("respond",))
     config = replace(config, models=("gpt@short", "vertex:claude@2025"))
-    systems = systems_of(config, {"short"})
+    systems = systems_of(config, variants={"short"})
     assert [system.label for system in systems] == [
         "gpt-at-cot-respond-k3@short",
         "vertex:claude@2025-at-cot-respond-k3",

@@ -193,7 +193,9 @@ def test_stability_is_table_11(tmp_path: Path) -> None:
         row = Row("q1", ["Where?", "When?"], ["unknown", "unknown"], score=1.0, rewritten_query=rewritten)
         made_run(tmp_path, label="gpt-k2", rows=[row], name=support, players={"support": support})
     table = named(compare_runs([str(tmp_path)]), "support")
-    assert shown(table) == [("gpt-ernie k2 vs. gpt-gpt k2", "1.000", "0.667", "0.500", "0.500", "0.000")]
+    assert shown(table) == [
+        ("gpt-ernie k2 vs. gpt-gpt k2", "2/2", "1.000", "0.667", "0.500", "0.500", "0.000")
+    ]
 
 
 def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:

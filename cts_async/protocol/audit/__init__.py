@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.custom import OwnPrompts, Unproven, audited_steps, custom_labels, unproven
 from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
+from cts_async.protocol.given import GivenRows, as_given, given_again
 from cts_async.protocol.results import LatestLines, Line, read_results
 from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
-from cts_async.records import MODES, SCHEMES
+from cts_async.records import MODES, SCHEMES, STAGES
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
 
@@ -46,6 +49,8 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
     notes: Sequence[str] = ()
     """Limits of the evidence: damaged lines, data that could not be read."""
+    not_proven: Sequence[Unproven] = ()
+    """Custom roles: what they were sent is proved, what else their code does is not."""
 
     @property
     def held(self) -> bool:
@@ -77,11 +82,16 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "not a run directory: run.json not found")
+    custom = custom_labels(manifest.get("identity", {}))
     prompts = Prompts(directory, manifest)
     sources = _read_sources(directory, manifest, data)
     run = _run_facts(directory, manifest, prompts, sources.people)
-    records = RecordsByInstance(directory / STEPS)
-    audit = Audit(directory, str(manifest["identity"]["system"]), findings=list(prompts.findings))
+    records = RecordsByInstance(directory / STEPS, audited_steps(custom))
+    if custom:
+        run = replace(run, custom=custom, own_prompts=_own_prompts(records, sources))
+    findings = [*prompts.findings, *sources.findings]
+    audit = Audit(directory, str(manifest["identity"]["system"]), findings=findings)
+    audit.not_proven = unproven(custom)
     seen: set[int] = set()  # hashes, to save memory
     for instance, own in chain(records, ((id, []) for id in sources.ids())):
         if hash(instance) not in seen:
@@ -89,6 +99,15 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
             _add(audit, instance, own, run, sources, prompts)
     audit.notes = (*sources.notes, *_damage(records))
     return audit
+
+
+def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
+    """What custom roles send to models for many instances."""
+    lines = ((id, sources.results.line(id)) for id in sources.ids())
+    found = sources.data.values() if sources.data is not None else (sources.queries(*one) for one in lines)
+    own = OwnPrompts()
+    own.read((asked for _, asked in records), [one.fused for one in found if one is not None])
+    return own
 
 
 def _add(
@@ -102,7 +121,7 @@ def _add(
         problem = "its q and q* are not recorded: use --data to name the data"
         findings.append(Finding("missing", instance, "", problem))
     else:
-        rules = Rules(run, instance, queries, records)
+        rules = Rules(run, instance, queries, records, sources.given_texts(instance, queries, line))
         findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
         findings += rules.result(line) if line is not None else ()
         audit.n_rewrites += rules.n_rewrites
@@ -118,17 +137,23 @@ def _run_facts(
 ) -> RunFacts:
     identity = manifest.get("identity", {})
     label, models = identity.get("system"), identity.get("models", {})
-    if "clarifier" not in models and label not in ("orig", "gold"):
+    searched: Any = "rewrites" if identity.get("rewrites") else label
+    if "clarifier" not in models and searched not in ("orig", "gold", "rewrites"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(directory / MANIFEST, problem, field="system")
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
     if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode != "at-once"):
         problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
         raise InputError(directory / MANIFEST, problem, field="scheme")
+    stop_after = str(identity.get("stop_after") or "")
+    if stop_after not in ("", *STAGES):
+        problem = f"a run that stops after {stop_after!r} cannot be audited"
+        raise InputError(directory / MANIFEST, problem, field="stop_after")
     clarifies = "clarifier" in models
+    given = clarifies and bool(as_given(models["clarifier"]))
     return RunFacts(
-        system="clarify" if clarifies else label,
-        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0)),
+        system="clarify" if clarifies else searched,
+        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0), given, stop_after),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
@@ -161,6 +186,25 @@ class Sources:
     notes: tuple[str, ...]
     people: HumanAnswers | None = None
     """People's answers, in a run that people answered; empty if they cannot be read."""
+    given: GivenRows | None = None
+    """Questions or rewritten queries that a file gave; None without, or if they cannot be read."""
+    findings: tuple[Finding, ...] = ()
+    """What of these sources cannot be proved."""
+
+    def given_texts(self, instance: str, queries: Queries, line: Line | None) -> tuple[str, ...]:
+        """Return the questions or the query given for an instance: as in the file, else as in its result."""
+        if self.given is not None:
+            with suppress(InputError):
+                row = self.given.find(instance, *queries)
+                return row.texts if row else ()
+        if not self.findings or line is None:
+            return ()
+        asked = line.get("questions")
+        return (
+            tuple(map(str, asked))
+            if isinstance(asked, list) and asked
+            else (str(line.get("rewritten_query")),)
+        )
 
     def queries(self, instance: str, line: Line | None) -> Queries | None:
         """Return q* and q of an instance whose result is `line`; None if they are not recorded."""
@@ -189,8 +233,20 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
         if spec is not None:
             raise
         notes = (f"q and q* were taken from {RESULTS}: {error}; use --data to name the data",)
+    given, findings = None, tuple[Finding, ...]()
+    try:
+        given = given_again(manifest)
+    except InputError as error:
+        problem = f"the given questions or queries cannot be read again: {error}"
+        findings = (Finding("missing", "", MANIFEST, problem),)
+    if given is not None:
+        of_run = f"; audit that run, too: cts audit {given.file.parent}" if given.is_run else ""
+        notes = (
+            *notes,
+            f"{given.kind} from {given.file}: whether they were made without q* is not proved{of_run}",
+        )
     path = directory / RESULTS
-    return Sources(data, LatestLines(path), path, notes, people)
+    return Sources(data, LatestLines(path), path, notes, people, given, findings)
 
 
 # --- Prompts
@@ -219,7 +275,9 @@ class Prompts:
                 self._add("missing", path.name, "the prompt is not in prompts/")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
-        if not self.expected:
+        identity = manifest.get("identity", {})
+        custom = custom_labels(identity)
+        if not self.expected and not (custom and len(custom) == len(identity["models"])):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}

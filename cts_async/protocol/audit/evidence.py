@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 # --- Records
 
-_AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+"""The steps that the audit reads."""
 
 Record = dict[str, Any]
 
@@ -32,7 +33,7 @@ Record = dict[str, Any]
 class RecordsByInstance:
     """The audited records of a journal, failed ones too, grouped by instance; records stay on disk until read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, audited: re.Pattern[str] = AUDITED) -> None:
         self.path = path
         self.damaged_lines: list[int] = []
         """Line numbers that hold no record."""
@@ -44,7 +45,7 @@ class RecordsByInstance:
                     record = _parsed_line(line)
                     if record is None:
                         self.damaged_lines.append(number)
-                    elif _AUDITED.fullmatch(record["step"]):
+                    elif audited.fullmatch(record["step"]):
                         self._offsets.setdefault(record["instance"], []).append(offset)
                     offset += len(line)
 
@@ -78,6 +79,12 @@ def fields_of(request: Any) -> dict[str, Any]:
     """Return a request's prompt fields; {} if it has none."""
     fields = request.get("fields") if isinstance(request, dict) else None
     return fields if isinstance(fields, dict) else {}
+
+
+def view_of(request: Any) -> dict[str, Any]:
+    """Return the view that a custom role was sent; {} if it was sent none."""
+    view = request.get("view") if isinstance(request, dict) else None
+    return view if isinstance(view, dict) else {}
 
 
 def parsed_reply(record: Record, expect: Expect[T]) -> T | None:
@@ -120,6 +127,10 @@ class RunScheme:
     """ "cts" is the benchmark's own: all questions at once, answered one by one; the others are AT-CoT's."""
     mode: Literal["at-once", "respond", "select"]
     k: int
+    given: bool = False
+    """True if a file gave the questions: there is no Clarifier."""
+    stop_after: str = ""
+    """The last stage of a run without a search: questions, answers or rewrite."""
 
     @property
     def converses(self) -> bool:
@@ -146,11 +157,10 @@ class RunScheme:
         if self.mode == "respond":
             steps = [f"{role}/{turn}" for turn in turns for role in ("clarify", "answer")]
             return [*steps, f"reformulate/{self.k}"]
-        return [
-            "clarify/1" if self.converses else "clarify",
-            *(f"answer/{turn}" for turn in turns),
-            "rewrite",
-        ]
+        clarify = [] if self.given else ["clarify/1" if self.converses else "clarify"]
+        answers = [f"answer/{turn}" for turn in turns if self.stop_after != "questions"]
+        rewrite = ["rewrite"] if self.stop_after in ("", "rewrite") else []
+        return [*clarify, *answers, *rewrite]
 
     def allows(self, step: str) -> bool:
         """True if a run may have this step; in mode "respond" it may reformulate after every turn."""
@@ -181,11 +191,13 @@ Conversation = tuple[AuditedTurn, ...]
 
 
 class RecordedReplies:
-    """The usable replies of one instance, by turn."""
+    """The usable replies of one instance, by turn; given questions stand in the place of the Clarifier's."""
 
-    def __init__(self, scheme: RunScheme, q: str, records: Iterable[Record]) -> None:
+    def __init__(
+        self, scheme: RunScheme, q: str, records: Iterable[Record], given: tuple[str, ...] = ()
+    ) -> None:
         self.scheme, self.q = scheme, q
-        self.offers: dict[int, list[Clarified]] = {}
+        self.offers: dict[int, list[Clarified]] = {1: [Clarified(given)]} if scheme.given else {}
         self.rewrites: dict[str, list[str]] = {}
         """Rewritten queries by step: "rewrite", "reformulate/2"."""
         self.pairs_of: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -202,7 +214,10 @@ class RecordedReplies:
         if role == "clarify" and (offer := self.scheme.parse(record)):
             self.offers.setdefault(turn, []).append(offer)
         elif role == "answer":
-            question = str(fields_of(record.get("request")).get("clarification_question"))
+            request = record.get("request")
+            question = str(
+                fields_of(request).get("clarification_question") or view_of(request).get("question")
+            )
             self._answers.setdefault(turn, {}).setdefault(question, []).extend(_possible_answers(record))
         elif role == "select":
             self._choices.setdefault(turn, []).append(record)

@@ -18,6 +18,11 @@ Runs that converse (AT-CoT's schemes and modes):
     reformulate/t     {conversation}                     exactly what was asked and answered until then
     search/turn/1     {question, date}                   the last reformulation or choice
 
+Runs with given questions have no `clarify`: each answer/i is to question i of the file; with given rewritten queries
+search/turn/1 has that of the file. A run that stops after a stage has no later steps.
+
+A custom role gets the same as its view, without a prompt (`custom.py`).
+
 A step may be recorded more than once (repeated after damage): each request must follow from *some* recorded
 replies. Tool responses are not checked for q*: they are what a search for q-hat found, and may well contain what q*
 asks for.
@@ -27,13 +32,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
 
+from cts_async.custom import RoleName
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
+from cts_async.protocol.audit.custom import ROLES, VIEWS, OwnPrompts, asked_texts, asking_step, texts_in
 from cts_async.protocol.audit.evidence import (
     AuditedTurn,
     Conversation,
@@ -43,6 +50,7 @@ from cts_async.protocol.audit.evidence import (
     fields_of,
     rewritten_query,
     role_and_turn,
+    view_of,
 )
 from cts_async.protocol.audit.text import Secret, additions
 from cts_async.protocol.results import Line, failed
@@ -108,8 +116,8 @@ _TURN_SEPARATOR: Final = re.compile(r"\n| \| ")
 class RunFacts:
     """What is the same for all instances of a run."""
 
-    system: Literal["clarify", "orig", "gold"]
-    """"orig" searches q itself, "gold" q*."""
+    system: Literal["clarify", "orig", "gold", "rewrites"]
+    """"orig" searches q itself, "gold" q*, "rewrites" a query that a file gave."""
     scheme: RunScheme
     current_date: str
     prompts: Collection[str]
@@ -120,15 +128,34 @@ class RunFacts:
     """People's answers, where they take the User Answerer's place; None: a model answers."""
     searches: bool = True
     """False for a run that ends with the rewritten query."""
+    custom: Mapping[RoleName, str] = field(default_factory=dict)
+    """Labels of the custom roles."""
+    own_prompts: OwnPrompts = field(default_factory=OwnPrompts)
+
+    @property
+    def search_step(self) -> str:
+        """The step that the agent's query goes into."""
+        return "search" if "agent" in self.custom else "search/turn/1"
 
 
 class Rules:
     """Checks the requests, the rewritten queries and the result of one instance."""
 
-    def __init__(self, run: RunFacts, instance: str, queries: Queries, records: Sequence[Record]) -> None:
+    def __init__(
+        self,
+        run: RunFacts,
+        instance: str,
+        queries: Queries,
+        records: Sequence[Record],
+        given: tuple[str, ...] = (),
+    ) -> None:
+        """`given` are the questions, or the one rewritten query, that a file gave."""
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
-        self._scheme = run.scheme
-        self._replies = RecordedReplies(run.scheme, queries.blurred, records)
+        self._scheme, self._given = run.scheme, given
+        own = [record for record in records if asking_step(str(record["step"])) is None]
+        self._replies = RecordedReplies(run.scheme, queries.blurred, own, given[: run.scheme.k])
+        self._unheard: dict[str, Secret] = {}
+        """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
         self.n_rewrites = self.n_unsupported = 0
         """Rewritten queries, and those with an unsupported constraint; complete when `rewrites` is exhausted."""
@@ -153,10 +180,20 @@ class Rules:
                 yield from self._request(step, request, record)
 
     def _request(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
-        role, turn = role_and_turn(step)
-        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(step):
+        asking = asking_step(step)
+        role, turn = role_and_turn(asking or step)
+        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(asking or step):
             yield self._finding("provenance", step, "this run has no such turn")
-        if role == "clarify":
+        player = self._run.custom.get(ROLES[role]) if role in ROLES else None
+        if asking is not None:
+            yield from self._asked(step, request, record, asking)
+        elif player is not None and not (role == "answer" and self._run.people is not None):
+            yield from self._custom(step, request, role, player)
+            if role == "answer":
+                yield from self._question(step, view_of(request).get("question"), turn)
+            elif role == "rewrite":
+                yield from self._custom_pairs(step, request, rewritten_query(record))
+        elif role == "clarify":
             yield from self._clarify(step, request, turn)
         elif role == "answer":
             yield from self._answer(step, request, record, turn)
@@ -198,7 +235,11 @@ class Rules:
             yield from self._form(step, request, "respond" if responds else "answer", names, of_user=True)
             if responds:
                 yield from self._earlier_turns(step, fields, turn)
-        if responds:
+        yield from self._question(step, question, turn)
+
+    def _question(self, step: str, question: Any, turn: int) -> Iterator[Finding]:
+        """Check that the user was asked exactly what the Clarifier asked."""
+        if self._scheme.mode == "respond":
             expected = any(offer.offered == (question,) for offer in self._replies.offers.get(turn, ()))
             problem = f"it was not asked exactly the question of turn {turn}"
         else:
@@ -263,17 +304,8 @@ class Rules:
         fields, date = fields_of(request), self._run.current_date
         is_first, further = step == "search/turn/1", request
         if is_first:
-            allowed, source = {
-                "clarify": (
-                    self._replies.search_queries(),
-                    "the last turn's" if self._scheme.converses else "the Rewriter's reply",
-                ),
-                "orig": ([self._queries.blurred], "q"),
-                "gold": ([self._queries.fused], "q*"),
-            }[self._run.system]
             yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
-            if fields.get("question") not in allowed:
-                yield self._finding("provenance", step, f"the agent's question is not {source}")
+            yield from self._searched(step, fields.get("question"))
             if fields.get("current_date") != date:
                 yield self._finding("provenance", step, "current_date is not the run's")
             further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
@@ -281,10 +313,89 @@ class Rules:
         for text in free:
             yield self._finding("provenance", step, "its request contains free text", text)
         if self._run.system != "gold" and (is_first or free):
-            # What the rewritten query adds is the Rewriter's doing, which `rewrites` judges.
-            known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries()]
-            secret = Secret.of(self._queries.fused, known, self._run.vocabulary)
-            yield from self._leaks(step, request if is_first else free, secret, {"current_date": date})
+            known = {"current_date": date}
+            yield from self._leaks(step, request if is_first else free, self._hidden_from_agent(), known)
+
+    def _searched(self, step: str, query: Any) -> Iterator[Finding]:
+        """Check that the agent got its query."""
+        allowed, source = {
+            "clarify": (
+                self._replies.search_queries(),
+                "the last turn's" if self._scheme.converses else "the Rewriter's reply",
+            ),
+            "orig": ([self._queries.blurred], "q"),
+            "gold": ([self._queries.fused], "q*"),
+            "rewrites": (list(self._given), "the one that was given"),
+        }[self._run.system]
+        if query not in allowed:
+            yield self._finding("provenance", step, f"the agent's question is not {source}")
+
+    def _hidden_from_agent(self) -> Secret:
+        """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
+        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries(), *self._given]
+        return Secret.of(self._queries.fused, known, self._run.vocabulary)
+
+    # --- Requests of custom roles
+
+    def _custom(self, step: str, request: Mapping[str, Any], role: str, player: str) -> Iterator[Finding]:
+        """Check that the player of a role was sent exactly its view."""
+        view, of_user = view_of(request), role == "answer"
+        if request.get("custom") != player:
+            problem = f"it was not sent to {player}, which plays this role in this run"
+            yield self._finding("provenance", step, problem, str(request.get("custom")))
+        if set(view) != VIEWS[role]:
+            expected = ", ".join(sorted(VIEWS[role]))
+            problem = f"its view is not exactly {expected}"
+            yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
+        if further := sorted(set(request) - {"custom", "view"} - ({"on_record"} if of_user else set())):
+            yield self._finding(
+                "provenance", step, "its request contains more than its view", ", ".join(further)
+            )
+        if of_user and request.get("on_record") != step_key({"fused_query": self._queries.fused})[:16]:
+            yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
+        if "blurred_query" in VIEWS[role] and view.get("blurred_query") != self._queries.blurred:
+            yield self._finding("provenance", step, "blurred_query is not that of the data")
+        if role == "clarify" and view.get("k") != self._scheme.k:
+            problem = f"k is {view.get('k')!r}, but a turn of this run has {self._scheme.k}"
+            yield self._finding("provenance", step, problem)
+        if role == "search":
+            yield from self._searched(step, view.get("query"))
+        if (secret := self._hidden_from(role)) is not None:
+            yield from self._leaks(step, request, secret, {"custom": player})
+
+    def _custom_pairs(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
+        given = view_of(request).get("pairs")
+        pairs = next(
+            (pairs for pairs in self._possible_pairs() if given == [list(one) for one in pairs]), None
+        )
+        if pairs is None:
+            yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
+        elif q_hat is not None:
+            self._replies.pairs_of[q_hat] = pairs
+
+    def _hidden_from(self, role: str) -> Secret | None:
+        """What of q* a custom role may not have at the start; None if it knows q*."""
+        if role == "answer" or (role == "search" and self._run.system == "gold"):
+            return None
+        return (
+            self._hidden_from_agent() if role == "search" else self._hidden(0 if role == "clarify" else None)
+        )
+
+    def _asked(self, step: str, request: Mapping[str, Any], record: Record, own: str) -> Iterator[Finding]:
+        """Find text that occurs only in q* in what a custom role asked a model or a tool."""
+        if own not in self._unheard:
+            secret = self._hidden_from(role_and_turn(own)[0])
+            if secret is None:
+                return
+            self._unheard[own] = self._run.own_prompts.without(secret, own)
+        secret = self._unheard[own]
+        spans = (
+            span for text in asked_texts(request) for line in text.split("\n") for span in secret.spans(line)
+        )
+        for span in dict.fromkeys(spans):
+            if self._run.own_prompts.tells(span, own):
+                yield self._finding("leak", step, "its request contains text that occurs only in q*", span)
+        self._unheard[own] = secret.minus(texts_in(record.get("response")))
 
     def _form(
         self,
@@ -322,15 +433,19 @@ class Rules:
 
     def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
         """Return the pairs that `text` renders, if they are the questions of one reply with recorded answers."""
+        for pairs in self._possible_pairs():
+            for ask, reply in (("Question", "Answer"), ("问题", "回答")):
+                lines = [f"{ask} {n}: {q}\n{reply} {n}: {a}" for n, (q, a) in enumerate(pairs, 1)]
+                if text == "\n".join(lines):
+                    return pairs
+        return None
+
+    def _possible_pairs(self) -> Iterator[tuple[tuple[str, str], ...]]:
+        """Yield the questions of each reply with each combination of their recorded answers."""
         for questions in self._replies.questions:
             given = [self._replies.answers(question) for question in questions]
             for answers in islice(product(*given), _MAX_COMBINATIONS):
-                pairs = tuple(zip(questions, answers, strict=True))
-                for ask, reply in (("Question", "Answer"), ("问题", "回答")):
-                    lines = [f"{ask} {n}: {q}\n{reply} {n}: {a}" for n, (q, a) in enumerate(pairs, 1)]
-                    if text == "\n".join(lines):
-                        return pairs
-        return None
+                yield tuple(zip(questions, answers, strict=True))
 
     def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
         """Check the field `conversation`, and return what the turns before number `turn` can have been."""
@@ -389,7 +504,7 @@ class Rules:
             if line.get(name) != query:
                 yield self._finding("provenance", "results", f"its result's {name} is not that of the data")
         steps = self._scheme.steps if self._run.system == "clarify" else []
-        steps += ["search/turn/1"] * self._run.searches
+        steps += [self._run.search_step] * self._run.searches
         if failed(line):
             error = line["error"]
             at = str(error.get("step") or "") if isinstance(error, dict) else ""
@@ -415,17 +530,22 @@ class Rules:
         if not (isinstance(questions, list) and isinstance(answers, list)):
             return False
         if self._run.system != "clarify":
-            searched = self._queries.blurred if self._run.system == "orig" else self._queries.fused
-            return not questions and not answers and line.get("rewritten_query") == searched
-        return tuple(questions) in self._replies.questions and self._rewrite_follows(
-            questions, answers, line.get("rewritten_query")
-        )
+            searched = {"orig": (self._queries.blurred,), "gold": (self._queries.fused,)}
+            allowed = searched.get(self._run.system, self._given)
+            return not questions and not answers and line.get("rewritten_query") in allowed
+        if tuple(questions) not in self._replies.questions:
+            return False
+        if self._scheme.stop_after in ("questions", "answers"):
+            asked = questions if self._scheme.stop_after == "answers" else []
+            return self._answers_follow(asked, answers) and "rewritten_query" not in line
+        return self._rewrite_follows(questions, answers, line.get("rewritten_query"))
 
     def _rewrite_follows(self, questions: Sequence[Any], answers: Sequence[Any], query: Any) -> bool:
-        return (
-            len(questions) == len(answers)
-            and all(a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True))
-            and query in self._replies.search_queries()
+        return self._answers_follow(questions, answers) and query in self._replies.search_queries()
+
+    def _answers_follow(self, questions: Sequence[Any], answers: Sequence[Any]) -> bool:
+        return len(questions) == len(answers) and all(
+            a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True)
         )
 
     def _conversation_follows(self, line: Line) -> bool:

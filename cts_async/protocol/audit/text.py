@@ -211,6 +211,13 @@ class Secret:
         pairs = frozenset(pairwise(unit.text for unit in own))
         return cls(frozenset(singles), pairs - known_pairs)
 
+    def minus(self, known: Iterable[str]) -> Secret:
+        """Return what of it none of the `known` texts has."""
+        if not (self.singles or self.pairs):
+            return self
+        singles, pairs = _singles_and_pairs(known)
+        return Secret(self.singles - singles, self.pairs - pairs)
+
     def spans(self, text: str) -> Iterator[str]:
         """Yield the longest pieces of `text` (normalised) that consist of secret units, in order."""
         text = normalised(text)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import heappop, heappush
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import anyio
@@ -21,6 +23,7 @@ import anyio.from_thread
 import anyio.to_thread
 import orjson
 
+from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
@@ -73,6 +76,30 @@ class Host(Protocol):
         """The run's search tools; None in commands without a search."""
 
 
+class _Occurrences:
+    """Numbers for equal questions. One that failed is asked again under its number, not under the next."""
+
+    __slots__ = ("_free", "_last")
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._free: list[int] = []
+
+    @contextmanager
+    def next(self) -> Iterator[int]:
+        """The lowest number that no question in progress or answered has."""
+        if self._free:
+            number = heappop(self._free)
+        else:
+            self._last += 1
+            number = self._last
+        try:
+            yield number
+        except BaseException:
+            heappush(self._free, number)
+            raise
+
+
 class Call:
     """One call of a custom role in progress."""
 
@@ -82,12 +109,15 @@ class Call:
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
         self.model_calls = 0
+        self.answered = 0
+        """Those of its model calls that have a reply."""
         self.replayed = 0
-        """Those of its model calls that the journal answered."""
+        """Those that the journal answered."""
         self.stopped: RunStopped | None = None
         """Why the run ended while code that could not be told so was at work."""
         self._host, self._attempt = host, attempt
-        self._seen: Counter[str] = Counter()
+        self._occurrences: dict[str, _Occurrences] = {}
+        self._tool_calls = 0
         self._waiting = 0
         self._timeout_s = timeout_s
         self._scope: anyio.CancelScope | None = None
@@ -105,64 +135,80 @@ class Call:
         self, model: str, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
-        async with self._busy():
+        self._begin()
+        try:
             found = await self._host.model(model)
             plain = all(isinstance(message["content"], str) for message in messages)
             if found.spec.api != "openai" and ("tools" in params or not plain):
                 raise RejectedError(
                     f"{model}: takes text only here (its API is {found.spec.api}'s), and no tools"
                 )
-            digest = step_key(found.spec.name, messages, params)
-            self._seen[digest] += 1
+            try:
+                digest = step_key(found.spec.name, messages, params)
+            except TypeError as error:  # nested too deeply, or no JSON
+                raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
             self.model_calls += 1
-            step = found.step(
-                self.ctx,
-                f"{self.step}/llm/{self.model_calls}",
-                messages,
-                Completion(),
-                request={"messages": messages, **({"params": params} if params else {})},
-                key_on=["custom", self.step, self._attempt, self._seen[digest], messages],
-                params=params,
-                decode=_as_recorded,
-            )
-            self.replayed += self.ctx.job.journal.find(step.key) is not None
-            return await self.ctx.step(step)
+            name = f"{self.step}/llm/{self.model_calls}"
+            occurrences = self._occurrences.setdefault(digest, _Occurrences())
+            with occurrences.next() as occurrence:
+                # The name is no part of the key: calls made side by side are numbered as they come.
+                step = found.step(
+                    self.ctx,
+                    f"{self.step}/llm",
+                    messages,
+                    Completion(),
+                    request={"messages": messages, **({"params": params} if params else {})},
+                    key_on=["custom", self._attempt, occurrence, digest],
+                    params=params,
+                    decode=_as_recorded,
+                )
+                replayed = self.ctx.job.journal.find(step.key) is not None
+                response = await self.ctx.step(replace(step, name=name))
+            self.answered += 1
+            self.replayed += replayed
+            return response
+        finally:
+            self._end()
 
     async def search(self, query: str) -> list[Hit]:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
-        async with self._busy():
-            tools = self._tools()
-            step = f"{self.step}/tool/{len(self.tools) + 1}/query/1"
-            hits, key = await tools.hits(self.ctx, step, query)
+        self._begin()
+        try:
+            hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
+        finally:
+            self._end()
 
     async def visit(self, url: str) -> Page:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
-        async with self._busy():
-            tools = self._tools()
-            step = f"{self.step}/tool/{len(self.tools) + 1}/page/1"
-            page, key = await tools.page(self.ctx, step, url)
+        self._begin()
+        try:
+            page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
+        finally:
+            self._end()
+
+    def _tool_step(self) -> str:
+        self._tool_calls += 1
+        return f"{self.step}/tool/{self._tool_calls}"
 
     def _tools(self) -> Tools:
         if self._host.tools is None:
             raise RoleFailed("this command has no search")
         return self._host.tools
 
-    @asynccontextmanager
-    async def _busy(self) -> AsyncIterator[None]:
-        """While the run works for the role, its time does not pass. RoleFailed where the call has ended by now."""
+    def _begin(self) -> None:
+        """From here to `_end` the run works for the role: its time does not pass. RoleFailed if the call has ended."""
         if self._ended:  # a thread cannot be stopped, and goes on
             raise RoleFailed("this call has ended")
         self._waiting += 1
         self._set_deadline()
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-            self._set_deadline()
+
+    def _end(self) -> None:
+        self._waiting -= 1
+        self._set_deadline()
 
     def _set_deadline(self) -> None:
         if self._scope is not None:
@@ -187,6 +233,60 @@ Perform = Callable[[Call, View], Awaitable[Any]]
 """Makes one call: a function, a request to a command or to an endpoint. Returns a value for `response_of`."""
 
 
+class Replays:
+    """What the calls of one player that were begun again had asked before, and how much the journal answered."""
+
+    def __init__(self) -> None:
+        self.calls = self.asked = self.answered = 0
+        self._recorded: dict[Path, Counter[tuple[str, str]]] = {}
+        self._reading = anyio.Lock()
+
+    async def recorded(self, ctx: Context, step: str) -> int:
+        """Model calls of the role's call `step` that the journal had when this process first asked for one.
+
+        0 on another machine than the journal's.
+        """
+        journal = ctx.job.journal
+        if not isinstance(journal, Journal):
+            return 0
+        async with self._reading:
+            if journal.path not in self._recorded:
+                self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
+        return self._recorded[journal.path][ctx.job.id, step]
+
+    def begun_again(self, asked: int) -> None:
+        """Note that a call is begun again which had asked models so often."""
+        if asked:
+            self.calls += 1
+            self.asked += asked
+
+    def notice(self, name: str) -> str:
+        """What the user should know at the end; empty if no call was begun again."""
+        if not self.asked:
+            return ""
+        if not self.answered:
+            return (
+                f"{name}: asked something else when its call was begun again: nothing could be replayed; keep the time "
+                "of day and random numbers out of prompts"
+            )
+        calls = f"{self.calls} call{'s were' if self.calls > 1 else ' was'} begun again"
+        return f"{name}: {calls}: {self.answered} of {self.asked} model calls answered from the journal"
+
+
+def _model_calls(journal: Path) -> Counter[tuple[str, str]]:
+    """The finished model calls of custom roles, by instance and the role's step."""
+    found: Counter[tuple[str, str]] = Counter()
+    with journal.open("rb") as file:
+        for line in file:
+            if b"/llm/" in line and line.endswith(b"\n"):
+                with suppress(ValueError, KeyError, TypeError, AttributeError):
+                    record = orjson.loads(line)
+                    step, asked, _ = record["step"].rpartition("/llm/")
+                    if asked and record["ok"]:
+                        found[record["instance"], step] += 1
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class CustomPlayer:
     """An opened custom role: plays what it is, wherever a model could."""
@@ -196,6 +296,7 @@ class CustomPlayer:
     host: Host
     lane: Lane | None = None
     policy: RetryPolicy | None = None
+    replays: Replays = field(default_factory=Replays)
 
     @property
     def name(self) -> str:
@@ -254,11 +355,17 @@ class CustomPlayer:
     ) -> Step[T]:
         seen = view_json(view)
         unusable: list[UnusableOutput] = []
+        earlier: Call | None = None
 
         async def execute(latest: UnusableOutput | None) -> Executed:
+            nonlocal earlier
+            if earlier is None:
+                self.replays.begun_again(await self.replays.recorded(ctx, step))
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
-            call = Call(self.host, ctx, step, len(unusable), self.player.timeout_s)
+            elif earlier is not None:
+                self.replays.begun_again(earlier.answered)
+            earlier = call = Call(self.host, ctx, step, len(unusable), self.player.timeout_s)
             try:
                 value = await call.within_time(partial(self.perform, call, view), self.player.name)
             except (StepError, RunStopped):
@@ -267,11 +374,15 @@ class CustomPlayer:
                 raise
             except (Exception, SystemExit) as error:
                 raise RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}")) from None
+            finally:
+                self.replays.answered += call.replayed
             if call.stopped:
                 raise call.stopped
             response = _without_keys(response_of(self.player.role, value))
             if call.model_calls:
                 response["model_calls"] = call.model_calls
+            if call.replayed:
+                response["replayed"] = call.replayed
             if call.tools:
                 response["tools"] = call.tools
             return Executed(response)

@@ -2,7 +2,7 @@
 
 It is started at the first request, in a session of its own and with the least environment. When it dies, what it had
 in flight is sent again to a new one; after `MAX_DEATHS` in a row without a reply it counts as gone. A line that is not
-a reply is ignored, with a notice: a stray print harms nobody.
+a reply is ignored, with a notice: a stray print harms nobody, a flood of them ends the process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any, Final
@@ -25,8 +26,12 @@ from cts_async.protocol.custom.sources import CustomRole, command_line
 
 MAX_DEATHS: Final = 3
 MAX_LINE_BYTES: Final = 16 << 20
+MAX_STRAY_BYTES: Final = 16 << 20
+"""Of lines that answer nothing, between two replies."""
 STOP_S: Final = 2.0
-"""For a process to end by itself once its input has ended."""
+"""For a process to end by itself once its input has ended, and for what it had written to arrive once it has died."""
+LAST_WORDS: Final = 200
+"""Characters of standard error that explain a death."""
 
 
 class Command:
@@ -36,12 +41,10 @@ class Command:
         self._name, self._arguments = player.name, command_line(player.name)
         self._environ, self._events = environ, events
         self._ids = count(1)
-        self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
-        self._process: asyncio.subprocess.Process | None = None
-        self._readers: tuple[asyncio.Task[None], ...] = ()
+        self._process: _Process | None = None
         self._starting = asyncio.Lock()
         self._deaths = 0
-        self._last_words = ""
+        self._why = ""
         self._noticed = False
 
     async def request(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -49,92 +52,49 @@ class Command:
 
         Raises TransientError if the process dies, ProviderDown if it has died too often.
         """
-        id = str(next(self._ids))
-        line = orjson.dumps({"id": id, **fields}, option=orjson.OPT_APPEND_NEWLINE)
         process = await self._running()
-        reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = reply
-        try:
-            if process.stdin is not None:
-                process.stdin.write(line)
-                with suppress(ConnectionError):  # it has died: the reader says so
-                    await process.stdin.drain()
-            return await reply
-        finally:
-            self._waiting.pop(id, None)
+        reply = await process.request(str(next(self._ids)), fields)
+        self._deaths = 0
+        return reply
 
     async def close(self) -> None:
         """End the process: its input ends first, then the whole session is killed."""
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_S):
-                await process.wait()
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        for reader in self._readers:
-            reader.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        if self._process is not None:
+            await self._process.close()
 
-    async def _running(self) -> asyncio.subprocess.Process:
+    async def _running(self) -> _Process:
         async with self._starting:
-            if self._process is not None and self._process.returncode is None:
+            if self._process is not None and self._process.alive:
                 return self._process
             if self._deaths >= MAX_DEATHS:
                 raise ProviderDown(
-                    f"{self._name}: died {self._deaths} times in a row ({self._last_words}); fix it and resume"
+                    f"{self._name}: died {self._deaths} times in a row ({self._why}); fix it and resume"
                 )
             try:
-                process = await asyncio.create_subprocess_exec(
-                    *self._arguments,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    env=child_environment(environ=self._environ),
-                    limit=MAX_LINE_BYTES,
-                    start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
-                )
+                started = self._start()
             except OSError as error:
                 raise ProviderDown(f"{self._name}: cannot be started: {error.strerror or error}") from None
-            self._process = process
-            self._readers = (
-                asyncio.create_task(self._read_replies(process)),
-                asyncio.create_task(self._read_errors(process)),
-            )
-            return process
+            self._process = _Process(self._name, started, self._died, self._ignored)
+            await self._process.open()
+            return self._process
 
-    async def _read_replies(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        problem = ""
-        try:
-            while line := await process.stdout.readline():
-                self._deliver(line)
-        except ValueError:
-            problem = f"wrote a line of more than {MAX_LINE_BYTES >> 20} MiB"
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        status = await process.wait()
-        self._deaths += 1
-        words = problem or f"exit status {status}"
-        self._last_words = f"{words}: {self._last_words}" if self._last_words else words
-        for reply in list(self._waiting.values()):
-            if not reply.done():
-                reply.set_exception(TransientError(f"{self._name}: the command ended ({self._last_words})"))
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Not asyncio's: there the end of a process is not seen while a child of its own keeps the pipes open.
+        return subprocess.Popen(
+            self._arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=child_environment(environ=self._environ),
+            start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
+        )
 
-    def _deliver(self, line: bytes) -> None:
-        try:
-            reply = orjson.loads(SECRETS.body(line, good=True))
-        except ValueError:
-            reply = None
-        waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
-        if waiting is not None and not waiting.done():
-            self._deaths, self._last_words = 0, ""
-            waiting.set_result(reply)
-        elif not self._noticed:
+    def _died(self, why: str) -> None:
+        self._deaths, self._why = self._deaths + 1, why
+
+    def _ignored(self, line: bytes) -> None:
+        if not self._noticed:
             self._noticed = True
             text = SECRETS.text(line[:80].decode(errors="replace").strip())
             self._events.emit(
@@ -143,11 +103,118 @@ class Command:
                 )
             )
 
-    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
+
+class _Process:
+    """One life of the command."""
+
+    def __init__(
+        self,
+        name: str,
+        process: subprocess.Popen[bytes],
+        died: Callable[[str], None],
+        ignored: Callable[[bytes], None],
+    ) -> None:
+        self._name, self._process, self._died, self._ignored = name, process, died, ignored
+        self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._output = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        self._errors = asyncio.StreamReader()
+        self._last_words = b""
+        self.alive = True
+        """False once it can answer no more requests."""
+
+    async def open(self) -> None:
+        """Connect its pipes; to be called once, first."""
+        process, loop = self._process, asyncio.get_running_loop()
+        output, errors = self._output, self._errors
+        self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        out, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(output), process.stdout)
+        err, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), process.stderr)
+        self._pipes = (out, err)
+        self._life = asyncio.create_task(self._live())
+
+    async def request(self, id: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send one request and return its reply. Raises TransientError if the process dies."""
+        line = orjson.dumps({"id": id, **fields}, option=orjson.OPT_APPEND_NEWLINE)
+        reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = reply
+        try:
+            self._input.write(line)  # however full the pipe is: requests are few, and it may never read them
+            return await reply
+        finally:
+            del self._waiting[id]
+
+    async def close(self) -> None:
+        """End it: its input ends first, then the whole session is killed."""
+        self._input.close()
+        await asyncio.wait([self._life], timeout=STOP_S)
+        self._life.cancel()
+        await asyncio.wait([self._life])
+
+    async def _live(self) -> None:
+        """Deliver replies until it ends; then kill what is left of its session, and fail what is in flight."""
+        replies = asyncio.create_task(self._read_replies())
+        errors = asyncio.create_task(self._read_errors())
+        exit = asyncio.create_task(asyncio.to_thread(self._process.wait))
+        problem = ""
+        try:
+            # A process without standard output can answer no more. One that has died may have left children that
+            # keep its pipes open: what it wrote itself is there already.
+            await asyncio.wait([replies, exit], return_when=asyncio.FIRST_COMPLETED)
+            self.alive = False
+            problem = replies.result() if replies.done() else ""
+            if not problem:
+                await asyncio.wait([replies, errors, exit], timeout=STOP_S)
+        finally:
+            self.alive = False
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await exit
+            for task in (replies, errors):
+                task.cancel()
+            await asyncio.wait([replies, errors])
+            if not self._input.is_closing():
+                self._input.abort()
+            for pipe in self._pipes:
+                pipe.close()
+        why = problem or f"exit status {self._process.returncode}"
+        words = SECRETS.text(self._last_words.decode(errors="replace"))
+        if words := "".join(c if c.isprintable() else " " for c in words).strip()[:LAST_WORDS]:
+            why = f"{why}: {words}"
+        self._died(why)
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(TransientError(f"{self._name}: the command ended ({why})"))
+
+    async def _read_replies(self) -> str:
+        """Deliver replies until standard output ends; why it has to be killed, if it has."""
+        stray = 0
+        while True:
+            try:
+                line = await self._output.readline()
+            except ValueError:
+                return f"wrote a line of more than {MAX_LINE_BYTES >> 20} MiB"
+            if not line:
+                return ""
+            stray = 0 if self._deliver(line) else stray + len(line)
+            if stray > MAX_STRAY_BYTES:
+                return f"wrote {MAX_STRAY_BYTES >> 20} MiB of lines that answer no request"
+
+    def _deliver(self, line: bytes) -> bool:
+        try:
+            reply = orjson.loads(SECRETS.body(line, good=True))
+        except ValueError:
+            reply = None
+        waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
+        if waiting is None or waiting.done():
+            self._ignored(line)
+            return False
+        waiting.set_result(reply)
+        return True
+
+    async def _read_errors(self) -> None:
         """Keep the last line of standard error: it explains a death."""
-        assert process.stderr is not None
-        while block := await process.stderr.read(65536):
-            lines = SECRETS.text(block.decode(errors="replace")).split("\n")
-            self._last_words = next(
-                (one.strip() for one in reversed(lines) if one.strip()), self._last_words
-            )[:200]
+        tail = b""
+        while block := await self._errors.read(1 << 20):
+            tail = (tail + block[-4096:])[-4096:]
+            lines = [line for line in tail.split(b"\n") if line.strip()]
+            self._last_words = lines[-1] if lines else self._last_words

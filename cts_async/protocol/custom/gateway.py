@@ -6,19 +6,23 @@
     POST /CALL/visit {"url"}          the run's page reader: {"url", "title", "text"}
 
 CALL is a random token for one call of one instance: it is the credential, and ends with the call. Whatever goes this way
-counts towards limits and budgets, and is answered from the journal when an interrupted call is begun again.
+counts towards limits and budgets, and is answered from the journal when an interrupted call is begun again. A client
+that gives up while its request waits for a lane, and sends it again, is given the answer to the first.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 
 from cts_async.errors import (
     CTSError,
@@ -29,11 +33,31 @@ from cts_async.errors import (
     TransientError,
 )
 from cts_async.protocol.custom.calls import Call
+from cts_async.protocol.custom.sources import last_line
 from cts_async.search.backends import Hit
 
 MAX_BODY_BYTES: Final = 64 << 20
 OWN_FIELDS: Final = frozenset({"model", "messages", "stream", "stream_options", "n", "user"})
 """Fields of a request that are no parameters of the model."""
+_NO_RETRY: Final = {"x-should-retry": "false"}
+"""What OpenAI's clients obey: the run has retried what is worth a retry."""
+_QUIET: Final = logging.getLogger("cts_async.gateway")
+"""aiohttp reports broken requests here: they are the client's problem, and are answered."""
+_QUIET.disabled = True
+
+Body = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Lease:
+    """A call in progress, and the answers to requests whose client had gone before they were ready."""
+
+    call: Call
+    unclaimed: dict[tuple[str, bytes], list[asyncio.Task[Any]]] = field(default_factory=dict)
+
+
+class _BadRequest(Exception):
+    """A request that cannot be answered, and why."""
 
 
 class Gateway:
@@ -41,18 +65,26 @@ class Gateway:
 
     def __init__(self, models: Callable[[], list[str]]) -> None:
         self._models = models
-        self._calls: dict[str, Call] = {}
+        self._leases: dict[str, _Lease] = {}
+        self._work: set[asyncio.Task[Any]] = set()
         self._base = ""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Gateway]:
         """Listen on a free loopback port."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/{call}/v1/chat/completions", self._chat)
-        app.router.add_get("/{call}/v1/models", self._list_models)
-        app.router.add_post("/{call}/search", self._search)
-        app.router.add_post("/{call}/visit", self._visit)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        loop = asyncio.get_running_loop()
+
+        def request(
+            message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
+        ) -> web.BaseRequest:
+            return web.BaseRequest(
+                message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
+            )
+
+        server = web.Server(
+            self._serve, request_factory=request, handler_cancellation=True, access_log=None, logger=_QUIET
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -61,91 +93,140 @@ class Gateway:
             yield self
         finally:
             await runner.cleanup()
+            for task in self._work:
+                task.cancel()
+            await asyncio.gather(*self._work, return_exceptions=True)
 
     @contextmanager
     def lease(self, call: Call) -> Iterator[dict[str, str]]:
         """The addresses of one call, valid until it ends."""
         token = secrets.token_urlsafe(16)
-        self._calls[token] = call
+        self._leases[token] = _Lease(call)
         base = f"{self._base}/{token}"
         try:
             yield {"base_url": f"{base}/v1", "search_url": f"{base}/search", "visit_url": f"{base}/visit"}
         finally:
-            del self._calls[token]
+            del self._leases[token]
 
     # --- Requests
 
-    async def _answer(
-        self, request: web.Request, work: Callable[[Call, Mapping[str, Any]], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        """Answer a request of a call in progress; errors have OpenAI's shape."""
-        call = self._calls.get(request.match_info["call"])
-        if call is None:
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request; errors have OpenAI's shape. Without the token of a call in progress nothing is told."""
+        token, _, path = request.raw_path.partition("?")[0][1:].partition("/")
+        lease = self._leases.get(token)
+        if lease is None:
             return _error(404, "this call has ended, or never was")
+        if path == "v1/models":
+            return self._list_models() if request.method == "GET" else _error(405, "only GET is served here")
+        work = _WORK.get(path)
+        if work is None:
+            return _error(404, f"nothing is served here; this call has {', '.join(_WORK)} and v1/models")
+        if request.method != "POST":
+            return _error(405, "only POST is served here")
         try:
-            body = orjson.loads(await request.read() or b"{}")
+            data = await request.read()
+            body = orjson.loads(data or b"{}")
             if not isinstance(body, dict):
                 raise TypeError
-        except (ValueError, TypeError):
+        except web.HTTPRequestEntityTooLarge:
+            return _error(413, f"the body has more than {MAX_BODY_BYTES >> 20} MiB")
+        except (ValueError, TypeError, ClientPayloadError):
             return _error(400, "the body must be a JSON object")
         try:
-            return await work(call, body)
+            answer = await self._answered(lease, path, data, work, body)
+        except _BadRequest as error:
+            return _error(400, str(error))
         except RunStopped as stopped:
-            call.stopped = stopped
+            lease.call.stopped = stopped
             return _error(503, str(stopped))
         except CTSError as error:
             return _error(_status(error), str(error))
+        except Exception as error:  # a request that nobody thought of harms its own call only
+            return _error(500, last_line(error))
+        if path == _CHAT and body.get("stream"):
+            options = body.get("stream_options")
+            usage = isinstance(options, dict) and bool(options.get("include_usage"))
+            return await _as_stream(request, answer, usage=usage)
+        return _json(answer)
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        async def work(call: Call, body: Mapping[str, Any]) -> web.StreamResponse:
-            model, messages = body.get("model"), body.get("messages")
-            if not isinstance(model, str) or not isinstance(messages, list) or not messages:
-                return _error(400, "model and messages are required")
-            if body.get("n") not in (None, 1):
-                return _error(400, "n must be 1")
-            if not all(isinstance(one, dict) and "content" in one for one in messages):
-                return _error(400, "every message needs its content")
-            params = {name: value for name, value in body.items() if name not in OWN_FIELDS}
-            response = await call.complete(model, [_plain(one) for one in messages], params)
-            completion = _completion(model, response)
-            if not body.get("stream"):
-                return _json(completion)
-            usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            return await _as_stream(request, completion, usage=usage)
+    async def _answered(
+        self, lease: _Lease, path: str, data: bytes, work: Callable[[Call, Body], Awaitable[Any]], body: Body
+    ) -> Any:
+        """The answer to a request. It is paid for: where the client goes, it is kept for the same request."""
+        request = path, data
+        if kept := lease.unclaimed.get(request):
+            task = kept.pop()
+        else:
+            task = asyncio.ensure_future(work(lease.call, body))
+            self._work.add(task)
+            task.add_done_callback(self._ended)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                lease.unclaimed.setdefault(request, []).append(task)
+            raise
 
-        return await self._answer(request, work)
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._work.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, also where its client has gone
 
-    async def _list_models(self, request: web.Request) -> web.StreamResponse:
-        if request.match_info["call"] not in self._calls:
-            return _error(404, "this call has ended, or never was")
+    def _list_models(self) -> web.Response:
         data = [{"id": name, "object": "model", "owned_by": "cts_async"} for name in self._models()]
         return _json({"object": "list", "data": data})
 
-    async def _search(self, request: web.Request) -> web.StreamResponse:
-        async def work(call: Call, body: Mapping[str, Any]) -> web.StreamResponse:
-            query = body.get("q")
-            if not isinstance(query, str) or not query.strip():
-                return _error(400, "q is required")
-            hits = await call.search(query)
-            return _json({"searchParameters": {"q": query}, "organic": _organic(hits, body.get("num"))})
 
-        return await self._answer(request, work)
-
-    async def _visit(self, request: web.Request) -> web.StreamResponse:
-        async def work(call: Call, body: Mapping[str, Any]) -> web.StreamResponse:
-            url = body.get("url")
-            if not isinstance(url, str) or not url.strip():
-                return _error(400, "url is required")
-            page = await call.visit(url)
-            return _json({"url": page.url, "title": page.title, "text": page.text})
-
-        return await self._answer(request, work)
+async def _chat(call: Call, body: Body) -> dict[str, Any]:
+    model, messages = body.get("model"), body.get("messages")
+    if not isinstance(model, str) or not isinstance(messages, list) or not messages:
+        raise _BadRequest("model and messages are required")
+    if body.get("n") not in (None, 1):
+        raise _BadRequest("n must be 1")
+    params = {name: value for name, value in body.items() if name not in OWN_FIELDS}
+    return _completion(model, await call.complete(model, [_plain(one) for one in messages], params))
 
 
-def _plain(message: Any) -> Any:
-    """A message whose content is text, also where it came in parts: not every provider takes those."""
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(content, list) or any(part.get("type") != "text" for part in content):
+async def _search(call: Call, body: Body) -> dict[str, Any]:
+    query = body.get("q")
+    if not isinstance(query, str) or not query.strip():
+        raise _BadRequest("q is required")
+    return {"searchParameters": {"q": query}, "organic": _organic(await call.search(query), body.get("num"))}
+
+
+async def _visit(call: Call, body: Body) -> dict[str, Any]:
+    url = body.get("url")
+    if not isinstance(url, str) or not url.strip():
+        raise _BadRequest("url is required")
+    page = await call.visit(url)
+    return {"url": page.url, "title": page.title, "text": page.text}
+
+
+_CHAT: Final = "v1/chat/completions"
+_WORK: Final[Mapping[str, Callable[[Call, Body], Awaitable[dict[str, Any]]]]] = {
+    _CHAT: _chat,
+    "search": _search,
+    "visit": _visit,
+}
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    """A message whose content is text, also where it came in parts: not every provider takes those.
+
+    A message that calls tools may come without content. Raises _BadRequest.
+    """
+    if not isinstance(message, dict):
+        raise _BadRequest("every message must be an object")
+    content = message.get("content")
+    if isinstance(content, str):
+        return message
+    if content is None:
+        if not message.get("tool_calls"):
+            raise _BadRequest("every message needs its content")
+        return {**message, "content": None}
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise _BadRequest("the content of a message must be a text or a list of parts")
+    if any(part.get("type") != "text" for part in content):
         return message
     return {**message, "content": "\n".join(str(part.get("text", "")) for part in content)}
 
@@ -189,7 +270,7 @@ def _completion(model: str, response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _as_stream(
-    request: web.Request, completion: Mapping[str, Any], *, usage: bool
+    request: web.BaseRequest, completion: Mapping[str, Any], *, usage: bool
 ) -> web.StreamResponse:
     """A completion as server-sent events: one chunk with everything, and the end."""
     choice = completion["choices"][0]
@@ -221,8 +302,11 @@ def _status(error: CTSError) -> int:
 
 
 def _error(status: int, message: str) -> web.Response:
-    return _json({"error": {"message": message, "type": "cts_async", "code": status}}, status)
+    text = " ".join(message.split())
+    return _json({"error": {"message": text, "type": "cts_async", "code": status}}, status, _NO_RETRY)
 
 
-def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=orjson.dumps(value), status=status, content_type="application/json")
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(value), status=status, headers=headers, content_type="application/json"
+    )

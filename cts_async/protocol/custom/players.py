@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 
 from cts_async.custom import RoleName
-from cts_async.engine.events import Events
+from cts_async.engine.events import Events, Notice
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.llm.http import ConnectionPool, HttpEndpoint
 from cts_async.protocol.custom.calls import ONCE, Call, CustomPlayer, Host, Perform, function_call
@@ -63,7 +63,12 @@ async def open_players(
             lane = lane_of(player.name, player.label, limits)
             perform = _request_call(player, requests[player.name], gateway)
             opened[player.label, player.role] = CustomPlayer(player, perform, host, lane)
-        yield opened
+        try:
+            yield opened
+        finally:
+            for one in opened.values():
+                if notice := one.replays.notice(one.player.name):
+                    events.emit(Notice(notice))
 
 
 async def _connected(

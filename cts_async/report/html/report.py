@@ -27,6 +27,7 @@ from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, Ope
 from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
+from cts_async.report.published import lines
 from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
 from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
 from cts_async.safe_files import atomic_writer
@@ -183,6 +184,7 @@ TITLES: Final[dict[Group, str]] = {
     "scores": "Scores",
     "judges": "Judges",
     "questions": "Questions and answers",
+    "published": "Beside the paper",
     "effort": "Cost, time, searches and visits",
     "failures": "Failures",
     "conversations": "Conversations",
@@ -421,6 +423,8 @@ def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
     left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
     tables = [one.table for one in contents.tables if one.group == group]
     body: list[Node] = [figure_section(figure) for figure in figures]
+    if group == "published" and contents.gathered.published:
+        body += [_note(line) for line in lines(contents.gathered.published)]
     body += [table_section(table) for table in tables]
     if group == "questions" and contents.gathered.diagnosis:
         body += [_note(note) for note in contents.gathered.diagnosis.notes]
@@ -490,6 +494,9 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
     if gathered.embedded:
         yield untrusted(smoke_test(gathered), "p", class_="warning", role="note")
-    if gathered.compared and (lines := list(headline(gathered.compared))):
-        yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
+    told = list(headline(gathered.compared)) if gathered.compared else []
+    if gathered.published and not gathered.embedded:
+        told = [*lines(gathered.published), *told]
+    if told:
+        yield element("ul", (untrusted(line, "li") for line in told), class_="headline")
     yield from (_note(note) for note in gathered.notes)

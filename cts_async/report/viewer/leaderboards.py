@@ -103,15 +103,15 @@ async def _computed_by_child(paths: Mapping[str, str]) -> Json:
 
 
 def leaderboards_of(runs: Mapping[str, Path]) -> Json:
-    """The leaderboard of runs (by name) under each judge. Runs of conversations are left out."""
+    """The leaderboard of runs (by name) under each judge. Runs without a search are left out."""
     from cts_async.analysis.board import make_board
     from cts_async.analysis.runs import check_same_data, read_path
-    from cts_async.protocol.run_files import is_conversation
+    from cts_async.protocol.run_files import has_no_answers
 
     names = {path: name for name, path in runs.items()}
-    scored = [path for path in names if _has_regular_files(path) and not is_conversation(path)]
+    scored = [path for path in names if _has_regular_files(path) and not has_no_answers(path)]
     if not scored:
-        return {"boards": [], "problem": "conversations without an agent have no scores"}
+        return {"boards": [], "problem": "runs without an agent have no scores"}
     try:
         check_same_data(scored)
         board = make_board(read_path(path) for path in scored)
