@@ -27,7 +27,7 @@ OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
 COMMANDS = (
     *("run", "plan", "converse", "gold", "judge", "score", "status", "diagnose", "compare", "report"),
-    *("audit", "models", "doctor", "view"),
+    *("audit", "models", "doctor", "view", "export"),
     *("corpus show", "corpus search", "corpus build"),
     *("data list", "data show", "data validate", "data convert"),
     *("data qulac figures", "data qulac conversations", "data qulac gains", "data qulac retrieve"),

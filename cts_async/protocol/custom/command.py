@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
@@ -70,19 +71,24 @@ class Command:
                     f"{self._name}: died {self._deaths} times in a row ({self._why}); fix it and resume"
                 )
             try:
-                started = await asyncio.create_subprocess_exec(
-                    *self._arguments,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    env=child_environment(environ=self._environ),
-                    limit=MAX_LINE_BYTES,
-                    start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
-                )
+                started = self._start()
             except OSError as error:
                 raise ProviderDown(f"{self._name}: cannot be started: {error.strerror or error}") from None
             self._process = _Process(self._name, started, self._died, self._ignored)
+            await self._process.open()
             return self._process
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Not asyncio's: there the end of a process is not seen while a child of its own keeps the pipes open.
+        return subprocess.Popen(
+            self._arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=child_environment(environ=self._environ),
+            start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
+        )
 
     def _died(self, why: str) -> None:
         self._deaths, self._why = self._deaths + 1, why
@@ -104,15 +110,26 @@ class _Process:
     def __init__(
         self,
         name: str,
-        process: asyncio.subprocess.Process,
+        process: subprocess.Popen[bytes],
         died: Callable[[str], None],
         ignored: Callable[[bytes], None],
     ) -> None:
         self._name, self._process, self._died, self._ignored = name, process, died, ignored
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._output = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+        self._errors = asyncio.StreamReader()
         self._last_words = b""
         self.alive = True
         """False once it can answer no more requests."""
+
+    async def open(self) -> None:
+        """Connect its pipes; to be called once, first."""
+        process, loop = self._process, asyncio.get_running_loop()
+        output, errors = self._output, self._errors
+        self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+        out, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(output), process.stdout)
+        err, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), process.stderr)
+        self._pipes = (out, err)
         self._life = asyncio.create_task(self._live())
 
     async def request(self, id: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -121,17 +138,14 @@ class _Process:
         reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[id] = reply
         try:
-            assert self._process.stdin is not None
-            # Not drained: it may never read them, and they are few.
-            self._process.stdin.write(line)
+            self._input.write(line)  # however full the pipe is: requests are few, and it may never read them
             return await reply
         finally:
             del self._waiting[id]
 
     async def close(self) -> None:
         """End it: its input ends first, then the whole session is killed."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._input.close()
         await asyncio.wait([self._life], timeout=STOP_S)
         self._life.cancel()
         await asyncio.wait([self._life])
@@ -140,22 +154,28 @@ class _Process:
         """Deliver replies until it ends; then kill what is left of its session, and fail what is in flight."""
         replies = asyncio.create_task(self._read_replies())
         errors = asyncio.create_task(self._read_errors())
-        exit = asyncio.create_task(self._process.wait())
+        exit = asyncio.create_task(asyncio.to_thread(self._process.wait))
+        problem = ""
         try:
             # A process without standard output can answer no more. One that has died may have left children that
             # keep its pipes open: what it wrote itself is there already.
             await asyncio.wait([replies, exit], return_when=asyncio.FIRST_COMPLETED)
             self.alive = False
-            await asyncio.wait([replies, errors, exit], timeout=STOP_S)
+            problem = replies.result() if replies.done() else ""
+            if not problem:
+                await asyncio.wait([replies, errors, exit], timeout=STOP_S)
         finally:
             self.alive = False
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            await asyncio.wait([exit], timeout=STOP_S)
-            for task in (replies, errors, exit):
+            await exit
+            for task in (replies, errors):
                 task.cancel()
-            await asyncio.wait([replies, errors, exit])
-        problem = "" if replies.cancelled() else replies.result()
+            await asyncio.wait([replies, errors])
+            if not self._input.is_closing():
+                self._input.abort()
+            for pipe in self._pipes:
+                pipe.close()
         why = problem or f"exit status {self._process.returncode}"
         words = SECRETS.text(self._last_words.decode(errors="replace"))
         if words := "".join(c if c.isprintable() else " " for c in words).strip()[:LAST_WORDS]:
@@ -167,11 +187,10 @@ class _Process:
 
     async def _read_replies(self) -> str:
         """Deliver replies until standard output ends; why it has to be killed, if it has."""
-        assert self._process.stdout is not None
         stray = 0
         while True:
             try:
-                line = await self._process.stdout.readline()
+                line = await self._output.readline()
             except ValueError:
                 return f"wrote a line of more than {MAX_LINE_BYTES >> 20} MiB"
             if not line:
@@ -194,9 +213,8 @@ class _Process:
 
     async def _read_errors(self) -> None:
         """Keep the last line of standard error: it explains a death."""
-        assert self._process.stderr is not None
         tail = b""
-        while block := await self._process.stderr.read(1 << 20):
+        while block := await self._errors.read(1 << 20):
             tail = (tail + block[-4096:])[-4096:]
             lines = [line for line in tail.split(b"\n") if line.strip()]
             self._last_words = lines[-1] if lines else self._last_words

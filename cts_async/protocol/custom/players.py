@@ -63,10 +63,12 @@ async def open_players(
             lane = lane_of(player.name, player.label, limits)
             perform = _request_call(player, requests[player.name], gateway)
             opened[player.label, player.role] = CustomPlayer(player, perform, host, lane)
-        yield opened
-        for opened_player in opened.values():
-            if notice := opened_player.replays.notice(opened_player.player.name):
-                events.emit(Notice(notice))
+        try:
+            yield opened
+        finally:
+            for one in opened.values():
+                if notice := one.replays.notice(one.player.name):
+                    events.emit(Notice(notice))
 
 
 async def _connected(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
+import yarl
+from aiohttp import web
 from custom_roles import command, endpoint, play, played, script
 from fake_provider import FakeProvider, Settings
 
+from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 
 AGENT = """
@@ -102,6 +107,177 @@ def test_the_gateway_answers_errors_in_openais_shape(tmp_path: Path) -> None:
     assert "error" not in line
 
 
+def deep(levels: int) -> bytes:
+    """A request whose message is nested as deeply as that."""
+    nested = b'{"a":' * levels + b"1" + b"}" * levels
+    return b'{"model": "fake", "messages": [{"role": "user", "content": [%b]}]}' % nested
+
+
+CHAT = "/v1/chat/completions"
+HELLO = b'{"model": "fake", "messages": [{"role": "user", "content": "hi"}]}'
+ATTACKS: list[tuple[str, str, bytes, int]] = [
+    ("POST", "/../guessed/v1/chat/completions", HELLO, 404),
+    ("POST", "", b"", 404),
+    ("POST", "/v1/embeddings", b"{}", 404),
+    ("GET", CHAT, b"", 405),
+    ("DELETE", "/search", b"", 405),
+    ("POST", "/v1/models", b"{}", 405),
+    ("POST", CHAT, b"hello", 400),
+    ("POST", CHAT, b"[1]", 400),
+    ("POST", CHAT, b"\xff\xfe", 400),
+    ("POST", CHAT, deep(300), 400),
+    ("POST", CHAT, deep(2000), 400),
+    ("POST", CHAT, b'{"model": "fake", "messages": ["hi"]}', 400),
+    ("POST", CHAT, b'{"model": "fake", "messages": [{"role": "user"}]}', 400),
+    ("POST", CHAT, b'{"model": "fake", "messages": [{"role": "user", "content": ["hi"]}]}', 400),
+    ("POST", CHAT, b'{"model": 7, "messages": [{"role": "user", "content": "hi"}]}', 400),
+    ("POST", CHAT, b'{"model": "fake", "messages": {}}', 400),
+    ("POST", CHAT, HELLO[:-1] + b', "max_tokens": -1e99}', 200),
+    ("POST", CHAT, HELLO[:-1] + b', "max_tokens": 9999999999999999}', 200),
+    ("POST", CHAT, HELLO[:-1] + b', "stream": true, "stream_options": [1]}', 200),
+    ("POST", "/search", b'{"q": "ferry", "num": "many"}', 200),
+    ("POST", "/search", b'{"q": ["ferry"]}', 400),
+    ("POST", "/search", b'{"q": "  "}', 400),
+    ("POST", "/visit", b'{"url": {"a": 1}}', 400),
+    ("POST", "/visit", b'{"url": "file:///etc/passwd"}', 400),
+    ("POST", "/search", b'{"q": "' + b"x" * (65 << 20) + b'"}', 413),
+]
+
+
+def test_whatever_a_client_sends_is_answered_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[tuple[str, int, str]] = []
+    ended: list[str] = []
+
+    async def attack(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+        base = asked["base_url"].removesuffix("/v1")
+        ended.append(base)
+        async with aiohttp.ClientSession() as session:
+            for method, path, body, _ in ATTACKS:
+                headers = {"Host": "evil.example"} if "guessed" in path else {}
+                address = yarl.URL(base + path, encoded=True)
+                async with session.request(
+                    method, address, data=io.BytesIO(body), headers=headers
+                ) as response:
+                    answers.append((path, response.status, await response.text()))
+            async with session.post(ended[0] + "/search", json={"q": "ferry"}) as response:
+                answers.append(("ended", response.status, await response.text()))
+        return {"id": asked["id"], "answer": "nothing found"}
+
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(attack) as url:
+            return await play(tmp_path, "baseline", FakeProvider(Settings()), agent=url, limit=2, in_flight=1)
+
+    lines = asyncio.run(run())
+    assert [line.get("error") for line in lines] == [None, None]
+    expected = [*((path, status) for _, path, _, status in ATTACKS)]
+    assert [answer[:2] for answer in answers] == [*expected, ("ended", 200), *expected, ("ended", 404)]
+    for path, status, text in answers:
+        if status != 200:
+            error = json.loads(text)["error"]["message"]
+            assert error, path
+            assert "\n" not in error
+            assert len(error) < 400
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""
+
+
+IMPATIENT = """
+import json, socket, sys, urllib.request
+
+def post(address, body, timeout):
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=timeout) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    body = json.dumps({"model": "fake", "messages": [{"role": "user", "content": "slowly"}]}).encode()
+    gave_up = 0
+    while True:
+        try:
+            said = post(asked["base_url"] + "/chat/completions", body, 0.2)
+            break
+        except TimeoutError:
+            gave_up += 1
+    assert gave_up > 1
+    print(json.dumps({"id": asked["id"], "answer": said}), flush=True)
+"""
+
+
+def test_a_client_that_gives_up_and_asks_again_pays_once(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(latency_s=1.0))
+    agent = command(script(tmp_path, "agent.py", IMPATIENT))
+    (line,) = played(tmp_path, "baseline", provider, agent=agent, limit=1)
+    assert "error" not in line
+    assert provider.paid.total() == 1
+
+
+PERSISTENT = """
+import json, sys, time, urllib.error, urllib.request
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    said = []
+    while len(said) < 2:
+        message = {"role": "user", "content": PROMPT}
+        body = json.dumps({"model": "fake", "messages": [message]}).encode()
+        request = urllib.request.Request(asked["base_url"] + "/chat/completions", body)
+        try:
+            with urllib.request.urlopen(request) as response:
+                said.append(json.load(response)["choices"][0]["message"]["content"])
+        except urllib.error.HTTPError as error:
+            assert error.headers["x-should-retry"] == "false"
+    print(json.dumps({"id": asked["id"], "answer": said[1]}), flush=True)
+"""
+
+
+class RefusesFirst(FakeProvider):
+    """Refuses the first request that it gets."""
+
+    async def _sent(self, request: Any, *rest: Any) -> Any:
+        if len(self.seen) == 1:
+            return web.json_response({"error": {"message": "no"}}, status=400)
+        return await super()._sent(request, *rest)
+
+
+def begun_again(directory: Path, agent: str, provider: FakeProvider) -> str:
+    """The notice of a run resumed as if it had been killed just before the agent replied."""
+    log = directory / "runs/run/steps.jsonl"
+    kept = [line for line in log.read_bytes().splitlines(True) if b'"step":"search"' not in line]
+    log.write_bytes(b"".join(kept))
+    (directory / "runs/run/results.jsonl").write_bytes(b"")
+    seen: list[Event] = []
+    (line,) = played(directory, "baseline", provider, agent=agent, limit=1, events=Events(seen.append))
+    assert "error" not in line
+    (notice,) = [one.text for one in seen if isinstance(one, Notice) and "begun again" in one.text]
+    assert notice.startswith(agent)
+    return notice.removeprefix(f"{agent}: ")
+
+
+def test_a_question_that_failed_is_asked_again_under_its_number(tmp_path: Path) -> None:
+    """Refused, then answered twice: begun again, its first question is the one that was answered first."""
+    agent = command(script(tmp_path, "agent.py", PERSISTENT.replace("PROMPT", "'the same'")))
+    first, second = RefusesFirst(), FakeProvider()
+    played(tmp_path, "baseline", first, agent=agent, limit=1)
+    assert first.paid.total() == 2
+    notice = begun_again(tmp_path, agent, second)
+    assert notice == "1 call was begun again: 2 of 2 model calls answered from the journal"
+    assert len(second.seen) == 0
+    (record,) = [one for one in steps(tmp_path) if one["step"] == "search"]
+    assert (record["response"]["model_calls"], record["response"]["replayed"]) == (2, 2)
+
+
+def test_an_agent_whose_prompts_have_the_time_in_them_is_told_so(tmp_path: Path) -> None:
+    agent = command(script(tmp_path, "agent.py", PERSISTENT.replace("PROMPT", "f'It is {time.time_ns()}'")))
+    provider = FakeProvider()
+    played(tmp_path, "baseline", FakeProvider(), agent=agent, limit=1)
+    notice = begun_again(tmp_path, agent, provider)
+    assert notice.startswith("asked something else when its call was begun again: nothing could be replayed")
+    assert provider.paid.total() == 2
+
+
 DYING_AGENT = """
 import json, pathlib, sys, urllib.request
 
@@ -125,8 +301,11 @@ def test_what_an_agent_that_died_had_asked_is_answered_from_the_journal(tmp_path
     """It dies after two of three equal questions; begun again, it is given their answers in their order."""
     provider = FakeProvider(Settings())
     agent = command(script(tmp_path, "agent.py", DYING_AGENT))
-    (line,) = played(tmp_path, "baseline", provider, agent=agent, limit=1)
+    seen: list[Event] = []
+    (line,) = played(tmp_path, "baseline", provider, agent=agent, limit=1, events=Events(seen.append))
     assert "error" not in line
     assert len(provider.seen) == 3
+    (notice,) = [one.text for one in seen if isinstance(one, Notice) and "begun again" in one.text]
+    assert notice == f"{agent}: 1 call was begun again: 2 of 2 model calls answered from the journal"
     asked = [one for one in steps(tmp_path) if one["step"].startswith("search/llm")]
     assert len({one["key"] for one in asked}) == len(asked) == 3

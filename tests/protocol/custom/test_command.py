@@ -1,0 +1,167 @@
+"""Commands that misbehave: floods, full pipes and children that outlive them harm nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from custom_roles import command, script
+
+from cts_async.engine.events import Event, Events, Notice
+from cts_async.errors import ProviderDown, TransientError
+from cts_async.protocol.custom.command import MAX_DEATHS, Command
+from cts_async.protocol.custom.sources import custom_role
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+PRELUDE = """
+import json, os, subprocess, sys, time
+
+def replies(lines):
+    for line in lines:
+        print(json.dumps({"id": json.loads(line)["id"], "answer": "yes"}), flush=True)
+
+"""
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a coroutine on each of the two event loops."""
+    return asyncio.run if request.param == "asyncio" else uvloop.run
+
+
+@asynccontextmanager
+async def started(directory: Path, content: str, events: Events | None = None) -> AsyncIterator[Command]:
+    name = command(script(directory, "hostile.py", PRELUDE + content))
+    process = Command(custom_role(name, "answerer"), dict(os.environ), events or Events())
+    try:
+        yield process
+    finally:
+        began = time.monotonic()
+        await process.close()
+        assert time.monotonic() - began < 6
+
+
+async def answered(process: Command, n: int, *, size: int = 10) -> list[Any]:
+    asked = (process.request({"role": "answerer", "view": {"question": "x" * size}}) for _ in range(n))
+    async with asyncio.timeout(20):
+        return [reply["answer"] for reply in await asyncio.gather(*asked)]
+
+
+FLOODS = {
+    "stderr": """
+sys.stderr.write("x" * (64 << 20)); sys.stderr.flush()
+for _ in range(300_000): sys.stderr.write("a log line\\n")
+replies(sys.stdin)
+""",
+    "a megabyte of stray lines": """
+sys.stdout.write("a stray line\\n" * 80_000)
+replies(sys.stdin)
+""",
+    "bytes that are no text": """
+sys.stdout.buffer.write(bytes(range(256)) * 100 + b"\\n"); sys.stdout.flush()
+sys.stderr.buffer.write(bytes(range(256)) * 100); sys.stderr.flush()
+replies(sys.stdin)
+""",
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_command_that_floods_a_stream_is_answered_all_the_same(tmp_path: Path, run: Run, flood: str) -> None:
+    seen: list[Event] = []
+
+    async def main() -> None:
+        async with started(tmp_path, FLOODS[flood], Events(seen.append)) as process:
+            assert await answered(process, 20) == ["yes"] * 20
+
+    run(main())
+    notices = [event.text for event in seen if isinstance(event, Notice)]
+    assert len(notices) == (flood != "stderr")
+    assert all("\n" not in notice and len(notice) < 400 for notice in notices)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("while True: print('nothing but noise ' * 10)", "wrote 16 MiB of lines that answer no request"),
+        ("while True: sys.stdout.write('x' * 65536)", "wrote a line of more than 16 MiB"),
+        ("os.close(1); time.sleep(60)", "exit status -9"),
+        ("sys.stderr.write('\\x1b[2Jred\\x07 alert\\r\\n'); sys.exit(5)", "exit status 5: [2Jred  alert"),
+    ],
+)
+def test_command_that_can_answer_nothing_is_ended_and_counted(
+    tmp_path: Path, run: Run, content: str, why: str
+) -> None:
+    async def main() -> None:
+        async with started(tmp_path, content) as process:
+            for _ in range(MAX_DEATHS):
+                with pytest.raises(TransientError, match="the command ended") as caught:
+                    await answered(process, 1)
+                assert why in str(caught.value)
+                assert str(caught.value).isprintable()
+            with pytest.raises(ProviderDown, match="died 3 times in a row"):
+                await answered(process, 1)
+
+    run(main())
+
+
+def test_full_input_of_one_command_does_not_hold_up_another(tmp_path: Path, run: Run) -> None:
+    """It never reads: a megabyte waits for it, while the other is answered."""
+    other = tmp_path / "other"
+    other.mkdir()
+
+    async def main() -> None:
+        async with started(tmp_path, "time.sleep(60)") as deaf, started(other, "replies(sys.stdin)") as good:
+            waiting = asyncio.gather(
+                *(deaf.request({"view": "x" * 100_000}) for _ in range(10)), return_exceptions=True
+            )
+            assert await answered(good, 20, size=200_000) == ["yes"] * 20
+            assert not waiting.done()
+            waiting.cancel()
+
+    run(main())
+
+
+@pytest.mark.parametrize("session", ["", ", start_new_session=True"])
+def test_child_that_keeps_the_pipes_open_does_not_hide_a_death(
+    tmp_path: Path, run: Run, session: str
+) -> None:
+    """The command leaves a sleeper behind and dies at the first request; one in its session dies with it."""
+    content = f"""
+child = subprocess.Popen(["sleep", "20"]{session})
+open(__file__ + ".pid", "a").write(f"{{child.pid}}\\n")
+sys.stdin.readline()
+sys.exit(4)
+"""
+
+    async def main() -> None:
+        async with started(tmp_path, content) as process:
+            began = time.monotonic()
+            with pytest.raises(TransientError, match="exit status 4"):
+                await answered(process, 3)
+            assert time.monotonic() - began < 5
+
+    run(main())
+    (child,) = map(int, (tmp_path / "hostile.py.pid").read_text().split())
+    if session:
+        assert alive(child)
+        os.kill(child, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while alive(child) and time.monotonic() < until:  # a killed process takes a moment to be gone
+        time.sleep(0.02)
+    assert not alive(child)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+    except FileNotFoundError:
+        return False
