@@ -12,86 +12,29 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cts_async.analysis.runs import FinishedRun, find_runs, read_path
+from cts_async.analysis.runs import find_runs
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
+from cts_async.report.rows import Tables as Tables
+from cts_async.report.rows import tables_of
 
 T = TypeVar("T")
-Row = dict[str, Any]
 Player = str | Callable[..., Any]
 """A name as on the command line, or a function (see `role`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Finished runs as rows, each a list of mappings that `pandas.DataFrame` takes as it is."""
-
-    instances: list[Row]
-    """run, system, clarifier, k, id, fused_query, blurred_query, questions, answers, rewritten_query, answer,
-    n_unknown, score (0..100, by the scoring judge; None without one)."""
-    nuggets: list[Row]
-    """run, system, id, judge, nugget, weight, coverage (full, partial or none)."""
-    judges: list[Row]
-    """run, system, judge, id, score: one row for each answer that a judge has labelled."""
-    paths: tuple[Path, ...]
-    """The run directories."""
-
-
 def load(*runs: str | Path) -> Tables:
-    """Read finished runs: run directories, folders of them, or patterns. Raises UsageError."""
-    found = find_runs([str(run) for run in runs or ("runs",)])
-    read = [read_path(one.path, without=()) for one in found]
-    return Tables(
-        instances=[row for run in read for row in _instances(run)],
-        nuggets=[row for run in read for row in _nuggets(run)],
-        judges=[row for run in read for row in _verdicts(run)],
-        paths=tuple(run.directory for run in read),
-    )
+    """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-
-def _about(run: FinishedRun) -> Row:
-    return {"run": run.directory.name, "system": run.system}
-
-
-def _instances(run: FinishedRun) -> Iterable[Row]:
-    scoring = run.judges[0] if run.judges else None
-    for item in run.items.values():
-        verdict = item.verdicts.get(scoring) if scoring else None
-        yield {
-            **_about(run),
-            "clarifier": run.clarifier,
-            "k": run.k,
-            "id": item.id,
-            "fused_query": item.fused_query,
-            "blurred_query": item.blurred_query,
-            "questions": list(item.questions),
-            "answers": list(item.answers),
-            "n_unknown": sum(item.unknown),
-            "rewritten_query": item.rewritten_query,
-            "answer": item.answer,
-            "score": verdict.score if verdict else None,
-        }
-
-
-def _nuggets(run: FinishedRun) -> Iterable[Row]:
-    for item in run.items.values():
-        for judge, verdict in item.verdicts.items():
-            for nugget, coverage in verdict.coverage.items():
-                weight = verdict.weights[nugget]
-                about = {**_about(run), "id": item.id, "judge": judge}
-                yield {**about, "nugget": nugget, "weight": weight, "coverage": coverage}
-
-
-def _verdicts(run: FinishedRun) -> Iterable[Row]:
-    for item in run.items.values():
-        for judge, verdict in item.verdicts.items():
-            yield {**_about(run), "judge": judge, "id": item.id, "score": verdict.score}
+    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
+    UsageError.
+    """
+    return tables_of(find_runs([str(run) for run in runs or ("runs",)]))
 
 
 def run(
@@ -103,9 +46,9 @@ def run(
 ) -> Tables:
     """Run or resume systems, as `cts run` does, and load them.
 
-    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too.
-    Progress goes to standard error unless `quiet`. Raises UsageError, and RunStopped where the run ended early: then
-    nothing is lost, and the same call resumes it.
+    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, and
+    `given_questions` and `given_rewrites` may be one path. Progress goes to standard error unless `quiet`. Raises
+    UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
     """
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
@@ -114,6 +57,9 @@ def run(
 
     players = {"support", "answerer", "rewriter", "agent", "judges", "every_role"}
     named = {name: _named(value) if name in players else value for name, value in options.items()}
+    for name in {"given_questions", "given_rewrites"} & named.keys():
+        one = isinstance(named[name], str | Path)
+        named[name] = (Path(named[name]),) if one else tuple(map(Path, named[name]))
     models = _named(model if isinstance(model, Sequence) and not isinstance(model, str) else (model,))
     ks = (k,) if isinstance(k, int) else tuple(k)
     plan = make_plan(_config(RunConfig, models=models, ks=ks, **named), _catalogue(named), os.environ)
@@ -164,12 +110,14 @@ def compare(
     With `published` there is also ours beside the paper's values, under that name.
     """
     from cts_async.report.comparison import compare_runs, comparison_json
-    from cts_async.report.published import published_json, published_of
 
     words = [str(run) for run in runs or ("runs",)]
     found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
-    beside = {"published": published_json(published_of(found))} if published else {}
-    return comparison_json(found) | beside
+    if not published:
+        return comparison_json(found)
+    from cts_async.report.published import published_json, published_of
+
+    return comparison_json(found) | {"published": published_json(published_of(found))}
 
 
 # --- Calling

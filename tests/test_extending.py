@@ -62,7 +62,7 @@ def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     asyncio.run(main())
     clarified = [row for row in names["table"] if row["k"] == 2]
     assert len(clarified) == 5
-    assert clarified[0]["questions"] == [
+    assert [clarified[0][f"question_{n}"] for n in (1, 2)] == [
         f"Which {x} of {clarified[0]['blurred_query']}?" for x in ("time", "place")
     ]
     (run,) = [one.path for one in find_runs(["runs"]) if "ask-k2" in one.path.name]

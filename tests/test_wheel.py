@@ -67,7 +67,9 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
         here = {path.name for path in (REPOSITORY / folder).iterdir()}
         assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
-    data = ("llm/models.toml", "search/web.toml", "report/plots/style.json", "py.typed")
+    schemas = [f"schemas/{kind}.schema.json" for kind in ("run", "steps", "results", "judgments", "summary")]
+    exported = [f"report/{name}" for name in ("columns.toml", "dataset_card.md", *schemas)]
+    data = ("llm/models.toml", "search/web.toml", "report/plots/style.json", "py.typed", *exported)
     assert {f"cts_async/{name}" for name in data} <= set(names)
     page = {
         f"cts_async/report/viewer/static/{name}"
@@ -83,7 +85,7 @@ def test_metadata_has_every_extra_and_two_scripts_for_one_command(wheel: Path) -
         Path(name).name: packed.read(name).decode() for name in packed.namelist() if ".dist-info/" in name
     }
     extras = re.findall(r"^Provides-Extra: (.+)$", info["METADATA"], re.MULTILINE)
-    assert set(extras) == {"bertscore", "dev", "ltr", "plots", "ray"}
+    assert set(extras) == {"agents", "bertscore", "dev", "ltr", "plots", "ray"}
     scripts = configparser.ConfigParser()
     scripts.read_string(info["entry_points.txt"])
     started = dict(scripts["console_scripts"])

@@ -87,7 +87,9 @@ class Published:
 
     values: tuple[BesidePaper, ...]
     departures: tuple[str, ...]
-    """How data and fixed roles differ from the paper's; empty if they do not."""
+    """How data and fixed roles differ from the paper's, so that no value is comparable; empty if they do not."""
+    other_models: tuple[str, ...] = ()
+    """Clarifiers of a known name whose model is another than the paper's."""
 
     @property
     def counted(self) -> tuple[BesidePaper, ...]:
@@ -122,9 +124,17 @@ def beside_paper(
         *_support(board.entrants, seed),
     ]
     used = [run for group in runs.values() for run in group]
+    if not values:
+        return Published((), ())
+    others = {
+        what: None
+        for run in used
+        for what in _other_model(run, "clarifier", run.players.get("clarifier", ""))
+    }
     return Published(
         tuple(sorted(values, key=lambda one: one.table)),
-        tuple(_departures(board, used, first)) if values else (),
+        tuple(_departures(board, used, first)),
+        tuple(others),
     )
 
 
@@ -369,23 +379,23 @@ def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterat
         for role, name in _other_roles(run).items():
             found[f"{role} {name} instead of {_fixed(_ROLES[role])}"].append(run.label)
         for role, name in run.players.items():
-            if role == "clarifier" or role in _ROLES or role == f"judge {judge}":
-                id = run.models.get(role)
-                models |= {f"{name} is {id} instead of {one}": None for one in _another_model(name, id)}
+            if role in _ROLES or role == f"judge {judge}":
+                models |= dict.fromkeys(_other_model(run, role, name))
     yield from (what + of(labels) for what, labels in found.items())
     if judge and called(judge) != _fixed("judge"):
         yield f"judge {judge} instead of {_fixed('judge')}"
     yield from models
 
 
-def _another_model(name: str, id: str | None) -> Iterator[str]:
-    """Yield the paper's model that has this name, if the id is another's."""
+def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
+    """Describe the model of a role that has a name of the paper's models, if its id is another's."""
+    id = run.models.get(role)
     for one in paper()["models"]:
         if id and name in one["names"] and not _is_model(id, one["ids"]):
-            yield str(one["model"])
+            yield f"{name} is {id} instead of {one['model']}"
 
 
 def is_hard518(board: Board) -> bool:
     """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
-    names = {run.data["name"] for run in board.entrants if run.data.get("name")}
+    names = {str(run.data["name"]) for run in board.entrants if run.data.get("name")}
     return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)

@@ -25,7 +25,7 @@ from cts_async.protocol.run_files import (
     results_of,
     without,
 )
-from cts_async.records import UNKNOWN, Coverage, is_one_line
+from cts_async.records import UNKNOWN, Coverage, Failure, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
 ORIG: Final = "orig"
@@ -65,11 +65,23 @@ class Item:
     answer: str = ""
     verdicts: Mapping[str, JudgedLabels] = field(default_factory=dict)
     """By judge, without the judges that failed on this answer."""
+    unjudged: Mapping[str, Failure] = field(default_factory=dict)
+    """By judge that failed on this answer: why."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
         """For each answer, whether the User Answerer said `unknown`."""
         return tuple(answer == UNKNOWN for answer in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An instance that failed for good, without an answer; it has no score."""
+
+    id: str
+    failure: Failure
+    fused_query: str = ""
+    blurred_query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,8 @@ class FinishedRun:
     n_expected: int
     items: Mapping[str, Item] = field(default_factory=dict, repr=False)
     """By id, in the order of the ids, so that sums and resamples do not depend on what finished first."""
+    failures: Mapping[str, FailedItem] = field(default_factory=dict, repr=False)
+    """By id, in the order of the ids."""
     clarifier: str = ""
     """The model that asked, with its scheme and mode if these are not the benchmark's (`gpt-at-cot-respond`): the same
     model prompted otherwise is another Clarifier. Empty for the reference points."""
@@ -115,6 +129,11 @@ class FinishedRun:
         """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
         roles = ("support", "answerer", "rewriter")
         return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
+
+    @property
+    def searched(self) -> bool:
+        """Whether its instances were searched: without a search there are no answers to score."""
+        return not (self.talk or self.stop_after)
 
     @property
     def unanswered(self) -> str:
@@ -304,11 +323,12 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(judge for judge, by_id in lines.outcomes.items() if any(by_id.values())),
+        judges=tuple(judge for judge, by_id in lines.outcomes.items() if _labelled(by_id)),
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
         items=items,
+        failures={id: lines.failed[id] for id in sorted(lines.failed)},
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
@@ -338,10 +358,10 @@ def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> 
 def named_system(name: str) -> tuple[str, int]:
     """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
 
-    The budget is 0 if the name does not end in k and a digit.
+    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
     """
     system = name.split("__cand")[0] or name
-    budget = re.search(r"k([1-9])$", system)
+    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
     return system, int(budget[1]) if budget else 0
 
 
@@ -366,9 +386,9 @@ class _Lines:
         """Digests of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
-        self.failed: set[str] = set()
-        self.outcomes: dict[str, dict[str, JudgedLabels | None]] = {}
-        """By judge and id, the scoring judge first; None for an answer that the judge failed to label."""
+        self.failed: dict[str, FailedItem] = {}
+        self.outcomes: dict[str, dict[str, JudgedLabels | Failure]] = {}
+        """By judge and id, the scoring judge first; a Failure for an answer that the judge failed to label."""
 
     def add(self, line: Line) -> None:
         """Add a line of the results."""
@@ -377,24 +397,22 @@ class _Lines:
             by_id.pop(id, None)
         if failed(line) and not line.get("answer"):  # with an answer only the judge failed
             self._found.pop(id, None)
-            self.failed.add(id)
+            self.failed[id] = _failed_item(line, self._without)
             return
-        self.failed.discard(id)
+        self.failed.pop(id, None)
         self._found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
-        outcome = self._verdict(line)
-        if failed(line) or outcome:
+        if outcome := self._verdict(line):
             self.outcomes.setdefault(judge, {})[id] = outcome
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
-        judge, outcomes = path.stem, dict[str, JudgedLabels | None]()
+        judge, outcomes = path.stem, dict[str, JudgedLabels | Failure]()
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
             outcomes.pop(line["id"], None)
-            outcome = self._verdict(line)
-            if self._is_about(line) and (failed(line) or outcome):
+            if self._is_about(line) and (outcome := self._verdict(line)):
                 outcomes[line["id"]] = outcome
         if outcomes:
             self.outcomes.setdefault(judge, {}).update(outcomes)
@@ -409,21 +427,28 @@ class _Lines:
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
         for id, item in self._found.items():
-            verdicts = {
-                judge: verdict for judge, by_id in self.outcomes.items() if (verdict := by_id.get(id))
-            }
-            self._found[id] = replace(item, verdicts=verdicts)
+            outcomes = {judge: by_id[id] for judge, by_id in self.outcomes.items() if id in by_id}
+            self._found[id] = replace(
+                item,
+                verdicts={judge: one for judge, one in outcomes.items() if isinstance(one, JudgedLabels)},
+                unjudged={judge: one for judge, one in outcomes.items() if isinstance(one, Failure)},
+            )
         return {id: self._found[id] for id in sorted(self._found)}
 
     def judge_failures(self) -> dict[str, int]:
         """Count the answers that each judge failed to label."""
-        failures = {judge: list(by_id.values()).count(None) for judge, by_id in self.outcomes.items()}
+        failures = {
+            judge: sum(isinstance(one, Failure) for one in by_id.values())
+            for judge, by_id in self.outcomes.items()
+        }
         return {judge: n for judge, n in failures.items() if n}
 
-    def _verdict(self, line: Line) -> JudgedLabels | None:
+    def _verdict(self, line: Line) -> JudgedLabels | Failure | None:
         """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
         stored = line.get("restore_score_100")
-        if failed(line) or not line.get("nuggets") or stored is None:
+        if failed(line):
+            return _failure(line)
+        if not line.get("nuggets") or stored is None:
             return None
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
@@ -443,6 +468,24 @@ def _item(line: Line, without: Collection[str]) -> Item:
     found: dict[str, Any] = {name: str(line.get(name) or "") for name in queries if name not in without}
     found |= {name: tuple(line.get(name) or ()) for name in ("questions", "answers") if name not in without}
     return Item(line["id"], **found)
+
+
+def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
+    queries = {
+        name: str(line.get(name) or "") for name in ("fused_query", "blurred_query") if name not in without
+    }
+    return FailedItem(line["id"], _failure(line), **queries)
+
+
+def _failure(line: Mapping[str, Any]) -> Failure:
+    error = line.get("error")
+    if not isinstance(error, Mapping):
+        return Failure("", "failed", error if isinstance(error, str) else "")
+    return Failure(*(str(error.get(part) or "") for part in ("step", "kind", "message")))
+
+
+def _labelled(by_id: Mapping[str, JudgedLabels | Failure]) -> bool:
+    return any(isinstance(one, JudgedLabels) for one in by_id.values())
 
 
 # Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
@@ -478,6 +521,11 @@ def read_judged(path: Path) -> FinishedRun:
         n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
         n_expected=len(outcomes),
         items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
+        failures={
+            id: _failed_item({**lines.get(id, {}), "id": id}, ())
+            for id in sorted(outcomes)
+            if outcomes[id] is scorer.Unscored.FAILED
+        },
         k=k,
         remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
     )

@@ -23,7 +23,7 @@ from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, RESULTS, matching
+from cts_async.protocol.run_files import MANIFEST, RESULTS, TALK, matching
 from cts_async.protocol.views import ClarifierView
 from cts_async.records import Instance
 
@@ -128,6 +128,8 @@ def _check_asked(run: Path, kind: GivenKind) -> None:
     if manifest is None:
         raise InputError(run, "not a run directory: run.json not found")
     identity = manifest.get("identity") or {}
+    if identity.get("task") == TALK:
+        raise InputError(run, f"a run of cts converse has none: make {kind} with cts run --stop-after")
     if kind == "questions" and identity.get("system") in ("orig", "gold"):
         raise InputError(run, f"a run of {identity['system']} asked no questions")
     if kind == "questions" and identity.get("mode", "at-once") != "at-once":
@@ -147,13 +149,16 @@ def given_again(manifest: Mapping[str, Any]) -> GivenRows | None:
 
     Raises InputError if they cannot be read, or are not those of the run any more.
     """
-    identity = manifest.get("identity") or {}
+    identity, noted = manifest.get("identity") or {}, manifest.get("given")
+    models = identity.get("models")
     rewrites = as_given(identity.get("rewrites"))
-    known = rewrites or as_given((identity.get("models") or {}).get("clarifier"))
+    known = rewrites or as_given(models.get("clarifier") if isinstance(models, dict) else None)
     if not known:
         return None
     kind: GivenKind = "rewrites" if rewrites else "questions"
-    source = Path(str((manifest.get("given") or {}).get("source")))
+    if not isinstance(noted, dict) or not isinstance(noted.get("source"), str):
+        raise InputError(MANIFEST, "does not say where they are", field="given")
+    source = Path(noted["source"].replace("\0", ""))
     file = source / RESULTS if source.is_dir() else source
     if sha256_of(file) != known.get("sha256"):
         raise InputError(file, "not the file this run was made with (its sha256 differs)")

@@ -49,6 +49,7 @@ def sentence(found: Published) -> str:
     if not counted:
         return "Nothing here has an interval that a published value could lie in: one instance is not enough."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
+    inside += " (not comparable)" if found.departures else ""
     return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."
 
 
@@ -65,6 +66,8 @@ def lines(found: Published) -> Iterator[str]:
     yield sentence(found)
     if found.departures:
         yield f"Not comparable with the paper: {'; '.join(found.departures)}."
+    if found.other_models:
+        yield f"Other Clarifiers than the paper's: {'; '.join(found.other_models)}."
 
 
 def published_tables(found: Published) -> Iterator[DataTable]:
@@ -126,5 +129,6 @@ def published_json(found: Published) -> dict[str, Any]:
         "inside": sum(bool(one.inside) for one in counted),
         "counted": len(counted),
         "departures": list(found.departures),
+        "other_models": list(found.other_models),
         "tables": {table.name: list(table.rows) for table in published_tables(found)},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
 from os.path import normpath
@@ -356,6 +356,8 @@ class Spent:
     """By requested model: number of replies by the model that answered, as the server named it."""
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: number of replies made without a parameter that the server refused."""
+    latency_s: float = 0.0
+    """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
@@ -365,7 +367,10 @@ class Spent:
         if not isinstance(model, str):
             raise TypeError("the name of a model is text")
         self.calls += int(record.get("attempts", 1))
-        self.failed_attempts += len(record.get("failed_attempts", ()))
+        self.latency_s += record.get("latency_s") or 0.0
+        for attempt in record.get("failed_attempts", ()):
+            self.failed_attempts += 1
+            self.latency_s += attempt.get("latency_s") or 0.0
         # A journal has millions of steps, and making or updating a Counter for each would dominate the time.
         if (tokens := self.tokens.get(model)) is None:
             tokens = self.tokens[model] = Counter()
@@ -498,10 +503,17 @@ def _numbers(scores: Array) -> Iterator[float]:
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
     """Write `summary.json` and return its content."""
+    value = summary_json(summary)
+    write_json(summary.directory / SUMMARY, value)
+    return value
+
+
+def summary_json(summary: RunSummary) -> dict[str, Any]:
+    """Return the content of `summary.json`."""
     prices = summary.manifest.get("prices", {})
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
-    value = {
+    return {
         "n": (main.summary if main else nothing).n_scored,
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
@@ -525,8 +537,6 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "tool_health": summary.tools.as_json(),
         "smoke_test": bool(summary.manifest.get("embedded")),
     }
-    write_json(summary.directory / SUMMARY, value)
-    return value
 
 
 class _FailureLines(Sequence[Line]):
@@ -546,19 +556,24 @@ class _FailureLines(Sequence[Line]):
 
 def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
-    shared = manifest.get("journal")
-    journal = Path(normpath(directory / str(shared or STEPS)))
+    journal, shared = journal_of(directory, manifest)
     if journal not in known:
-        known[journal] = _spent_by_system(journal, shared=bool(shared))
+        known[journal] = spent_by(journal, lambda instance: instance.partition("/")[0] if shared else "")
     return known[journal].get(directory.name if shared else "", Spent())
 
 
-def _spent_by_system(journal: Path, *, shared: bool) -> dict[str, Spent]:
+def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool]:
+    """Return a run's journal, and whether it is shared: then its instances are named DIRECTORY/ID."""
+    shared = manifest.get("journal")
+    return Path(normpath(directory / str(shared or STEPS))), bool(shared)
+
+
+def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
+    """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
     found: dict[str, Spent] = {}
     try:
         for record in read_records(journal):
-            system = str(record.get("instance")).partition("/")[0] if shared else ""
-            found.setdefault(system, Spent()).add(record)
+            found.setdefault(group(str(record.get("instance"))), Spent()).add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is malformed"

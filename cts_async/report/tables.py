@@ -137,10 +137,15 @@ def csv_text(table: DataTable) -> str:
 
     Text cannot act as a formula in a spreadsheet, or steer a terminal: see `_cell`.
     """
-    lines, keys = io.StringIO(newline=""), list(table.rows[0])
+    return csv_of(list(table.rows[0]), table.rows)
+
+
+def csv_of(keys: Sequence[str], rows: Iterable[Row]) -> str:
+    """Format rows as CSV under a header of `keys`; a missing value or None is an empty cell. Text as in `csv_text`."""
+    lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, keys, lineterminator="\n")
     writer.writer.writerow(map(_cell, keys))  # some are names of judges
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in table.rows)
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return lines.getvalue()
 
 

@@ -13,7 +13,9 @@ import pytest
 from audited_runs import plant
 from fake_provider import FakeProvider, Settings
 
+import cts_async
 from cts_async.analysis.runs import read_run
+from cts_async.cluster.work import CampaignWork
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
@@ -202,9 +204,11 @@ def test_interrupted_run_with_given_questions_repeats_no_step(write: Write) -> N
     assert len(lines(run)) == 2
 
 
-def test_given_texts_travel_with_a_pickled_plan(write: Write) -> None:
-    given = planned(**GIVEN).given
-    assert pickle.loads(pickle.dumps(given)) == given
+def test_given_texts_travel_to_the_workers_with_the_plan(write: Write) -> None:
+    plan = planned(**GIVEN, stop_after="rewrite")
+    work = pickle.loads(pickle.dumps(CampaignWork.of(plan)))
+    assert work.plan.given == plan.given
+    assert not work.plan.searches
 
 
 def test_forecast_counts_no_calls_for_what_is_given_or_left_out(write: Write) -> None:
@@ -216,6 +220,16 @@ def test_forecast_counts_no_calls_for_what_is_given_or_left_out(write: Write) ->
     assert kinds(models=("knows",), stop_after="questions") == {"clarify": 2}
     assert set(kinds(**GIVEN)) == {"answer", "rewrite", "search"}
     assert set(kinds(given_rewrites=(rewrites(write),))) == {"search"}
+
+
+def test_given_questions_from_python(write: Write) -> None:
+    options: dict[str, Any] = {"every_role": "baseline", "data": "data.csv", "stop_after": "answers"}
+    tables = cts_async.run(k=2, given_questions="asked.csv", quiet=True, **options)
+    assert [row["questions"] for row in tables.instances] == [
+        ["Which city?", "Which year?"],
+        ["Where to?", "When?"],
+    ]
+    assert {row["clarifier"] for row in tables.instances} == {"asked"}
 
 
 # --- Rewritten queries

@@ -1,0 +1,387 @@
+"""Runs as files for others: the release's folders, a dataset for Hugging Face, or tables as CSV.
+
+An export is made again into the same folder, and never into one that holds anything else: `export.json` marks a folder
+as ours, and every other file in it must be one that is written again. Nothing is reached through a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import orjson
+
+from cts_async import __version__
+from cts_async.analysis.runs import FinishedRun, Item, data_of, find_runs, read_path, with_distinct_labels
+from cts_async.engine.run_dir import json_bytes, sessions_of
+from cts_async.errors import UsageError, write_error
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
+from cts_async.records import Failure
+from cts_async.report.output import plain
+from cts_async.report.rows import Tables, column_notes, columns, tables_of
+from cts_async.report.summary import summarise_run, summary_json
+from cts_async.report.tables import Column, DataTable, csv_of, markdown, number, text, text_columns
+from cts_async.safe_files import make_folder, replace_file
+from cts_async.tagged_text import find_answer
+
+MARKER: Final = "export.json"
+"""The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
+SCHEMAS: Final = "schemas"
+_TABLES: Final = ("instances", "nuggets", "judges")
+_STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
+_UNUSUAL: Final = re.compile(r"[^\w.+@=-]")
+"""Characters that a file's name should not have."""
+
+Files = dict[str, bytes]
+"""Contents by path within the export's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written, and what a reader of it should know."""
+
+    paths: tuple[Path, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
+    """Write the runs that `words` name into the folder `out`, in one of LAYOUTS.
+
+    Raises UsageError, before anything is written, for a folder that holds other files; InputError for a damaged run.
+    """
+    found = find_runs(words)
+    files, remarks = LAYOUTS[layout]([one.path for one in found])
+    return Exported(write_export(out, layout, files, [one.path.name for one in found]), tuple(remarks))
+
+
+def export_schemas(out: Path) -> Exported:
+    """Write the JSON Schema of each file of a run into the folder `out`. Raises UsageError."""
+    return Exported(write_export(out, SCHEMAS, schema_files(), []))
+
+
+def schema_files() -> Files:
+    """Return the JSON Schemas (draft 2020-12) of a run's files by file name, such as results.schema.json."""
+    folder = resources.files("cts_async.report") / SCHEMAS
+    return {
+        one.name: one.read_bytes()
+        for one in sorted(folder.iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".json")
+    }
+
+
+# --- The release's folders
+
+
+def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    """candidates/NAME__cand_DATA.jsonl, clarify_only/NAME.csv, outputs/NAME/per_item.jsonl and summary.json."""
+    files, remarks, names = Files(), list[str](), set[str]()
+    runs = [_run_with_texts(path) for path in paths]
+    for run in with_distinct_labels(runs):
+        name = _UNUSUAL.sub("_", run.label).lstrip(".") or "_"
+        while name.casefold() in names:
+            name += "_"
+        names.add(name.casefold())
+        if asked := _questions_csv(run):
+            files[f"clarify_only/{name}.csv"] = asked
+        remarks += _remarks(run)
+        if not run.searched:
+            continue
+        data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
+        files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
+        if run.judges:
+            files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
+            summary = summary_json(summarise_run(run.directory))
+            files[f"outputs/{name}/{SUMMARY}"] = json_bytes(
+                summary, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+            )
+    return files, remarks
+
+
+def _run_with_texts(path: Path) -> FinishedRun:
+    if not (path / MANIFEST).is_file():
+        raise UsageError(f"{path}: has no {MANIFEST}, so it is not a run whose answers could be exported")
+    return read_path(path, without=())
+
+
+def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
+    for id in sorted({*run.items, *run.failures}):
+        if item := run.items.get(id):
+            yield {"id": id, "fused_query": item.fused_query, "answer": tagged(item.answer)}
+        else:
+            failed = run.failures[id]
+            yield {
+                "id": id,
+                "fused_query": failed.fused_query,
+                "answer": None,
+                "error": _error(failed.failure),
+            }
+
+
+def tagged(answer: str) -> str:
+    """Return an answer so that readers of candidates find it: in tags if they would take something out of it."""
+    return answer if find_answer(answer)[0] == answer else f"<answer>{answer}</answer>"
+
+
+def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
+    """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
+    scoring = run.judges[0]
+    for id in sorted({*run.items, *run.failures}):
+        item = run.items.get(id)
+        if item and (verdict := item.verdicts.get(scoring)):
+            yield {
+                "id": id,
+                "fused_query": item.fused_query,
+                "judge": scoring,
+                "nuggets": [
+                    {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
+                    for nugget, coverage in verdict.coverage.items()
+                ],
+                "restore_score_100": verdict.score,
+                "answer": item.answer,
+            }
+            continue
+        of = item or run.failures[id]
+        failure = _why_unscored(item, scoring) if item else run.failures[id].failure
+        yield {
+            "id": id,
+            "system": "",
+            "fused_query": of.fused_query,
+            "blurred_query": "",
+            "error": _error(failure),
+            "judge": scoring,
+            "answer": item.answer if item else "",
+        }
+
+
+def _why_unscored(item: Item, judge: str) -> Failure:
+    return item.unjudged.get(judge) or Failure("judge", "unjudged", f"{judge} has not judged this answer")
+
+
+def _error(failure: Failure) -> dict[str, str]:
+    return {"step": failure.step, "kind": failure.kind, "message": failure.message}
+
+
+def _questions_csv(run: FinishedRun) -> bytes | None:
+    """Return what was asked and answered, as lists in JSON; None for a run that asked nothing."""
+    if not any(item.questions for item in run.items.values()):
+        return None
+    rows = []
+    for id in sorted({*run.items, *run.failures}):
+        item, failed = run.items.get(id), run.failures.get(id)
+        of = item or run.failures[id]
+        rows.append(
+            {
+                "id": id,
+                "fused_query": of.fused_query,
+                "blurred_query": of.blurred_query,
+                "questions": orjson.dumps(item.questions if item else ()).decode(),
+                "answers": orjson.dumps(item.answers if item else ()).decode(),
+                "rewritten_query": item.rewritten_query if item else "",
+                "error": f"{failed.failure.step}: {failed.failure.message}" if failed else "",
+            }
+        )
+    return _csv(list(rows[0]), rows)
+
+
+def _remarks(run: FinishedRun) -> Iterator[str]:
+    about = run.directory
+    if run.n_failed:
+        yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
+    if run.n_missing > 0:
+        yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
+    changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
+    if changed:
+        yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
+    if run.searched and any(not item.answer for item in run.items.values()):
+        yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
+
+
+# --- Tables as CSV, and as a dataset for Hugging Face
+
+
+def _csv_tables(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    tables = _tables(paths)
+    files = {f"{name}.csv": _csv(*_table(tables, name)) for name in _TABLES}
+    return files, list(tables.remarks)
+
+
+def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    tables = _tables(paths)
+    files = {f"{name}.jsonl": _lines(_table(tables, name)[1]) for name in _TABLES}
+    files["README.md"] = _card(paths, tables).encode(errors="replace")
+    named = "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
+    return files, [*tables.remarks, named]
+
+
+def _tables(paths: Sequence[Path]) -> Tables:
+    return tables_of(find_runs([str(path) for path in paths]))
+
+
+def _table(tables: Tables, name: str) -> tuple[list[str], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = getattr(tables, name)
+    return list(rows[0]) if rows else columns(name, 0), rows
+
+
+def _csv(keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return csv_of(keys, rows).encode(errors="replace")
+
+
+def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(json_bytes(row, orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+_SMOKE: Final = """
+> **Smoke test.** The small embedded model played a role in the runs marked below: their scores show that the program
+> works, and say nothing about clarification.
+"""
+
+
+def _card(paths: Sequence[Path], tables: Tables) -> str:
+    """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
+    manifests = {path: manifest_of(path) for path in paths}
+    data = {str(_data(one).get("name") or "candidates") for one in manifests.values()}
+    smoke = any(one.get("embedded") for one in manifests.values())
+    described = [
+        {"table": table, "column": column, "meaning": meaning}
+        for table, notes in column_notes().items()
+        for column, meaning in notes.items()
+    ]
+    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _TABLES]
+    title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
+    card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
+    return card.format(
+        title=orjson.dumps(title).decode(),
+        configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
+        smoke=_SMOKE if smoke else "",
+        runs=markdown(_scores_table(manifests, tables)),
+        made=markdown(_made_table(manifests)),
+        version=__version__,
+        columns=markdown(
+            DataTable("columns", "Columns", "", text_columns("table", "column", "meaning"), described)
+        ),
+    )
+
+
+def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:
+    rows = []
+    for path, manifest in manifests.items():
+        own = [row for row in tables.instances if row["run"] == path.name]
+        scores = [row["score"] for row in own if row["score"] is not None]
+        status = Counter(row["status"] for row in own)
+        rows.append(
+            {
+                "run": path.name,
+                "mean": fmean(scores) if scores else None,
+                **{name: status[name] for name in _STATUS},
+                "smoke test": "yes" if manifest.get("embedded") else "no",
+            }
+        )
+    columns = (
+        *text_columns("run"),
+        Column("mean", number("mean", ".2f")),
+        *(Column(name, text(name)) for name in _STATUS),
+        *text_columns("smoke test"),
+    )
+    return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
+
+
+def _made_table(manifests: Mapping[Path, Mapping[str, Any]]) -> DataTable:
+    """Data, players, judges and versions. Commands and paths are left out: they say where things are on this machine."""
+    rows = []
+    for path, manifest in manifests.items():
+        players = manifest.get("players") or {}
+        sessions = sessions_of(manifest)
+        rows.append(
+            {
+                "run": path.name,
+                "data": str(_data(manifest).get("name") or "-"),
+                "sha256": str(_data(manifest).get("sha256") or _data(manifest).get("gold_sha256") or "-")[
+                    :16
+                ],
+                "players": ", ".join(f"{role}: {name}" for role, name in players.items()) or "-",
+                "judges": ", ".join(manifest.get("identity", {}).get("judges") or ()) or "-",
+                "cts_async": str(manifest.get("version") or "-"),
+                "begun": str(sessions[0].get("start") or "-") if sessions else "-",
+            }
+        )
+    names = ("run", "data", "sha256", "players", "judges", "cts_async", "begun")
+    return DataTable("made", "Players and versions", "", text_columns(*names), rows)
+
+
+def _data(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    return data_of(manifest.get("identity", {}))
+
+
+LAYOUTS: Final[Mapping[str, Callable[[Sequence[Path]], tuple[Files, list[str]]]]] = {
+    "release": _release,
+    "hf": _hf,
+    "csv": _csv_tables,
+}
+
+
+# --- The folder
+
+
+def write_export(out: Path, layout: str, files: Files, runs: Sequence[str]) -> tuple[Path, ...]:
+    """Write files into the folder `out`, which is made unless it exists; return their paths.
+
+    Raises UsageError if the folder, or anything in it, is a link, or is not of an earlier export of the same files;
+    StorageFull.
+    """
+    marker = {"export": layout, "made_by": f"cts_async {__version__}", "runs": list(runs)}
+    contents = {MARKER: json_bytes(marker, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), **files}
+    _check_folder(out, layout, contents)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            folder = out
+            for part in Path(name).parent.parts:
+                folder = make_folder(folder, part)
+            replace_file(folder / Path(name).name, content)
+    except OSError as error:
+        raise write_error(out, error, verb="write there") from None
+    return tuple(out / name for name in contents)
+
+
+def _check_folder(out: Path, layout: str, files: Files) -> None:
+    """Refuse a folder with anything that this export would not write again. Hidden files do not count."""
+    other = "name another folder with --out"
+    if out.is_symlink():
+        raise UsageError(f"--out {out}: is a symbolic link; name its target instead")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"--out {out}: is a file; {other}")
+    entries = list(_entries(out))
+    for path in entries:
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UsageError(f"--out {out}: {path.relative_to(out)} is a link or no regular file; {other}")
+    present = {str(path.relative_to(out)) for path in entries if path.is_file()}
+    if present and _marked(out / MARKER) != layout:
+        raise UsageError(f"--out {out}: holds files that cts export --layout {layout} did not write; {other}")
+    if strange := sorted(present - files.keys()):
+        raise UsageError(f"--out {out}: holds {strange[0]}, which is not part of this export; {other}")
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder and its folders, without following links, and without hidden files."""
+    for path in sorted(folder.iterdir()):
+        if not path.name.startswith("."):
+            yield path
+            if path.is_dir() and not path.is_symlink():
+                yield from _entries(path)
+
+
+def _marked(path: Path) -> str | None:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+    layout = found.get("export") if isinstance(found, dict) else None
+    return layout if isinstance(layout, str) else None
