@@ -125,6 +125,11 @@ class FinishedRun:
     """The stage that a run without search and judges ended with; "" for all other runs."""
 
     @property
+    def searched(self) -> bool:
+        """False for conversations and for runs that stopped before the search: they have no answers to judge."""
+        return not (self.talk or self.stop_after)
+
+    @property
     def support(self) -> str:
         """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
         roles = ("support", "answerer", "rewriter")

@@ -88,7 +88,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         names.add(name.casefold())
         if asked := _questions_csv(run):
             files[f"clarify_only/{name}.csv"] = asked
-        if run.talk:  # nothing was searched, so there are no answers
+        if not run.searched:  # so there are no answers
             continue
         data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
@@ -197,7 +197,7 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
     changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
     if changed:
         yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
-    if any(not item.answer for item in run.items.values()) and not run.talk:
+    if any(not item.answer for item in run.items.values()) and run.searched:
         yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
 
 

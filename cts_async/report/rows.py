@@ -112,7 +112,7 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
         row: Row = {**head, "id": id}
         if item := run.items.get(id):
             row |= _answered(item, run.judges[0] if run.judges else None)
-            if run.talk:  # nothing was searched, so its empty answer is none
+            if not run.searched:  # its empty answer is none
                 row["answer"] = None
         else:
             failed = run.failures[id]
