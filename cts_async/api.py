@@ -110,12 +110,14 @@ def compare(
     With `published` there is also ours beside the paper's values, under that name.
     """
     from cts_async.report.comparison import compare_runs, comparison_json
-    from cts_async.report.published import published_json, published_of
 
     words = [str(run) for run in runs or ("runs",)]
     found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
-    beside = {"published": published_json(published_of(found))} if published else {}
-    return comparison_json(found) | beside
+    if not published:
+        return comparison_json(found)
+    from cts_async.report.published import published_json, published_of
+
+    return comparison_json(found) | {"published": published_json(published_of(found))}
 
 
 # --- Calling

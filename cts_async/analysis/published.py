@@ -397,5 +397,5 @@ def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
 
 def is_hard518(board: Board) -> bool:
     """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
-    names = {run.data["name"] for run in board.entrants if run.data.get("name")}
+    names = {str(run.data["name"]) for run in board.entrants if run.data.get("name")}
     return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)

@@ -125,15 +125,15 @@ class FinishedRun:
     """The stage that a run without search and judges ended with; "" for all other runs."""
 
     @property
-    def searched(self) -> bool:
-        """False for conversations and for runs that stopped before the search: they have no answers to judge."""
-        return not (self.talk or self.stop_after)
-
-    @property
     def support(self) -> str:
         """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
         roles = ("support", "answerer", "rewriter")
         return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
+
+    @property
+    def searched(self) -> bool:
+        """Whether its instances were searched: without a search there are no answers to score."""
+        return not (self.talk or self.stop_after)
 
     @property
     def unanswered(self) -> str:
@@ -358,10 +358,10 @@ def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> 
 def named_system(name: str) -> tuple[str, int]:
     """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
 
-    The budget is 0 if the name does not end in k and a digit.
+    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
     """
     system = name.split("__cand")[0] or name
-    budget = re.search(r"k([1-9])$", system)
+    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
     return system, int(budget[1]) if budget else 0
 
 

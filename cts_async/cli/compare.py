@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,19 +39,24 @@ def compare(
     Example: cts compare runs/hard518-* --published --csv tables
     """
     from cts_async.report.comparison import compare_runs, comparison_json, tables
-    from cts_async.report.published import lines, published_json, published_of, published_tables
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
-    beside = published_of(found) if published else None
-    usual = tables(found, main_only=not judge, all_pairs=pairs)
-    shown = list(published_tables(beside) if beside else usual)
+    told, extra = list[str](), dict[str, Any]()
+    if published:
+        from cts_async.report.published import lines, published_json, published_of, published_tables
+
+        beside = published_of(found)
+        told, extra = list(lines(beside)), {"published": published_json(beside)}
+        shown = list(published_tables(beside))
+    else:
+        shown = list(tables(found, main_only=not judge, all_pairs=pairs))
     if csv is not None:
         from cts_async.report.tables import with_free_names, write_csv
 
         for table in with_free_names(shown):
             write_csv(csv, table)
     if as_json:
-        print_json(comparison_json(found) | ({"published": published_json(beside)} if beside else {}))
+        print_json(comparison_json(found) | extra)
         return
     from rich.console import Console
 
@@ -59,7 +64,7 @@ def compare(
     from cts_async.report.tables import print_table, printable
 
     console = Console()
-    for line in lines(beside) if beside else ():
+    for line in told:
         console.print(printable(line), markup=False, highlight=False)
         console.print()
     for table in shown:

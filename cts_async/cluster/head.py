@@ -435,6 +435,7 @@ class Head:
 
     def _take_requests(self, member: _Member, news: News) -> None:
         """Pass on what concerns the limits, and note what is to be looked up."""
+        member.share.open(news.accounts)
         for report in news.reports:
             member.share.report(report)
         for number, cost in news.settled:

@@ -248,6 +248,10 @@ class WorkerShare:
         self._permits: dict[int, tuple[SharedLane, Permit]] = {}
         self._reserved: dict[int, Cost] = {}
 
+    def open(self, accounts: Iterable[RemoteAccount]) -> None:
+        """Have lanes for what the worker uses from now on."""
+        self._limits.open(accounts)
+
     def ask(self, number: int, request: Admit | Reserve) -> None:
         """Answer a request as soon as there is room."""
         waiting: asyncio.Future[Any]

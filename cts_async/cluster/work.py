@@ -7,6 +7,7 @@ workers died with is done last and alone, so that nothing else is lost with it.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -25,6 +26,7 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.errors import RunStopped, UsageError
 from cts_async.protocol.answers import Repeats
+from cts_async.protocol.custom.sources import Players, is_script, with_files
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import (
@@ -35,7 +37,7 @@ from cts_async.protocol.rejudge import (
     verdicts_left,
     width_of,
 )
-from cts_async.protocol.resources import LaneOf, instances_in_flight, open_resources
+from cts_async.protocol.resources import LaneOf, ModelHost, instances_in_flight, open_resources
 from cts_async.protocol.run import Files, lines_of, open_cast, walk_of, work_left
 from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles
 from cts_async.records import Instance, value
@@ -78,6 +80,8 @@ class Bench:
     """The steps of a task."""
     lines_of: Callable[[Task, Any], EndedLines]
     """The lines of a task that has ended with a result or a StepError."""
+    host: ModelHost | None = None
+    """What custom roles may use: its `on_lane` is told of models that are opened while tasks run."""
 
 
 class Work(Protocol):
@@ -103,6 +107,7 @@ class NeededFile:
     path: str
     """Absolute, on the head's machine."""
     sha256: str
+    executable: bool = False
 
     @property
     def copy(self) -> Path:
@@ -120,6 +125,47 @@ class NeededFile:
         """Keep a copy that was sent. Raises OSError."""
         self.copy.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self.copy, content, sync=False)
+        if self.executable:
+            self.copy.chmod(0o700)
+
+
+def travelling(players: Players) -> tuple[Players, list[NeededFile]]:
+    """Custom roles with absolute paths, and their files. Raises UsageError for what exists in this process only."""
+    paths: dict[Path, None] = {}
+
+    def note(path: Path) -> Path | None:
+        if not is_script(path):
+            return None
+        paths[path] = None
+        return path
+
+    resolved = _with_files(players, note)
+    return resolved, [NeededFile(str(path), sha256_of(path), os.access(path, os.X_OK)) for path in paths]
+
+
+def players_here(players: Players, files: Iterable[NeededFile]) -> Players:
+    """The custom roles with the files that this machine has. Raises UsageError where one is missing."""
+    by_path = {file.path: file for file in files}
+
+    def here(path: Path) -> Path | None:
+        file = by_path.get(str(path))
+        return _here(file) if file else None
+
+    return _with_files(players, here)
+
+
+def _with_files(players: Players, place: Callable[[Path], Path | None]) -> Players:
+    return {
+        label: {role: with_files(one, place) for role, one in roles.items()}
+        for label, roles in players.items()
+    }
+
+
+def _here(file: NeededFile) -> Path:
+    found = file.here()
+    if found is None:
+        raise UsageError(f"{file.path} is missing")
+    return found
 
 
 def check_keys(specs: Iterable[Any], environ: Mapping[str, str]) -> None:
@@ -164,7 +210,9 @@ class CampaignWork:
         files = [NeededFile(str(search.corpus), search.corpus_sha256 or "")] if search.corpus else []
         replayed = zip(search.replayed, search.replayed_sha256, strict=True)
         files += [NeededFile(str(run / STEPS), sha256) for run, sha256 in replayed]
-        return cls(replace(plan, search=search, instances=_at_the_head), tuple(files))
+        custom, scripts = travelling(plan.custom)
+        sent = replace(plan, search=search, instances=_at_the_head, custom=custom)
+        return cls(sent, (*files, *scripts))
 
     @asynccontextmanager
     async def opened(
@@ -177,7 +225,7 @@ class CampaignWork:
             corpus=search.corpus and self._here(search.corpus),
             replayed=tuple(self._here(run / STEPS).parent for run in search.replayed),
         )
-        plan = replace(self.plan, search=here)
+        plan = replace(self.plan, search=here, custom=players_here(self.plan.custom, self.files))
         systems = tuple(plan.systems)
 
         async with (
@@ -189,13 +237,11 @@ class CampaignWork:
                 [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
                 lambda task: walk_of(resources, cast, systems[task.place], task.payload),
                 lambda task, ended: lines_of(systems[task.place], task.payload, ended),
+                resources.host,
             )
 
     def _here(self, path: Path) -> Path:
-        here = next((file.here() for file in self.files if file.path == str(path)), None)
-        if here is None:
-            raise UsageError(f"{path} is missing")
-        return here
+        return _here(next(file for file in self.files if file.path == str(path)))
 
 
 def _at_the_head() -> Iterator[Instance]:
@@ -235,13 +281,14 @@ class JudgingWork:
 
     @classmethod
     def of(cls, plan: JudgePlan) -> JudgingWork:
-        return cls(replace(plan, targets=(), repeats=Repeats([])))
+        custom, scripts = travelling(plan.custom)
+        return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
     ) -> AsyncIterator[Bench]:
-        plan = self.plan
+        plan = replace(self.plan, custom=players_here(self.plan.custom, self.files))
         check_keys(plan.specs.values(), environ)
         async with open_resources(plan, environ, events, lane_of) as resources:
             judges = {name: resources.judge(name) for name in plan.judges}
@@ -256,6 +303,7 @@ class JudgingWork:
                 [width_of(judge, plan.judges, usual) for judge in plan.judges],
                 walk_of,
                 lambda task, ended: verdict_lines(task.payload, ended),
+                resources.host,
             )
 
 

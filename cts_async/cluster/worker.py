@@ -155,6 +155,8 @@ class News:
     counts: tuple[StepsCounted, ...] = ()
     events: tuple[Event, ...] = ()
     """Notices, and groups that are held up."""
+    accounts: tuple[RemoteAccount, ...] = ()
+    """That it uses since the last news: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
     """What ended its work early."""
     partly: bool = False
@@ -184,6 +186,7 @@ class Worker:
         self._ended: deque[Ended] = deque()
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
+        """That the head does not know yet."""
         self._bench: Bench | None = None
         self.runner: Runner | None = None
         self._refused = self._crash = ""
@@ -199,7 +202,7 @@ class Worker:
         self._sending()
         in_flight = max(self._bench.in_flight) if self._bench else 1
         where = socket.gethostname(), os.getpid(), __version__
-        return Begun(*where, in_flight, tuple(self._accounts), self._refused)
+        return Begun(*where, in_flight, self._new_accounts(), self._refused)
 
     def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
@@ -231,6 +234,8 @@ class Worker:
             ) as bench:
                 self._bench = bench
                 self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget())
+                if bench.host:
+                    bench.host.on_lane = self.runner.add_lane
                 self._opened.set()
                 await self.runner.run(*self._feeds, in_flight=bench.in_flight)
         except RunStopped as reason:
@@ -248,6 +253,10 @@ class Worker:
         remote = RemoteAccount(account, name, limits)
         self._accounts.append(remote)
         return RemoteLane(remote, self.requests)
+
+    def _new_accounts(self) -> tuple[RemoteAccount, ...]:
+        accounts, self._accounts = tuple(self._accounts), []
+        return accounts
 
     def _budget(self) -> RemoteBudget | None:
         config = self._setup.budget
@@ -315,6 +324,7 @@ class Worker:
             ended=ended,
             counts=counts,
             events=events,
+            accounts=self._new_accounts(),
             stopped=stopped,
             # Where a provider is gone for some groups only, the others were done to the end.
             partly=isinstance(stopped, ProviderGone) and self.runner is not None and not self.runner.stopped,

@@ -34,6 +34,7 @@ MARKER: Final = "export.json"
 """The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
 SCHEMAS: Final = "schemas"
 _TABLES: Final = ("instances", "nuggets", "judges")
+_STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
 _UNUSUAL: Final = re.compile(r"[^\w.+@=-]")
 """Characters that a file's name should not have."""
 
@@ -88,7 +89,8 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         names.add(name.casefold())
         if asked := _questions_csv(run):
             files[f"clarify_only/{name}.csv"] = asked
-        if not run.searched:  # so there are no answers
+        remarks += _remarks(run)
+        if not run.searched:
             continue
         data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
@@ -98,7 +100,6 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
             files[f"outputs/{name}/{SUMMARY}"] = json_bytes(
                 summary, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
             )
-        remarks += _remarks(run)
     return files, remarks
 
 
@@ -197,7 +198,7 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
     changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
     if changed:
         yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
-    if any(not item.answer for item in run.items.values()) and run.searched:
+    if run.searched and any(not item.answer for item in run.items.values()):
         yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
 
 
@@ -277,14 +278,14 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
             {
                 "run": path.name,
                 "mean": fmean(scores) if scores else None,
-                **{name: status[name] for name in ("scored", "unjudged", "failed", "unfinished")},
+                **{name: status[name] for name in _STATUS},
                 "smoke test": "yes" if manifest.get("embedded") else "no",
             }
         )
     columns = (
         *text_columns("run"),
         Column("mean", number("mean", ".2f")),
-        *(Column(name, text(name)) for name in ("scored", "unjudged", "failed", "unfinished")),
+        *(Column(name, text(name)) for name in _STATUS),
         *text_columns("smoke test"),
     )
     return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)

@@ -113,7 +113,7 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
         if item := run.items.get(id):
             row |= _answered(item, run.judges[0] if run.judges else None)
             if not run.searched:  # its empty answer is none
-                row["answer"] = None
+                row |= {"status": "unsearched", "answer": None}
         else:
             failed = run.failures[id]
             row |= {"status": "failed", **_queries(failed), **_error(failed.failure)}

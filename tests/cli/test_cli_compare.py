@@ -10,6 +10,8 @@ import pytest
 from made_runs import Row, made_run
 from typed_commands import Cts, cts_in
 
+import cts_async
+
 
 def compare(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return cts_in(folder, "compare", *words, COLUMNS="80")
@@ -107,6 +109,8 @@ def test_published_json_stands_beside_the_comparison(runs: Path) -> None:
     assert published["departures"] == ["the data are made instead of Hard518", "n = 3 instead of 518"]
     assert [*published["tables"]] == [f"published_{table}" for table in (2, 3, 4, 5, 7, 9)]
     assert published["tables"]["published_3"][0]["published_low"] == 5.566
+    again = cts_async.compare(runs / "runs", published=True)
+    assert json.loads(json.dumps(again["published"])) == published
 
 
 def test_one_run_may_stand_beside_the_paper_alone(runs: Path) -> None:

@@ -134,7 +134,7 @@ def test_dataset_card_names_configs_licence_runs_and_the_smoke_test(tmp_path: Pa
     # fn and pn: 50 and 25, mean 37.5; two scored, one failed
     mean = summarise([50.0, 25.0], 1).mean
     assert mean == 37.5
-    assert f"| 37.50 | 2 | 0 | 1 | 0 | {'yes' if embedded else 'no'} |" in card
+    assert f"| 37.50 | 2 | 0 | 0 | 1 | 0 | {'yes' if embedded else 'no'} |" in card
 
 
 def test_export_is_repeated_into_its_own_folder_only(tmp_path: Path) -> None:
@@ -241,3 +241,47 @@ def test_schemas_are_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "schemas").glob("*.schema.json")}
     assert names == {f"{name}.schema.json" for name in ("run", "steps", "results", "judgments", "summary")}
+
+
+def test_runs_without_a_search_have_questions_and_no_candidates(tmp_path: Path) -> None:
+    words = (
+        "run",
+        "--all",
+        "baseline",
+        "-m",
+        "baseline",
+        "-k",
+        "2",
+        "--limit",
+        "2",
+        "--stop-after",
+        "questions",
+        "-q",
+    )
+    assert cts_in(tmp_path, *words).returncode == 0
+    done = cts_in(tmp_path, "export", "runs", "--layout", "release", "--out", "release")
+    assert done.returncode == 0, done.stderr
+    (asked,) = (tmp_path / "release").rglob("*.csv")
+    assert [path.name for path in (tmp_path / "release").iterdir() if path.is_dir()] == ["clarify_only"]
+    again = (
+        "run",
+        "--all",
+        "baseline",
+        "--questions",
+        str(asked),
+        "--limit",
+        "2",
+        "--no-orig",
+        "-q",
+        "--name",
+        "again",
+    )
+    assert cts_in(tmp_path, *again, "-k", "2").returncode == 0
+    rows = cts_async.load(tmp_path / "runs").instances
+    by_status = {
+        status: [row for row in rows if row["status"] == status] for status in ("unsearched", "scored")
+    }
+    assert [len(found) for found in by_status.values()] == [2, 2]
+    for before, after in zip(*by_status.values(), strict=True):
+        assert before["answer"] is None
+        assert [before[f"question_{n}"] for n in (1, 2)] == [after[f"question_{n}"] for n in (1, 2)]

@@ -97,21 +97,6 @@ def test_baseline_runs_and_judged_candidates(tmp_path: Path) -> None:
     assert problems(tmp_path) == ({"run", "steps", "results", "judgments", "summary"}, [])
 
 
-def test_given_questions_given_queries_and_runs_that_stop_early(tmp_path: Path) -> None:
-    few = ("--all", "baseline", "--limit", "2", "-q")
-    runs = (
-        *(("-k", "2", "--stop-after", stage) for stage in ("questions", "answers", "rewrite")),
-        ("-k", "2", "--questions", "runs/sample-baseline-k2+stop-after-questions"),
-        ("--rewrites", "runs/sample-baseline-k2+stop-after-rewrite", "--no-orig"),
-    )
-    for words in runs:
-        done = cts_in(tmp_path, "run", *words, *few)
-        assert done.returncode == 0, done.stderr
-    kinds, found = problems(tmp_path)
-    assert kinds >= {"run", "steps", "results", "summary"}
-    assert found == []
-
-
 def test_runs_with_a_provider_that_fails(tmp_path: Path) -> None:
     """Retried, refused and answered calls; some instances fail."""
     faults = {"429": 0.1, "500": 0.1, "reset": 0.1}

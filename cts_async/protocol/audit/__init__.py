@@ -276,8 +276,10 @@ class Prompts:
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
         identity = manifest.get("identity", {})
-        custom = custom_labels(identity)
-        if not self.expected and not (custom and len(custom) == len(identity["models"])):
+        players = identity.get("models") if custom_labels(identity) else {}
+        if not self.expected and not (
+            players and all(isinstance(one, dict) and "custom" in one for one in players.values())
+        ):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}

@@ -38,6 +38,7 @@ GROUP: Final = "cts_async.roles"
 COMMAND: Final = "exec:"
 ENDPOINTS: Final = ("http://", "https://")
 MEMORY: Final = "python:"
+MAX_SCRIPT_BYTES: Final = 16 << 20
 TOOLS: Final = ("llm", "search", "visit")
 """What a function may take by name, beside its view."""
 
@@ -279,8 +280,13 @@ def _contents(arguments: list[str]) -> Iterator[bytes]:
     program = shutil.which(arguments[0])
     scripts = [program] if program and not Path(program).is_relative_to("/usr") else []
     for path in map(Path, [*scripts, *arguments[1:]]):
-        if path.is_file() and path.stat().st_size <= 16 << 20:
+        if is_script(path):
             yield path.read_bytes()
+
+
+def is_script(path: Path) -> bool:
+    """True for a file whose content is a part of the command: models and data are too large to be."""
+    return path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES
 
 
 def _endpoint(name: str, role: RoleName) -> CustomRole:
@@ -293,6 +299,34 @@ def _endpoint(name: str, role: RoleName) -> CustomRole:
 
 def _label(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-._" else "_" for c in text).strip("._") or "custom"
+
+
+# --- Files that a name refers to, for other machines
+
+
+def with_files(player: CustomRole, place: Callable[[Path], Path | None]) -> CustomRole:
+    """The player with `place(absolute path)` for each file in its name; what that gives None for stays as it is.
+
+    Raises UsageError for a function that exists in this process only.
+    """
+    if player.name.startswith(MEMORY):
+        raise UsageError(
+            f"{player.name}: exists in this process only, and workers cannot have it: put it in a file, and "
+            "name FILE.py:FUNCTION"
+        )
+
+    def placed(word: str) -> str:
+        return str(place(Path(word).absolute()) or word)
+
+    if player.kind == "command":
+        program, *arguments = command_line(player.name)
+        if "/" in program and not Path(program).is_absolute():  # others are installed where they run
+            program = placed(program)
+        return replace(player, name=f"{COMMAND}{shlex.join([program, *map(placed, arguments)])}")
+    file, colon, function = player.name.partition(":")
+    if player.kind == "endpoint" or not file.endswith(".py"):
+        return player
+    return replace(player, name=f"{placed(file)}{colon}{function}")
 
 
 # --- All custom players of a command

@@ -46,6 +46,9 @@ DAMAGED: Final = "this line is damaged"
 NO_LINE: Final = "no journal line begins at this offset"
 MISSING: Final = "not in the journal"
 _TURN: Final = "search/turn/"
+_FOREIGN: Final = "search"
+"""The step of an agent that is a custom role."""
+_MODEL: Final = "search/llm/"
 _TOOL: Final = "search/tool/"
 _READING: Final = "visit/"
 _FAILURES: Final = "search/told/"
@@ -111,7 +114,7 @@ def _step_row(n: int, at: int, size: int, record: Record) -> Json:
         "at": at,
         "bytes": size,
         "step": as_text(record.get("step")) or "",
-        "model": as_text(record.get("model")) or "",
+        "model": as_text(record.get("model")) or _requested(record, "custom") or "",
         "ok": record.get("ok") is True,
         "latency_s": as_float(record.get("latency_s")),
         "input_tokens": as_count(usage.get("input")),
@@ -228,15 +231,21 @@ class _Search:
         """By call, the turns that made it."""
         self._dropped: set[str] = set()
         """Turns whose responses were left out of the history."""
+        self._asked: list[RecordedStep] = []
+        """What a custom agent asked of models and tools."""
         for step in steps:
             if step.record.get("ok") is True:
                 name = as_text(step.record.get("step")) or ""
                 self._steps[name] = step
+                if name.startswith((_MODEL, _TOOL)):
+                    self._asked.append(step)
                 for field in ("query", "url") if name.startswith(_TOOL) else ():
                     self._contents[field, _requested(step.record, field) or ""] = step
 
     def events(self) -> Iterator[Event]:
         """All events in order; none if there was no search."""
+        if f"{_TURN}1" not in self._steps:
+            yield from self._foreign()
         for number in count(1):
             turn = self._steps.get(f"{_TURN}{number}")
             if turn is None:
@@ -258,6 +267,26 @@ class _Search:
                 return
             for i, call in enumerate(parsed.calls[: MAX_CALLS + 1], 1):
                 yield from self._call(call, number, i)
+
+    def _foreign(self) -> Iterator[Event]:
+        """What a custom agent asked, then what it reported of its own search."""
+        for step in self._asked:
+            if (query := _requested(step.record, "query")) is not None:
+                yield Event("search", query, step, read=_hits)
+            elif (url := _requested(step.record, "url")) is not None:
+                yield Event("page", url, step, read=_reply)
+            else:
+                yield Event("model", as_text(step.record.get("model")) or "", step, read=_reply)
+        if (ended := self._steps.get(_FOREIGN)) is None:
+            return
+        response = _response(ended.record)
+        for one in map(as_object, as_list(response.get("trace"))):
+            about = ": ".join(filter(None, (as_text(one.get("kind")), as_text(one.get("request")))))
+            yield Event("reported", about, ended, as_text(one.get("text")) or "")
+        for one in map(as_object, as_list(response.get("sources"))):
+            about = "\n".join(filter(None, (as_text(one.get("url")), as_text(one.get("title")))))
+            yield Event("source", about, ended, as_text(one.get("text")) or "")
+        yield Event("answer", step=ended, text=_reply(ended.record))
 
     def _call(self, call: ToolCall, number: int, i: int) -> Iterator[Event]:
         if i > MAX_CALLS:
@@ -324,7 +353,9 @@ def _reason(failure: Record | None, name: str = "error") -> str:
 
 
 def _without_texts(record: Record) -> Record:
-    """A record of a tool or reader without its long texts, which may be megabytes; others unchanged."""
+    """A record of a tool, reader or custom agent's model without its long texts, which may be megabytes."""
+    if (as_text(record.get("step")) or "").startswith(_MODEL):
+        return {name: record.get(name) for name in ("ok", "step", "model")}
     if not (as_text(record.get("step")) or "").startswith((_TOOL, _READING)):
         return record
     response = {name: None if name in _LONG_FIELDS else of for name, of in _response(record).items()}

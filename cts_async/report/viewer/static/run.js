@@ -77,7 +77,7 @@ function overview(row, summary) {
       [t("time"), duration(row.wall_s)],
     ], "facts large"),
     row.scores.length > 1 ? judges(row.scores) : null,
-    summary?.tokens ? tokens(summary.tokens) : null,
+    Object.keys(summary?.tokens ?? {}).length ? tokens(summary.tokens) : null,
   ];
 }
 

@@ -13,6 +13,7 @@ import { t } from "./words.js";
 const SYMBOLS = {
   think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!",
   repeated: "↻", made_up: "✂", dropped: "−", forced: "▸", answer: "✓",
+  model: "✦", reported: "›", source: "▤",
 };
 const FOLDED = 600;
 const LONG = 12;
@@ -82,7 +83,7 @@ function turnView(page, turn, signal) {
   const whole = cut ? { run: page.run, id: page.id, n: turn.n } : null;
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
   const found = turn.kind === "search" && turn.sources?.length > 0;
-  const lengthy = turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page");
+  const lengthy = turn.length > FOLDED && ["think", "page", "model", "reported", "source"].includes(turn.kind);
   return h("li", { class: `step ${known ? turn.kind : "other"}` },
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),

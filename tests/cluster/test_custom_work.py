@@ -1,0 +1,126 @@
+"""Custom roles in several processes: their files travel, and models that they ask for at work get shared lanes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import orjson
+import pytest
+from custom_roles import COMMAND, FUNCTION, command, script
+from fake_provider import FakeProvider, Settings
+from small_cluster import Link
+
+from cts_async.cluster.head import run_on_cluster
+from cts_async.cluster.work import CampaignWork, players_here, travelling
+from cts_async.cluster.worker import Setup
+from cts_async.config import RunConfig
+from cts_async.engine.events import Events
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.custom.sources import custom_role, remember_function
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.run import run_plan
+
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+def planned(name: str, config: Path, folder: str) -> Plan:
+    asked = RunConfig(
+        models=(name,),
+        every_role="baseline",
+        ks=(2,),
+        limit=3,
+        references=(),
+        runs_dir=config.parent / folder,
+    )
+    return make_plan(asked, load_catalogue(config), PATH)
+
+
+def configured(directory: Path, url: str = "http://127.0.0.1:9/v1") -> Path:
+    config = directory / "cts.toml"
+    config.write_text(f'[models.fake]\nbase_url = "{url}"\nmodel = "fake-1"\n')
+    return config
+
+
+def function(folder: Path) -> str:
+    script(folder, "my_lab.py", FUNCTION)
+    return "my_lab.py:ask"
+
+
+def process(folder: Path) -> str:
+    script(folder, "ask.py", COMMAND)
+    return command(Path("ask.py"))
+
+
+class Neighbour:
+    """Another machine: workers in this loop, in a directory of their own and without the head's files."""
+
+    address = ""
+
+    def __init__(self, workers: int, arrive: Callable[[], None]) -> None:
+        self.workers, self._arrive = workers, arrive
+
+    async def hire(self, setup: Setup) -> Link:
+        work = setup.work
+        assert isinstance(work, CampaignWork)
+        for file in work.files:
+            file.write(await anyio.Path(file.path).read_bytes())
+        self._arrive()
+        return Link(setup, SimpleNamespace(seed=0, delay_s=0.0))
+
+
+@pytest.mark.parametrize("made", [function, process])
+def test_a_machine_without_the_file_gets_a_copy_and_the_same_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], str]
+) -> None:
+    """The name is a relative path; when workers open their work, the directory is another and the file is gone."""
+    there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
+    there.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(there)
+    monkeypatch.setattr("cts_async.cluster.work.default_cache_dir", lambda: tmp_path / "corpus")
+    name = made(there)
+
+    def arrive() -> None:
+        monkeypatch.chdir(elsewhere)
+        for file in there.glob("*.py"):
+            file.unlink()
+
+    async def main() -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = configured(tmp_path, provider.url)
+            local, apart = planned(name, config, "local"), planned(name, config, "apart")
+            await run_plan(local, PATH, Events())
+            await run_on_cluster(Neighbour(1, arrive), apart, PATH, Events())
+        (alone,), (together,) = local.systems.values(), apart.systems.values()
+        read = lambda directory, file: sorted((directory / file).read_bytes().splitlines())  # noqa: E731
+        assert read(alone, "results.jsonl") == read(together, "results.jsonl")
+        steps = [
+            {orjson.loads(line)["key"] for line in read(one, "steps.jsonl")} for one in (alone, together)
+        ]
+        assert steps[0] == steps[1]
+        asked = [line for line in read(together, "steps.jsonl") if b"clarify/llm/1" in line]
+        assert len(asked) == 3, "through a lane that was opened while the worker was at it"
+
+    asyncio.run(main())
+
+
+def test_a_file_that_has_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
+    path = script(tmp_path, "my_lab.py", FUNCTION)
+    work = CampaignWork.of(planned(f"{path}:ask", configured(tmp_path), "runs"))
+    path.write_text(FUNCTION + "# changed\n")
+    with pytest.raises(UsageError, match=r"my_lab\.py is missing"):
+        players_here(work.plan.custom, work.files)
+
+
+def test_a_function_of_this_process_cannot_travel() -> None:
+    def ask(view: object) -> list[str]:
+        return []
+
+    player = custom_role(remember_function(ask), "clarifier")
+    with pytest.raises(UsageError, match="python:ask: exists in this process only"):
+        travelling({"ask": {"clarifier": player}})
