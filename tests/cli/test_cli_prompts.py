@@ -11,6 +11,7 @@ import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import Cts
 
+import cts_async
 from cts_async.protocol.prompts import load_prompts
 
 SHIPPED = load_prompts()
@@ -201,6 +202,21 @@ def test_prompts_of_cts_toml_are_used_where_their_name_is_typed(cts: Cts, provid
     done = cts("run", "-m", "fake@short", *ROLES, "--no-orig", "-q")
     assert done.code == 0, done.err
     assert asked(provider, MARK) == ["clarify", "clarify"]
+
+
+def test_one_folder_of_prompts_is_enough_from_python(cts: Cts, provider: Remote) -> None:
+    config: dict[str, Any] = {
+        "every_role": "fake",
+        "config_file": Path("cts.toml"),
+        "references": (),
+        "limit": 2,
+    }
+    run = cts_async.run("fake@short", prompts="short=short", quiet=True, **config)
+    assert [path.name for path in run.paths] == [f"sample-{SHORT}"]
+    assert asked(provider, MARK) == ["clarify", "clarify"]
+    write(Path("judging"), "judge", MARK)
+    cts_async.judge(run.paths, "fake@own", prompts="own=judging", quiet=True, config_file=Path("cts.toml"))
+    assert asked(provider, MARK)[2:] == ["judge", "judge"]
 
 
 # --- cts prompts
