@@ -50,6 +50,8 @@ from cts_async.search.tools import Tools, read_hits, read_page
 
 T = TypeVar("T")
 
+MAX_THREADS: Final = 256
+"""Of one function without `async`: more than instances are in flight, so that none waits for a thread."""
 ONCE: Final = RetryPolicy(max_transient=0, max_rate_limited=0, patience_s=0.0)
 """A function's models have been asked again by their own steps; only an unusable reply is worth another call."""
 
@@ -114,7 +116,9 @@ class Call:
         self.replayed = 0
         """Those that the journal answered."""
         self.stopped: RunStopped | None = None
-        """Why the run ended while code that could not be told so was at work."""
+        """Why the run ended: code that catches this, or could not be told so, must not go on."""
+        self.refused: RoleFailed | None = None
+        """What it asked for and cannot have: code that catches this would give other results elsewhere."""
         self._host, self._attempt = host, attempt
         self._occurrences: dict[str, _Occurrences] = {}
         self._tool_calls = 0
@@ -122,6 +126,7 @@ class Call:
         self._timeout_s = timeout_s
         self._active_at = 0.0
         """When it was begun, or the run last ended working for it."""
+        self._limit: asyncio.Timeout | None = None
         self._ended = False
 
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
@@ -138,7 +143,7 @@ class Call:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
         self._begin()
         try:
-            found = await self._host.model(model)
+            found = await self._model(model)
             plain = all(isinstance(message["content"], str) for message in messages)
             if found.spec.api != "openai" and ("tools" in params or not plain):
                 raise RejectedError(
@@ -169,6 +174,9 @@ class Call:
             self.answered += 1
             self.replayed += replayed
             return response
+        except RunStopped as reason:
+            self.stop(reason)
+            raise
         finally:
             self._end()
 
@@ -179,6 +187,9 @@ class Call:
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
+        except RunStopped as reason:
+            self.stop(reason)
+            raise
         finally:
             self._end()
 
@@ -189,8 +200,24 @@ class Call:
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
+        except RunStopped as reason:
+            self.stop(reason)
+            raise
         finally:
             self._end()
+
+    async def _model(self, name: str) -> Model:
+        try:
+            return await self._host.model(name)
+        except RoleFailed as error:
+            self.refused = error
+            raise
+
+    def stop(self, reason: RunStopped) -> None:
+        """End the call, whatever the role makes of the error that it is given."""
+        self.stopped = reason
+        if self._limit is not None and not self._ended:
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
     def _tool_step(self) -> str:
         self._tool_calls += 1
@@ -227,7 +254,7 @@ class Call:
                 limit.reschedule(loop.time())
 
         timer = loop.call_later(self._timeout_s, check)
-        limit = asyncio.timeout(None)
+        self._limit = limit = asyncio.timeout(None)
         try:
             async with limit:
                 return await work()
@@ -237,6 +264,8 @@ class Call:
         finally:
             timer.cancel()
             self._ended = True
+        if self.stopped is not None:
+            raise self.stopped
         raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
 
 
@@ -394,8 +423,8 @@ class CustomPlayer:
                 raise RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}")) from None
             finally:
                 self.replays.answered += call.replayed
-            if call.stopped:
-                raise call.stopped
+            if failure := call.stopped or call.refused:
+                raise failure
             response = _without_keys(response_of(self.player.role, value))
             if call.model_calls:
                 response["model_calls"] = call.model_calls
@@ -459,6 +488,7 @@ async def _recalled(ctx: Context, kind: str, request: str, key: str) -> Turn:
 def function_call(function: Callable[..., Any]) -> Perform:
     """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
     taken, is_async = tools_taken(function), inspect.iscoroutinefunction(function)
+    threads = anyio.CapacityLimiter(MAX_THREADS)
 
     async def perform(call: Call, view: View) -> Any:
         offered: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
@@ -470,7 +500,8 @@ def function_call(function: Callable[..., Any]) -> Perform:
         if is_async:
             return await function(view, **tools)
         threaded = {name: _from_thread(tool) for name, tool in tools.items()}
-        result = await anyio.to_thread.run_sync(partial(function, view, **threaded), abandon_on_cancel=True)
+        work = partial(function, view, **threaded)
+        result = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
         return await result if inspect.isawaitable(result) else result
 
     return perform
