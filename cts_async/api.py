@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cts_async.analysis.runs import find_runs
 from cts_async.config import JudgeConfig, RunConfig
@@ -47,7 +47,7 @@ def run(
     """Run or resume systems, as `cts run` does, and load them.
 
     `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, and
-    `given_questions` and `given_rewrites` may be one path, `prompts` one text. Progress goes to standard error unless
+    paths may be texts, `prompts` is one text. Progress goes to standard error unless
     `quiet`. Raises UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call
     resumes it.
     """
@@ -56,12 +56,9 @@ def run(
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
 
-    players = {"support", "answerer", "rewriter", "agent", "judges", "every_role"}
-    named = {name: _named(value) if name in players else value for name, value in options.items()}
-    for name in {"given_questions", "given_rewrites"} & named.keys():
-        one = isinstance(named[name], str | Path)
-        named[name] = (Path(named[name]),) if one else tuple(map(Path, named[name]))
-    models = _named(model if isinstance(model, Sequence) and not isinstance(model, str) else (model,))
+    names = _Names()
+    named = {name: _option(names, name, value) for name, value in options.items()}
+    models = names.all(model)
     ks = (k,) if isinstance(k, int) else tuple(k)
     plan = make_plan(_config(RunConfig, models=models, ks=ks, **named), _catalogue(named), os.environ)
     groups = [
@@ -88,9 +85,10 @@ def judge(
 
     words = [runs] if isinstance(runs, str | Path) else list(runs)
     paths = tuple(one.path for one in find_runs([str(word) for word in words]))
-    judges = _named(judge if isinstance(judge, Sequence) and not isinstance(judge, str) else (judge,))
-    config = _config(JudgeConfig, judges=judges, runs=paths, **options)
-    plan = plan_judging(config, _catalogue(options), os.environ)
+    names = _Names()
+    named = {name: _option(names, name, value) for name, value in options.items()}
+    config = _config(JudgeConfig, judges=names.all(judge), runs=paths, **named)
+    plan = plan_judging(config, _catalogue(named), os.environ)
     groups = [
         RunGroup(plan.group(one), plan.n_answers, tuple(plan.directories()), None, plan.embedded)
         for one in plan.judges
@@ -124,13 +122,46 @@ def compare(
 # --- Calling
 
 
-def _named(value: Any) -> Any:
-    """Functions by the name that they can be chosen by; names as they are."""
-    from cts_async.protocol.custom.sources import remember_function
+class _Names:
+    """Players of one command by the names that they can be chosen by: functions are made known."""
 
-    if isinstance(value, str) or value is None:
-        return value
-    return remember_function(value) if callable(value) else tuple(_named(one) for one in value)
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+
+    def one(self, player: Player) -> str:
+        """The name of a player."""
+        from cts_async.protocol.custom.sources import remember_function
+
+        if isinstance(player, str):
+            return player
+        name = remember_function(player, self._functions)
+        self._functions[name] = player
+        return name
+
+    def all(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
+        """The names of one player or several."""
+        several = players if isinstance(players, Sequence) and not isinstance(players, str) else [players]
+        return tuple(self.one(player) for player in several)
+
+
+_PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
+_PATHS: Final = frozenset({"gold", "corpus", "runs_dir", "config_file", "out"})
+_SEVERAL_PATHS: Final = frozenset({"replay", "given_questions", "given_rewrites"})
+
+
+def _option(names: _Names, field: str, value: Any) -> Any:
+    """An option's value as its configuration has it."""
+    if value is None:
+        return None
+    if field in _PLAYERS:
+        return names.one(value)
+    if field == "judges":
+        return names.all(value)
+    if field in _PATHS:
+        return Path(value)
+    if field in _SEVERAL_PATHS:
+        return (Path(value),) if isinstance(value, str | Path) else tuple(map(Path, value))
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _config(kind: Callable[..., T], **fields: Any) -> T:
@@ -151,6 +182,7 @@ def _catalogue(options: Mapping[str, Any]) -> Any:
 def _drive(run: Any, plan: Any, groups: Any, used: Any, *, quiet: bool) -> None:
     """Run a plan to its end; in a thread of its own where this one has a running event loop."""
     from cts_async.cli.drive import drive
+    from cts_async.engine.signals import interrupt
 
     def main() -> RunStopped | None:
         return drive(run, plan, groups, used, quiet=quiet)
@@ -161,6 +193,11 @@ def _drive(run: Any, plan: Any, groups: Any, used: Any, *, quiet: bool) -> None:
         stopped = main()
     else:
         with ThreadPoolExecutor(1) as pool:
-            stopped = pool.submit(main).result()
+            running = pool.submit(main)
+            try:
+                stopped = running.result()
+            except KeyboardInterrupt:
+                interrupt()  # as a first Ctrl-C: what is in flight is finished
+                stopped = running.result()
     if stopped is not None:
         raise stopped

@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Final
 
 import anyio
 import anyio.abc
@@ -35,6 +36,16 @@ class Stopper:
         self._signalled = True
 
 
+_running: Final[dict[Stopper, asyncio.AbstractEventLoop]] = {}
+"""What runs in threads that get no signals."""
+
+
+def interrupt() -> None:
+    """Stop what runs in other threads as a signal would."""
+    for stopper, loop in list(_running.items()):
+        loop.call_soon_threadsafe(stopper.signal)
+
+
 @asynccontextmanager
 async def stoppable() -> AsyncIterator[Stopper]:
     """Run a block that signals can stop; raises Interrupted after it if a signal cut it short."""
@@ -44,11 +55,14 @@ async def stoppable() -> AsyncIterator[Stopper]:
         stopper = Stopper(group.cancel_scope)
         if threading.current_thread() is threading.main_thread():
             await group.start(_listen, stopper)
+        _running[stopper] = asyncio.get_running_loop()
         try:
             yield stopper
             finished = True
         except CTSError as raised:
             error = raised  # raised again outside, so that the task group does not wrap it
+        finally:
+            del _running[stopper]
         group.cancel_scope.cancel()
     if error:
         raise error

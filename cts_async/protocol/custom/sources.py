@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
+import os
 import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -112,6 +112,10 @@ def load_function(player: CustomRole) -> Callable[..., Any]:
     return _resolved(player.name, player.role)[0]
 
 
+class _PlaysNot(UsageError):
+    """A module or plug-in has no function for a role."""
+
+
 # --- Functions
 
 
@@ -119,9 +123,17 @@ _in_memory: Final[dict[str, Callable[..., Any]]] = {}
 """Functions that `remember_function` was given, by name."""
 
 
-def remember_function(function: Callable[..., Any]) -> str:
-    """Make a function of this process known, and give the name that it can be chosen by."""
+def remember_function(function: Callable[..., Any], others: Mapping[str, Callable[..., Any]]) -> str:
+    """Make a function of this process known, and give the name that it can be chosen by.
+
+    Raises UsageError if one of the `others` of the same command has its name, or if it closes over variables: two
+    functions that differ in nothing else would count as one.
+    """
     name = f"{MEMORY}{getattr(function, '__name__', 'function')}"
+    if others.get(name, function) is not function:
+        raise UsageError(f"{name}: two functions have this name: rename one of them")
+    if free := getattr(getattr(function, "__code__", None), "co_freevars", ()):
+        raise UsageError(f"{name}: depends on {', '.join(free)} of the function around it: define it outside")
     _in_memory[name] = function
     return name
 
@@ -158,8 +170,11 @@ def _resolved(name: str, role: RoleName) -> tuple[Callable[..., Any], str, str]:
     playing = [one for one in _functions(module) if getattr(getattr(module, one), ATTRIBUTE, None)]
     fitting = [one for one in playing if getattr(module, one).__cts_role__.role == role]
     if len(fitting) != 1:
-        found = f"has {len(fitting)} functions with @role({role!r})" if fitting else f"plays no {role}"
-        raise UsageError(f"{name}: {found}; name the function: {place}:FUNCTION")
+        if not fitting:
+            raise _PlaysNot(f"{name}: plays no {role}; name the function: {place}:FUNCTION")
+        raise UsageError(
+            f"{name}: has {len(fitting)} functions with @role({role!r}); name the function: {place}:FUNCTION"
+        )
     label = name if plugin else f"{Path(place).stem}.{fitting[0]}"
     return getattr(module, fitting[0]), fitting[0], label
 
@@ -178,18 +193,18 @@ def _import_file(place: str) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"{place}: no such file")
     path = path.resolve()
-    name = f"cts_role_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    content = path.read_bytes()
+    # By content: in a notebook, a file that was edited is another module, and what is executed is what was hashed.
+    name = f"cts_role_{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{place}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the file's neighbours shadow nothing
     try:
-        spec.loader.exec_module(module)
+        exec(compile(content, path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _import_error(place, error) from None
@@ -197,6 +212,8 @@ def _import_file(place: str) -> ModuleType:
 
 
 def _import_module(name: str) -> ModuleType:
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # as for a file; last, so that the folder shadows nothing
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
@@ -268,21 +285,26 @@ def _command(name: str, role: RoleName) -> CustomRole:
     arguments = command_line(name)
     if shutil.which(arguments[0]) is None:
         raise UsageError(f"{name}: {arguments[0]} is not an executable file")
-    digest = hashlib.sha256(shlex.join(arguments).encode())
-    for content in _contents(arguments):
-        digest.update(hashlib.sha256(content).digest())
+    digest = hashlib.sha256()
+    for argument in arguments:
+        digest.update(hashlib.sha256(_content(argument)).digest())
     script = next((one for one in arguments[1:] if Path(one).is_file()), arguments[0])
     label = _label(Path(script).name)  # `python ask.py` is called ask.py
     return CustomRole(name, role, "command", label, "", digest.hexdigest())
 
 
-def _contents(arguments: list[str]) -> Iterator[bytes]:
-    """The files that a command line names: a changed script is another system."""
-    program = shutil.which(arguments[0])
-    scripts = [program] if program and not Path(program).is_relative_to("/usr") else []
-    for path in map(Path, [*scripts, *arguments[1:]]):
-        if is_script(path):
-            yield path.read_bytes()
+def _content(argument: str) -> bytes:
+    """What an argument stands for: a file by its name and content, so that a moved one is the same system.
+
+    Programs that are no scripts count by their name: another machine's Python is the same system.
+    """
+    found = shutil.which(argument) or argument
+    path = Path(found)
+    if not is_script(path):
+        return argument.encode()
+    content = path.read_bytes()
+    program = os.access(path, os.X_OK) and not content.startswith(b"#!")
+    return path.name.encode() + b"\0" + (b"" if program else content)
 
 
 def is_script(path: Path) -> bool:
@@ -384,7 +406,7 @@ class _Found:
     def __init__(self, catalogue: Catalogue) -> None:
         self.players: dict[str, dict[RoleName, CustomRole]] = {}
         self._catalogue = catalogue
-        self._names: dict[str, str] = {}
+        self._named: dict[str, CustomRole] = {}
 
     def label(self, name: str, *roles: RoleName) -> str:
         """The label of a custom player of these roles; any other name as it is."""
@@ -392,9 +414,10 @@ class _Found:
             return name
         for role in roles:
             player = custom_role(name, role)
-            if self._names.setdefault(player.label, name) != name:
+            first = self._named.setdefault(player.label, player)
+            if (first.kind, first.sha256) != (player.kind, player.sha256):
                 raise UsageError(
-                    f"{self._names[player.label]} and {name} are both called {player.label}: rename one of them"
+                    f"{first.name} and {name} are both called {player.label}: rename one of them"
                 )
             self.players.setdefault(player.label, {})[role] = player
         return player.label
@@ -404,6 +427,6 @@ def plays(name: str, role: RoleName) -> bool:
     """True if `name` can play the role."""
     try:
         custom_role(name, role)
-    except UsageError:
+    except _PlaysNot:
         return False
     return True
