@@ -13,6 +13,7 @@ from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
+    "roles",
     "judging",
     "judge_memory",
     "where",

@@ -47,8 +47,9 @@ def run(
     """Run or resume systems, as `cts run` does, and load them.
 
     `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, and
-    `given_questions` and `given_rewrites` may be one path. Progress goes to standard error unless `quiet`. Raises
-    UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
+    `given_questions` and `given_rewrites` may be one path, `prompts` one text. Progress goes to standard error unless
+    `quiet`. Raises UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call
+    resumes it.
     """
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
@@ -133,6 +134,8 @@ def _named(value: Any) -> Any:
 
 
 def _config(kind: Callable[..., T], **fields: Any) -> T:
+    if isinstance(fields.get("prompts"), str):
+        fields["prompts"] = (fields["prompts"],)
     try:
         return kind(**fields)
     except TypeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from math import isfinite
@@ -43,6 +43,10 @@ class BudgetConfig:
         return self != BudgetConfig()
 
 
+_PLAYERS: Final = ("support", "answerer", "rewriter", "agent", "visit_model", "extractor", "every_role")
+"""Options that name one model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandConfig:
     """The options that all commands share which call models: run, gold, converse and judge."""
@@ -51,6 +55,8 @@ class CommandConfig:
     """Names of columns that differ from ours: our name to the file's."""
     config_file: Path | None = None
     config_consent: Consent = "ask"
+    prompts: tuple[str, ...] = ()
+    """Folders of the user's prompts: DIR for all roles, or NAME=DIR for those played by MODEL@NAME."""
     limit: int | None = None
     """Only the first so many instances (of `cts judge`: answers of each system)."""
     max_outage_s: float = 900.0
@@ -63,6 +69,13 @@ class CommandConfig:
     seed: int = 0
     command: str = "cts"
     """The command line, as the manifest records it."""
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """All names of models and custom roles that the command was given."""
+        several = [name for field in ("models", "judges") for name in getattr(self, field, ())]
+        single = [getattr(self, field, None) for field in _PLAYERS]
+        return tuple(name for name in (*several, *single) if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +192,7 @@ class EvaluationConfig:
 
 # --- Reading cts.toml
 
-TABLES: Final = ("models", "roles", "search", "visit")
+TABLES: Final = ("models", "roles", "prompts", "search", "visit")
 """The tables that a cts.toml may have; the catalogues of models and of search read theirs."""
 KEYS_FROM_ENVIRONMENT: Final = "keys come from the environment: use key_env"
 VARIABLE_PATTERN: Final = r"[A-Z_][A-Z0-9_]{0,63}"
@@ -191,6 +204,8 @@ MAX_INTEGER: Final = 2**63 - 1
 """The largest integer that JSON libraries write and servers read."""
 
 _NAME = re.compile(r"[\w.-]+")
+VARIANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+"""Names of prompt variants, as in `gpt@short`."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORD = re.compile(
     r"auth(?:orization)?|bearer|cookies?|credentials?|jwt|pass(?:phrase|w(?:or)?d)|pwd|secrets?|signature"
@@ -382,6 +397,15 @@ def address_problem(url: str, *, optional: bool = False, query: bool = False) ->
 def environment_override(variable: str | None, environ: Mapping[str, str]) -> str:
     """Return the trimmed value of an environment variable, "" if it is unset or `variable` is None."""
     return environ.get(variable, "").strip() if variable else ""
+
+
+def variant_of(player: str, known: Container[str]) -> tuple[str, str]:
+    """Split `gpt@short` into the model and the name of its prompts, "" unless that is one of those `known`.
+
+    An "@" may be part of a model's id, as in `vertex:claude@20250929`.
+    """
+    model, at, variant = player.rpartition("@")
+    return (model, variant) if at and variant in known else (player, "")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -69,8 +69,9 @@ class JudgeWorld:
         distinct: int | None = None,
         lexical: bool = False,
         limited: bool = True,
+        judge: str = "static",
     ) -> list[str]:
-        """The command line, without the lexical judge unless `lexical`.
+        """The command line, without the lexical judge unless `lexical`; `judge` may be a role of the user's own.
 
         Of the answers only the first `distinct` are different ones, if that is given. Where it is `limited`, the limits
         are on, and too high to make anybody wait.
@@ -84,7 +85,7 @@ class JudgeWorld:
         candidates = self.candidates(n, distinct).name
         files = ["--gold", "gold.jsonl", "--candidates", candidates, "--out", "out"]
         return [
-            *(*CTS, "judge", *files, "--judge", "static", "--config", config.name),
+            *(*CTS, "judge", *files, "--judge", judge, "--config", config.name),
             *(("--lexical",) if lexical else ()),
             *("--in-flight", str(in_flight), "-q", "--json"),
         ]

@@ -358,10 +358,10 @@ def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> 
 def named_system(name: str) -> tuple[str, int]:
     """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
 
-    The budget is 0 if the name does not end in k and a digit.
+    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
     """
     system = name.split("__cand")[0] or name
-    budget = re.search(r"k([1-9])$", system)
+    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
     return system, int(budget[1]) if budget else 0
 
 

@@ -116,7 +116,9 @@ def converse(
     )
     groups = [RunGroup(at.name, plan.n_expected(system), (at,)) for system, at in plan.systems.items()]
     used = [*plan.specs.values()]
-    stopped = drive(run_conversations, plan, groups, used, introduction, plan.dataset.notes, quiet=quiet)
+    stopped = drive(
+        run_conversations, plan, groups, used, introduction, (*plan.dataset.notes, *plan.remarks), quiet=quiet
+    )
     summaries, _ = summarise(plan.directories())
     tables, notes = [conversations_table(summaries)], []
     if not stopped:

@@ -66,7 +66,9 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         f"agent {plan.roles.agent}, extractor {plan.extractor}"
     )
     groups = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
-    stopped = drive(build_gold, plan, groups, used, introduction, plan.dataset.notes, quiet=quiet)
+    stopped = drive(
+        build_gold, plan, groups, used, introduction, (*plan.dataset.notes, *plan.remarks), quiet=quiet
+    )
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)

@@ -31,6 +31,7 @@ from cts_async.cli import (
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
 from cts_async.cli.options import Grouped
+from cts_async.cli.prompts import prompts
 from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
@@ -74,6 +75,7 @@ for _function, _line in COMMANDS:
     app.command(_function.__name__, cls=_cls, short_help=_line)(_function)
 app.add_typer(data, short_help="Describe, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
+app.add_typer(prompts, short_help="List, show, check and copy the prompts of the roles.")
 
 # Typer exports only this subclass of what it raises for a misused option, argument or command.
 _UsageProblem: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])

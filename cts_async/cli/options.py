@@ -213,6 +213,15 @@ TrustConfig = Annotated[
         help="Consent to ./cts.toml deciding where keys go, until the file changes.",
     ),
 ]
+Prompts = Annotated[
+    list[str] | None,
+    option(
+        MODELS,
+        "--prompts",
+        metavar="[NAME=]DIR",
+        help="Your prompts, for all roles, or for those of MODEL@NAME; repeatable. See cts prompts.",
+    ),
+]
 Fields = Annotated[
     list[str] | None,
     option(
@@ -289,6 +298,7 @@ class CommandOptions:
     fields: Fields = None
     config_file: ConfigFile = None
     trust_config: TrustConfig = False
+    prompts: Prompts = None
     max_usd: Annotated[
         float | None,
         option(BUDGETS, min=0, help="Most dollars to spend, over all sessions; stops before that (exit 75)."),

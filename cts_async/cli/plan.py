@@ -38,4 +38,4 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
         print_json(forecast_json(made, predicted, runs))
     else:
         print_forecast(Console(), made, predicted, runs)
-        print_notes(made.dataset.notes)
+        print_notes((*made.dataset.notes, *made.remarks))

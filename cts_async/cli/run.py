@@ -40,6 +40,8 @@ def run(
 
     On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
+    Two prompts of the Clarifier, side by side: cts run -m gpt -m gpt@short --prompts short=prompts/short -k 3
+
     The same questions, another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
 
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
@@ -60,7 +62,7 @@ def run(
         for directory in plan.systems.values()
     ]
     used = [*plan.specs.values(), *plan.search.opened]
-    told = _introduction(plan), plan.dataset.notes
+    told = _introduction(plan), (*plan.dataset.notes, *plan.remarks)
     stopped = drive(run_plan, plan, groups, used, *told, quiet=quiet, ray=ray, workers=workers)
     summaries, rows = summarise(plan.systems.values())
     if as_json:

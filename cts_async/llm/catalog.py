@@ -6,7 +6,7 @@ once; the rest of the program sees `ModelSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 
 from cts_async.config import (
     VARIABLE_PATTERN,
+    VARIANT,
     address_problem,
     check_table,
     environment_override,
@@ -25,6 +26,7 @@ from cts_async.config import (
     read_tables,
     row_error,
     suggestion,
+    variant_of,
 )
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.apis import api_names
@@ -125,9 +127,11 @@ class Catalogue:
 
     models: Mapping[str, ModelSpec]
     roles: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of prompts by the name that follows a model's, as in `gpt@short`."""
 
     def resolve(self, name: str, environ: Mapping[str, str]) -> ModelSpec:
-        """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint.
+        """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint; `@NAME` may follow.
 
         The environment's overrides are applied; a model id in `name` wins over them. A model other than the
         catalogue's has no known price. Raises UsageError if the name is unknown or there is no address.
@@ -144,7 +148,7 @@ class Catalogue:
             )
         if problem := address_problem(url, optional=spec.embedded):
             raise UsageError(f"{spec.base_url_env if override else 'base_url'} {problem}")
-        url, alias = url.rstrip("/"), name.partition(":")[0]
+        url, alias = url.rstrip("/"), spec.name
         account = url or alias if spec.account in (spec.base_url, alias) else spec.account
         return replace(spec, name=name, base_url=url, account=account)
 
@@ -161,7 +165,15 @@ class Catalogue:
 
     def _find(self, name: str) -> tuple[ModelSpec, str]:
         """The entry that `name` means and the model id in it, "" if it has none."""
+        player, (name, _) = name, variant_of(name, self.prompts)
         alias, colon, model = name.partition(":")
+        base, at, variant = alias.partition("@")
+        if at and alias not in self.models and base in self.models:
+            known = suggestion(variant, self.prompts) if self.prompts else ""
+            raise UsageError(
+                f"{player!r}: no prompts are called {variant!r} (--prompts {variant or 'NAME'}=DIR, or [prompts] in "
+                f"cts.toml){known}"
+            )
         if alias not in self.models:
             by_id = [known for known, spec in self.models.items() if spec.model.lower() == name.lower()]
             meant = (
@@ -191,8 +203,8 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
         specs[name] = _spec(
             name, merge_table(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
         )
-    catalogue = Catalogue(specs)
-    return Catalogue(specs, _roles(user["roles"], catalogue, user_file))
+    prompts = _prompt_folders(user["prompts"], user_file)
+    return Catalogue(specs, _roles(user["roles"], Catalogue(specs), prompts, user_file), prompts)
 
 
 # --- TOML ---------------------------------------------------------------------------------------------
@@ -225,8 +237,10 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     return spec
 
 
-def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:
-    """Check that each role is one of ROLES and each value a model that can be found."""
+def _roles(
+    table: Mapping[str, Any], catalogue: Catalogue, prompts: Container[str], path: Path
+) -> dict[str, str]:
+    """Check that each role is one of ROLES and each value a model that can be found, without a name of `prompts`."""
     for role, name in table.items():
         line = line_of(path, "roles", role)
         if role not in ROLES:
@@ -235,7 +249,29 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
         try:
             if not isinstance(name, str):
                 raise UsageError("must be a model's name, in quotes")
+            if variant_of(name, prompts)[1]:
+                raise UsageError(f"{name!r} names prompts, which only options can: --{role} {name}")
             catalogue._find(name)
         except UsageError as error:
             raise InputError(path, str(error), line=line, field=f"roles.{role}") from None
     return dict(table)
+
+
+def _prompt_folders(table: Mapping[str, Any], path: Path) -> dict[str, Path]:
+    """The folders of `[prompts]`, which have to lie within the folder of the file.
+
+    A cts.toml may be somebody else's: it must not lead to texts elsewhere on this machine. That rule is why it needs no
+    consent: prompts send no key anywhere, and are used only where the user types their name (`[roles]` cannot).
+    """
+    found, home = {}, path.resolve().parent
+    for name, folder in table.items():
+        place: dict[str, Any] = {"line": line_of(path, "prompts", name), "field": f"prompts.{name}"}
+        if not VARIANT.fullmatch(name):
+            raise InputError(path, "a name has letters, digits, _ and - only", **place)
+        if not isinstance(folder, str) or not folder.strip():
+            raise InputError(path, "must be a folder, in quotes", **place)
+        found[name] = path.parent / folder
+        if not found[name].resolve().is_relative_to(home):
+            problem = "lies outside the folder of this file; name it with --prompts NAME=DIR instead"
+            raise InputError(path, problem, **place)
+    return found

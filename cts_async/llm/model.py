@@ -163,13 +163,15 @@ class Model:
         shared: bool = False,
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
+        name: str = "",
     ) -> Step[T]:
         """The durable step of asking the model; a `shared` step is the same for all instances.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in the step's key
         where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
         reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
-        policy; None: the runner's. `decode` reads the stored response in the place of `expect`.
+        policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
+        own where `step`, which is part of the key, stands for several.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -202,7 +204,7 @@ class Model:
             return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit)
 
         return Step(
-            name=step,
+            name=name or step,
             key=key,
             execute=execute,
             decode=decode or (lambda response: _parse(response, expect)),

@@ -153,9 +153,9 @@ def _by_entry(models: Catalogue, tools: SearchCatalogue) -> dict[str, Spec]:
 
 
 def entry_of(spec: Spec) -> str:
-    """Kind and name of an entry; a model's without the id behind a colon."""
+    """Kind and name of an entry; a model's without the id behind a colon and the name of its prompts."""
     kind = "model" if isinstance(spec, ModelSpec) else "search" if isinstance(spec, EngineSpec) else "visit"
-    return f"{kind} {spec.name.partition(':')[0]}"
+    return f"{kind} {spec.name.partition(':')[0].partition('@')[0]}"
 
 
 def _origin(spec: Spec) -> str:

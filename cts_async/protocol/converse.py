@@ -23,7 +23,7 @@ from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import ModelAnswerer, Participants, converse, prompt_of, prompts_of
 from cts_async.protocol.custom.sources import is_custom
 from cts_async.protocol.plan import SystemsPlan
-from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
 from cts_async.protocol.roles import ModelRewriter
@@ -40,7 +40,7 @@ from cts_async.protocol.systems import (
     systems_of,
     with_embedded_file,
 )
-from cts_async.records import ConversationTurn, Instance
+from cts_async.records import ConversationTurn, Instance, language_of
 
 _CHOOSE_MODELS: Final = "--model, --support, --all NAME"
 
@@ -78,24 +78,24 @@ class ConversePlan(SystemsPlan):
             "seed": self.config.seed,
         }
 
-    def prompt_names(self, system: System) -> list[str]:
-        """Names of the prompts that the system may use, sorted."""
-        roles = prompts_of(system)
-        if system.mode == "at-once":  # nobody answers the questions
-            roles = [prompt_of(system.scheme, system.mode)]
-        return [name for name in sorted(self.prompts.sha256) if name.split(".")[0] in roles]
+    def prompted(self, system: System) -> list[tuple[str, str]]:
+        """Pairs of a role's prompt and who is given it."""
+        own = prompt_of(system.scheme, system.mode)
+        user = [role for role in prompts_of(system) if role != own and system.mode != "at-once"]
+        return [(own, system.clarifier), *((role, self.support) for role in user)]
 
 
 def plan_conversations(
     config: ConverseConfig, catalogue: Catalogue, environ: Mapping[str, str]
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
-    systems = _systems(config)
     for name in filter(None, (*config.models, config.support, config.every_role)):
         if is_custom(name, catalogue):
             raise UsageError(
                 f"{name}: roles of your own play in cts run and cts judge; conversations take models"
             )
+    prompts, catalogue = choose_prompts(config, catalogue)
+    systems = _systems(config, prompts)
     dataset = open_dataset(config.data, None, config.fields)
     support = choose_roles(config, catalogue.roles).support
     wanted = {name: ["model"] for name in config.models}
@@ -106,6 +106,7 @@ def plan_conversations(
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     queries = Counter(one.blurred_query for one in selected_instances(dataset.instances(), config))
+    languages = {language_of(query) for query in queries}
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
@@ -114,19 +115,23 @@ def plan_conversations(
     marks = {
         system: mark(system, roles, defaults, judged=False) for system in systems if system.mode != "at-once"
     }
+    marks = {system: marks.get(system, "") + prompts.mark(clarifying=True) for system in systems}
     names = run_names(systems, f"{dataset.name}-{TALK}", config.name, marks)
-    return ConversePlan(
+    plan = ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},
         support=support,
         specs=specs,
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
-        prompts=load_prompts(),
+        prompts=prompts,
+        remarks=tuple(remarks_on(prompts, languages)),
         instances=lambda: selected_instances(dataset.instances(), config),
         n_instances=queries.total(),
         n_queries=len(queries),
     )
+    plan.check_prompts()
+    return plan
 
 
 def selected_instances(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
@@ -144,12 +149,13 @@ def selected_instances(instances: Iterable[Instance], config: ConverseConfig) ->
             yield instance
 
 
-def _systems(config: ConverseConfig) -> list[System]:
+def _systems(config: ConverseConfig, prompts: PromptSet) -> list[System]:
     """Scheme by scheme, every mode with its number of questions or turns."""
     found = []
     for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)):
         ks = (config.questions,) if mode == "at-once" else config.ks
-        found += systems_of(replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,)))
+        own = replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,))
+        found += systems_of(own, variants=prompts.variants)
     return found
 
 

@@ -45,7 +45,7 @@ SENDING_S, TOKENS_PER_S = 1.0, 50.0
 FEWEST_STEPS = 3
 """Observed steps of a kind from which their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
-"""Kinds of steps whose length depends on scheme and mode."""
+"""Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
 
 QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
 REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
@@ -294,7 +294,7 @@ class _Estimates:
         inputs = []
         for instance in self.sample:
             query = instance.blurred_query if system.kind == "orig" else instance.fused_query
-            prompt = plan.prompts.agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
             per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
@@ -316,7 +316,7 @@ class _Estimates:
         final = _agent_tokens(self.plan)[1]
         answers = [(instance, _filler(final, instance.fused_query)) for instance in self.sample]
         spec = self.plan.specs[judge]
-        inputs, reply = judge_tokens(self.plan.prompts, spec, answers)
+        inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers)
         calls = len(inputs) / max(1, len(answers))
         return StepsForecast(system.label, "judge", judge, calls, *step_of(spec, inputs, reply), 1.0)
 
@@ -326,7 +326,8 @@ class _Estimates:
         """Tokens of a prompt; one with the intent is written in its language, any other in the language of q."""
         names = FIELDS[prompt]
         language = language_of(instance.fused_query if "clear_query" in names else instance.blurred_query)
-        rendered = self.plan.prompts.get(prompt, language, self.plan.specs[model].prompt_size)
+        prompts, size = self.plan.prompts.of(model), self.plan.specs[model].prompt_size
+        rendered = prompts.get(prompt, language, size)
         return input_tokens(rendered.render(**{name: values[name] for name in names}))
 
 
@@ -558,10 +559,10 @@ def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
 
 
 def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
-    """Past usage that applies to a system: kinds that depend on scheme and mode only from runs with the same."""
+    """Past usage that applies to a system: kinds that depend on how it asks only from runs that ask alike."""
     together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
     for other, run in runs.items():
-        same = (other.scheme, other.mode) == (system.scheme, system.mode)
+        same = replace(other, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
         for (kind, model), seen in run.seen.items():
             if same or kind not in BY_SCHEME:
                 together[kind, model].add(seen)

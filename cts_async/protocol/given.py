@@ -37,7 +37,7 @@ class Given:
 
     kind: GivenKind
     label: str
-    """Who made them: the file's stem; of a run the Clarifier's name, or with rewritten queries the system's."""
+    """Who made them: the file's stem or the run's system, of questions without its -kN."""
     source: Path
     """The file or run directory, as the user named it."""
     sha256: str
@@ -211,8 +211,9 @@ def _sources(words: Iterable[Path]) -> Iterator[Path]:
 def _label(source: Path, kind: GivenKind) -> str:
     name = source.stem
     if source.is_dir():
-        system = str(((read_manifest(source) or {}).get("identity") or {}).get("system"))
-        name = re.sub(r"-k\d+$", "", system) if kind == "questions" else system
+        name = str(((read_manifest(source) or {}).get("identity") or {}).get("system"))
+    if kind == "questions":  # the system has its own -kN
+        name = re.sub(r"[-_]k\d+$", "", name)
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or kind
 
 

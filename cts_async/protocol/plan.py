@@ -22,7 +22,7 @@ from cts_async.protocol.custom.sources import Players, label_players
 from cts_async.protocol.given import Given, bound, with_given
 from cts_async.protocol.human_answers import THRESHOLD, people_of
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.prompts import PromptSet, load_prompts
+from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
     RoleNames,
@@ -37,7 +37,7 @@ from cts_async.protocol.systems import (
     with_embedded_file,
     with_stand_ins,
 )
-from cts_async.records import STAGES, AgentPrompt, Instance
+from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
@@ -66,8 +66,11 @@ class SystemsPlan(ABC):
     dataset: Dataset
     data_identity: Mapping[str, Any]
     prompts: PromptSet
+    agent_prompt: AgentPrompt = "query"
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
+    remarks: tuple[str, ...] = ()
+    """What the user should know of the prompts."""
     corpus: Path | None = None
     """The documents that are searched; None: no documents."""
     judges: tuple[str, ...] = ()
@@ -93,16 +96,43 @@ class SystemsPlan(ABC):
         """Role to model name, for the roles that the system has."""
 
     @abstractmethod
-    def prompt_names(self, system: System) -> list[str]:
-        """Names of the prompts that the system may use, sorted."""
+    def prompted(self, system: System) -> list[tuple[str, str]]:
+        """Pairs of a role's prompt ("clarify", "agent", ...) and who is given it."""
 
     @abstractmethod
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
 
+    def prompts_of(self, system: System) -> list[Prompt]:
+        """The prompts that the system may use, by name."""
+        found = {
+            prompt.name: prompt
+            for role, player in self.prompted(system)
+            for prompt in self.prompts.of(player).of_role(role, self.agent_prompt)
+        }
+        return [found[name] for name in sorted(found)]
+
     def prompt_digests(self, system: System) -> dict[str, str]:
         """The sha256 of each prompt that the system may use, by name."""
-        return {name: self.prompts.sha256[name] for name in self.prompt_names(system)}
+        return {prompt.name: prompt.sha256 for prompt in self.prompts_of(system)}
+
+    def check_prompts(self) -> None:
+        """Raise UsageError for prompts of the user's that change nothing: another system would only seem to differ."""
+        given = [
+            (role, player, self.prompts.of(player).of_role(role, self.agent_prompt))
+            for system in self.systems
+            for role, player in self.prompted(system)
+        ]
+        every = [prompt for _, _, found in given for prompt in found]
+        if self.prompts.own and self.prompts.own.isdisjoint(one.name for one in every):
+            raise _unchanged(self.prompts, "this run", every)
+        for player in dict.fromkeys(player for _, player, _ in given):
+            prompts = self.prompts.of(player)
+            # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
+            asks = [one for role, name, found in given if name == player and _asks(role) for one in found]
+            used = asks or [one for _, name, found in given if name == player for one in found]
+            if prompts is not self.prompts and not any(one.variant for one in used):
+                raise _unchanged(prompts, player, used)
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
@@ -135,7 +165,6 @@ class Plan(SystemsPlan):
     search: SearchPlan
     settings: AgentSettings
     current_date: str
-    agent_prompt: AgentPrompt
     most_nuggets: int = 0
     """The largest number of nuggets of any instance."""
     people: Mapping[str, HumanPairs] | None = None
@@ -217,32 +246,48 @@ class Plan(SystemsPlan):
         played = "judge" if role.startswith("judge ") else role
         return next(one.identity for kind, one in self.custom[name].items() if kind == played)
 
-    def prompt_names(self, system: System) -> list[str]:
-        """Names of the prompts that the system may use, sorted."""
-        roles = [] if self.config.no_judge else ["judge"]
+    def prompted(self, system: System) -> list[tuple[str, str]]:
+        """Pairs of a role's prompt and who is given it; code of the user's needs none, nor do given texts."""
+        players = self.players(system)
+        roles = [*prompts_of(system), *(["gold"] if self.config.extractor else [])]
         if self.searches:
             roles += ["agent"] + ["visit"] * bool(self.roles.visit)
-        roles += prompts_of(system)
-        if self.config.extractor:
-            roles += ["gold"]
-        agent = (".en", ".zh") if self.agent_prompt == "query" else f".{self.agent_prompt}"
         unused = ["answer", "respond"] * (self.people is not None)
         unused += ["clarify"] * (system.clarifier in self.given)
         unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
-        players = self.players(system)
-        unused += [prompt for prompt, role in PROMPT_OF.items() if players.get(role) in self.custom]
-        if not any(name in self.specs for role, name in players.items() if role.startswith("judge ")):
-            unused += ["judge"] * bool(self.custom)
-        roles = [role for role in roles if role not in unused]
-        return sorted(
-            name
-            for name in self.prompts.sha256
-            if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
-        )
+        pairs = [
+            (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support)
+            for role in roles
+            if role not in unused
+        ]
+        if not self.config.no_judge:
+            judges = [name for role, name in players.items() if role.startswith("judge ")]
+            models = [name for name in judges if name in self.specs]
+            pairs += [("judge", name) for name in models or ([] if self.custom else [LEXICAL])]
+        return [(role, name) for role, name in pairs if name not in self.custom]
 
 
-PROMPT_OF: Final = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter", "agent": "agent"}
-"""The role that a prompt is for; code of the user's needs none."""
+PLAYED_BY: Final = {
+    "answer": "answerer",
+    "respond": "answerer",
+    "rewrite": "rewriter",
+    "reformulate": "support",
+    "select_query": "support",
+    "agent": "agent",
+    "visit": "visit",
+    "gold": "extractor",
+}
+"""The role that is given a prompt; a judge is given "judge", and the Clarifier all others."""
+
+
+def _asks(prompt: str) -> bool:
+    return prompt not in PLAYED_BY and prompt != "judge"
+
+
+def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
+    changed = ", ".join(sorted(prompts.own)) or "no prompt"
+    names = ", ".join(dict.fromkeys(one.name for one in used)) or "none"
+    return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
 
 
 def n_supporters_of(config: RunConfig) -> int:
@@ -263,13 +308,14 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
     """
+    prompts, catalogue = choose_prompts(config, catalogue)
     config, rows = with_given(config)
     if config.stop_after:
         config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
     if config.given_questions:
         config = replace(config, models=tuple(rows))
-    systems = systems_of(config, rows if config.given_rewrites else ())
+    systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
@@ -295,18 +341,18 @@ def make_plan(
         check_prices(specs.values())
     smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
-    n_instances, most_nuggets = _check_instances(dataset, limit, config)
+    n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    names = run_names(
-        systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue, custom)
-    )
+    marks = _marks(systems, roles, search, config, catalogue, custom)
+    marks = {system: text + prompts.mark(clarifying=bool(system.k)) for system, text in marks.items()}
+    names = run_names(systems, dataset.name, config.name, marks)
     directories = {system: config.runs_dir / names[system] for system in systems}
     own = {directory.resolve() for directory in directories.values()}
     for run in search.replayed:
         if run.resolve() in own:  # its journal would grow while it is read
             raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
     gold = dataset.gold_path
-    return Plan(
+    plan = Plan(
         config=config,
         systems=directories,
         roles=roles,
@@ -321,7 +367,8 @@ def make_plan(
         corpus=search.corpus,
         tools=search.notes,
         judges=roles.judges,
-        prompts=load_prompts(),
+        prompts=prompts,
+        remarks=tuple(remarks_on(prompts, languages)),
         settings=_settings(config, specs.get(roles.agent)),
         current_date=config.date or _current_date(directories),
         agent_prompt=config.agent_prompt
@@ -335,6 +382,8 @@ def make_plan(
         people=people,
         given=given,
     )
+    plan.check_prompts()
+    return plan
 
 
 def _marks(
@@ -396,15 +445,19 @@ def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 
 
-def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> tuple[int, int]:
+def _check_instances(
+    dataset: Dataset, limit: int | None, config: RunConfig
+) -> tuple[int, int, frozenset[Language]]:
     """Read all instances once, so that an invalid line is found before the first call is paid.
 
-    Returns their number, and the largest number of nuggets of one of them.
+    Returns their number, the largest number of nuggets of one of them, and the languages of their queries.
     """
     count, most, without_gold, first = 0, 0, 0, ""
+    languages: set[Language] = set()
     for instance in islice(dataset.instances(), limit):
         count += 1
         most = max(most, len(instance.nuggets))
+        languages |= {language_of(instance.blurred_query), language_of(instance.fused_query)}
         if not instance.nuggets:
             without_gold += 1
             first = first or instance.id
@@ -415,7 +468,7 @@ def _check_instances(dataset: Dataset, limit: int | None, config: RunConfig) -> 
             f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
             "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
         )
-    return count, most
+    return count, most, frozenset(languages)
 
 
 def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:

@@ -6,23 +6,45 @@ placeholders; only its role's declared fields are placeholders, any other brace 
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
 prompt in all other roles.
+
+A user's folder has the same files, or only those that differ: `--prompts DIR` replaces them for every role of a run,
+`--prompts NAME=DIR` (or `[prompts]` in cts.toml) for the roles that `MODEL@NAME` plays. A named prompt keeps that name
+in everything that is recorded (`clarify.en@short`). Such a folder may be anybody's: only files that are called like
+prompts are read, never through a link.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal
 
-from cts_async.errors import InputError
+from cts_async.config import VARIANT, CommandConfig, variant_of
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
+from cts_async.safe_files import open_file
 
-__all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
+__all__ = [
+    "FIELDS",
+    "Prompt",
+    "PromptSet",
+    "choose_prompts",
+    "load_prompts",
+    "open_prompts",
+    "prompt_files",
+    "read_folder",
+    "read_prompt",
+    "remarks_on",
+    "shipped_folder",
+]
 
 Size = Literal["full", "small"]
 
@@ -46,6 +68,10 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The fields of each role's prompt: all of them have to be given, and no others."""
 
+MAX_BYTES: Final = 128 << 10
+"""Of a user's prompt, which is sent with every call: 40 times the longest one shipped."""
+
+_EVERY_FIELD: Final = frozenset(name for names in FIELDS.values() for name in names)
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.native)")
@@ -53,9 +79,11 @@ _NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.nat
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One role's prompt in one language and size; `name` is the file's name without `.txt`."""
+    """One role's prompt in one language and size."""
 
     name: str
+    """The file's name without `.txt`; a variant's is followed by its name (`clarify.en@short`)."""
+    path: Path
     text: str
     sha256: str
     fields: frozenset[str]
@@ -63,6 +91,26 @@ class Prompt:
     """Pairs (role of the message, texts and field names alternating), in the order of the file."""
     fence: re.Pattern[str] | None
     """Matches what in a value would open or close a fence: the bracket in front of a tag's name."""
+
+    @property
+    def role(self) -> str:
+        return _role_of(self.name)
+
+    @property
+    def language(self) -> str:
+        """ "en" or "zh"; "native" of the agent's that serves all languages."""
+        return self.path.stem.rpartition(".")[2]
+
+    @property
+    def variant(self) -> str:
+        """The name of the user's prompts that it belongs to; "" for the shipped ones and for those of all roles."""
+        return self.name.partition("@")[2]
+
+    @property
+    def unfenced(self) -> list[str]:
+        """Fields with untrusted text that are not alone between tags. The agent's query is a message of its own."""
+        data = self.fields - {"k", "current_date"} if self.role != "agent" else frozenset()
+        return [name for name in sorted(data) if not re.search(_fenced(name), self.text)]
 
     def render(self, **fields: object) -> tuple[dict[str, str], ...]:
         """The messages, system first. Raises ValueError for a missing or unknown field."""
@@ -80,14 +128,49 @@ def _filled(parts: tuple[str, ...], values: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """All prompts of one directory, by name."""
+    """The prompts of all roles, by the name of their file without `.txt`."""
 
     directory: Path
     prompts: Mapping[str, Prompt]
+    own: frozenset[str] = frozenset()
+    """Those that a user's folder changes; it is `directory` then."""
+    variants: Mapping[str, PromptSet] = field(default_factory=dict)
+
+    def of(self, player: str) -> PromptSet:
+        """The prompts of a player: those called `short` for `gpt@short`, else these."""
+        _, variant = variant_of(player, self.variants)
+        return self.variants[variant] if variant else self
+
+    def of_role(self, role: str, agent: AgentPrompt = "query") -> list[Prompt]:
+        """The prompts that a role may get, in all languages and sizes; the agent's by `agent`."""
+        ends = {"agent": (".en", ".zh") if agent == "query" else (f".{agent}",)}.get(role, ("",))
+        return [one for name, one in self.prompts.items() if _role_of(name) == role and name.endswith(ends)]
+
+    def over(self, base: PromptSet) -> PromptSet:
+        """`base` with those of these prompts that differ. A full one hides the small one of `base`, too."""
+        before = base.sha256
+        changed = {name: one for name, one in self.prompts.items() if before.get(name) != one.sha256}
+        hidden = {name.replace(".", ".small.", 1) for name in changed} - self.prompts.keys()
+        rest = {name: one for name, one in base.prompts.items() if name not in hidden}
+        return replace(self, prompts=dict(sorted({**rest, **changed}.items())), own=frozenset(changed))
+
+    def mark(self, *, clarifying: bool) -> str:
+        """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
+        roles = {_role_of(name) for name in self.own}
+        concerned = roles if clarifying else roles & {"agent", "visit", "judge", "gold"}
+        name = re.sub(r"[^\w.-]", "_", self.directory.resolve().name)
+        return f"+prompts-{name}" if concerned else ""
+
+    def one_sided(self) -> Iterator[tuple[str, Language]]:
+        """Roles whose prompt the user's folder changes in one language only, with the other language."""
+        for role in FIELDS:
+            found = {name.rpartition(".")[2] for name in self.own if _role_of(name) == role}
+            if len(found & {"en", "zh"}) == 1:
+                yield role, "zh" if "en" in found else "en"
 
     @property
     def sha256(self) -> dict[str, str]:
-        """The hash of each file's bytes, by the prompt's name (`clarify.en`)."""
+        """The hash of each prompt's text, by its name (`clarify.en`)."""
         return {name: prompt.sha256 for name, prompt in self.prompts.items()}
 
     def text(self, name: str) -> str:
@@ -116,27 +199,147 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
 
     InputError names an invalid file, or a directory without prompts.
     """
-    packaged = _PACKAGE / "_prompts"
-    directory = directory or (packaged if packaged.is_dir() else _PACKAGE.parent / "prompts")
+    directory = directory or shipped_folder()
     files = sorted(directory.glob("*.txt"))
     if not files:
-        raise InputError(directory, "holds no prompts (ROLE.LANGUAGE.txt)")
-    return PromptSet(directory, {path.stem: _read(path) for path in files})
+        raise InputError(directory, _NO_PROMPTS)
+    return PromptSet(directory, {path.stem: _parsed(path, path.read_bytes()) for path in files})
 
 
-def _read(path: Path) -> Prompt:
-    named = _NAME.fullmatch(path.stem)
-    if named is None or named["role"] not in FIELDS:
-        raise InputError(path, f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}")
+def shipped_folder() -> Path:
+    """The folder of the shipped prompts: in the package, or in the repository."""
+    packaged = _PACKAGE / "_prompts"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "prompts"
+
+
+# --- A user's prompts
+
+
+def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptSet, Catalogue]:
+    """The prompts of a command, and the catalogue with the names that may follow a model's.
+
+    Of the variants only those are read that a player of `config` is named with. Raises UsageError, InputError.
+    """
+    _, named = _folders(config.prompts)
+    catalogue = replace(catalogue, prompts={**catalogue.prompts, **named})
+    used = {variant_of(player, catalogue.prompts)[1] for player in config.players} - {""}
+    for name in named:
+        if name not in used:
+            raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
+    opened = open_prompts(config.prompts, {name: catalogue.prompts[name] for name in sorted(used)})
+    return opened, catalogue
+
+
+def open_prompts(given: Sequence[str], named: Mapping[str, Path]) -> PromptSet:
+    """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders with names.
+
+    Raises UsageError, InputError.
+    """
+    base = load_prompts()
+    whole, more = _folders(given)
+    if whole is not None:
+        base = read_folder(whole).over(base)
+    folders = {**named, **more}
+    variants = {name: read_folder(folder, name).over(base) for name, folder in folders.items()}
+    return replace(base, variants=variants)
+
+
+def _folders(given: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
+    """The folder for all roles, and those with names, as `--prompts` gives them. Raises UsageError."""
+    whole, named = None, dict[str, Path]()
+    for text in given:
+        name, sign, folder = text.partition("=")
+        if sign and VARIANT.fullmatch(name):
+            if name in named:
+                raise UsageError(f"--prompts {text}: {name} is given twice")
+            named[name] = Path(folder)
+        elif whole is not None:
+            raise UsageError(
+                f"--prompts {text}: {whole} is for all roles already; name one of them: NAME=DIR"
+            )
+        else:
+            whole = Path(text)
+        if not (folder if sign else text).strip():
+            raise UsageError(f"--prompts {text}: write it as DIR, or as NAME=DIR")
+    return whole, named
+
+
+def read_folder(directory: Path, variant: str = "") -> PromptSet:
+    """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
+    found = {path.stem: read_prompt(path, variant) for path in prompt_files(directory)}
+    return PromptSet(directory, found, frozenset(found))
+
+
+def prompt_files(directory: Path) -> list[Path]:
+    """Files of a user's folder that are called like prompts, or nearly so. Raises InputError if there are none."""
     try:
-        data = path.read_bytes()
+        names = sorted(entry.name for entry in os.scandir(directory))
+    except OSError as error:
+        problem = "no such folder" if isinstance(error, FileNotFoundError) else error.strerror
+        raise InputError(directory, f"{problem}: expected a folder of prompts (ROLE.LANGUAGE.txt)") from None
+    meant = [name for name in names if name.endswith(".txt") or _role_of(name) in FIELDS]
+    if not meant:
+        raise InputError(directory, _NO_PROMPTS)
+    return [directory / name for name in meant]
+
+
+def read_prompt(path: Path, variant: str = "") -> Prompt:
+    """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError."""
+    _check_name(path)
+    try:  # the folder itself may be reached through a link: it was named by the user
+        own = Path(os.path.realpath(path.parent), path.name)
+        with os.fdopen(open_file(own, os.O_RDONLY), "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(path, f"is longer than {MAX_BYTES >> 10} KiB, which would be sent with every call")
+    return _parsed(path, data, variant)
+
+
+def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
+    """What a user should know of prompts that are in order: which of the `languages` a folder does not cover."""
+    for one in (prompts, *prompts.variants.values()):
+        for role, other in one.one_sided():
+            if other in languages:
+                text = f"{one.directory}: changes the prompt {role!r} in one language only"
+                yield f"{text}; where the language is {other!r}, the usual one is used"
+
+
+# --- Files
+
+_NO_PROMPTS: Final = "holds no prompts (ROLE.LANGUAGE.txt)"
+
+
+def _role_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _check_name(path: Path) -> None:
+    named = _NAME.fullmatch(path.name.removesuffix(".txt"))
+    if named is None or named["role"] not in FIELDS or path.suffix != ".txt":
+        known = [f"{role}.{language}.txt" for role in FIELDS for language in ("en", "zh")]
+        near = get_close_matches(path.name, [*known, "agent.native.txt"], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        form = f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}"
+        raise InputError(path, f"is no prompt's name{hint} {form}" if near else form)
+
+
+def _parsed(path: Path, data: bytes, variant: str = "") -> Prompt:
+    _check_name(path)
+    role = _role_of(path.stem)
+    try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, f"cannot be read as UTF-8 text: {error}") from error
-    fields = FIELDS[named["role"]]
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
+    fields = FIELDS[role]
     before, *rest = _HEADER.split(text)
     if before.strip() or rest[::2] != ["system", "user"]:
         raise InputError(path, "expected exactly a '## system' and then a '## user' section")
+    for line, content in enumerate(text.split("\n"), 1):
+        for name in re.findall(r"\{\s*([A-Za-z_]+)\s*\}", content):
+            _check_field(path, line, role, name, f"{{{name}}}" in content)
     placeholder = re.compile(rf"\{{({'|'.join(fields)})\}}")
     sections = tuple(
         (role, tuple(placeholder.split(content.strip())))
@@ -145,15 +348,33 @@ def _read(path: Path) -> Prompt:
     used = {part for _, parts in sections for part in parts[1::2]}
     if used != set(fields):
         raise InputError(path, _difference(frozenset(fields), frozenset(used)))
-    digest = hashlib.sha256(data).hexdigest()
-    return Prompt(path.stem, text, digest, frozenset(fields), sections, _fence(text, fields))
+    name = f"{path.stem}@{variant}" if variant else path.stem
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Prompt(name, path, text, digest, frozenset(fields), sections, _fence(text, fields))
+
+
+def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:
+    """Refuse a placeholder that is another role's field, or nearly one of this role's; any other brace is text."""
+    fields = FIELDS[role]
+    if exact and name in fields:
+        return
+    near = get_close_matches(name.lower(), fields, 1, 0.75)
+    if near or name in _EVERY_FIELD:
+        hint = f"; did you mean {{{near[0]}}}?" if near else ";"
+        has = ", ".join(f"{{{one}}}" for one in fields)
+        raise InputError(path, f"unknown field {name}{hint} {role} has {has}", line=line)
 
 
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
     names = "|".join(fields)
-    tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
+    tags = {match[1] for match in re.finditer(_fenced(names), text)}
     # A quoted `</think>` would turn everything before it, such as a verdict, into a thought.
     return fence_pattern(tags | THOUGHT_TAGS) if tags else None
+
+
+def _fenced(names: str) -> str:
+    """The pattern of one of the fields `a|b` alone between tags."""
+    return rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>"
 
 
 def _difference(expected: frozenset[str], given: frozenset[str]) -> str:

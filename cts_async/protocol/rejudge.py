@@ -46,7 +46,7 @@ from cts_async.protocol.forecast import (
     total_of,
 )
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
-from cts_async.protocol.prompts import PromptSet, load_prompts
+from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources, instances_in_flight, open_budget
 from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_mark
 from cts_async.protocol.run import Jobs, execute
@@ -139,14 +139,18 @@ class JudgePlan:
         return sum(len(target.answers) for target in self.targets)
 
     @property
-    def prompt_names(self) -> list[str]:
-        return _judge_prompts(self.prompts)
+    def judge_prompts(self) -> dict[str, str]:
+        """The texts of all judges' prompts by name."""
+        judges = [*self.specs] or [LEXICAL]
+        return {one.name: one.text for name in judges for one in self.prompts.of(name).of_role("judge")}
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """What determines each model judge's verdicts, by its name."""
-        prompts = {name: self.prompts.sha256[name] for name in self.prompt_names}
-        models = {name: {"model": spec.identity, "prompts": prompts} for name, spec in self.specs.items()}
+        models = {
+            name: {"model": spec.identity, "prompts": _prompt_digests(self.prompts, name)}
+            for name, spec in self.specs.items()
+        }
         return {**models, **{name: {"model": roles["judge"].identity} for name, roles in self.custom.items()}}
 
     @property
@@ -192,6 +196,8 @@ def plan_judging(
     `keyless` and `keys_elsewhere` as in `plan.make_plan`.
     """
     _check_options(config)
+    prompts, catalogue = choose_prompts(config, catalogue)
+    _check_prompts(prompts)
     judges, custom = label_judges(
         config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,), catalogue
     )
@@ -210,7 +216,6 @@ def plan_judging(
     }
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    prompts = load_prompts()
     notes: tuple[str, ...] = ()
     if config.runs:
         out, identity = config.runs[0], None
@@ -233,7 +238,7 @@ def plan_judging(
         prompts=prompts,
         custom=custom,
         catalogue=catalogue if custom else None,
-        notes=notes,
+        notes=(*notes, *remarks_on(prompts)),
     )
 
 
@@ -284,7 +289,7 @@ def _targets_of_candidates(
         "gold_sha256": sha256_of(config.gold),
         "judges": [scoring],
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
-        "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
+        "prompts": _prompt_digests(prompts, scoring),
         **_split(scoring, specs, gold),
         **({"join": config.join} if config.join == "id" else {}),
         **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
@@ -311,8 +316,17 @@ def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[
     return {"nuggets_per_call": specs[judge].judge_nuggets}
 
 
-def _judge_prompts(prompts: PromptSet) -> list[str]:
-    return [name for name in prompts.sha256 if name.startswith("judge.")]
+def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
+    return {one.name: one.sha256 for one in prompts.of(judge).of_role("judge")}
+
+
+def _check_prompts(prompts: PromptSet) -> None:
+    """Raise UsageError for a folder of the user's that changes no prompt of a judge."""
+    whole = [prompts] if prompts.own else []
+    for one in (*whole, *prompts.variants.values()):
+        if not any(name.startswith("judge.") for name in one.own):
+            changed = ", ".join(sorted(one.own)) or "no prompt"
+            raise UsageError(f"{one.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
@@ -422,7 +436,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
 
 def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunFiles]:
     sync = plan.config.sync
-    prompts = {name: plan.prompts.text(name) for name in plan.prompt_names}
+    prompts = plan.judge_prompts
     journal = None
     if plan.targets[0].shared_journal:
         earlier = (read_manifest(plan.out) or {}).get(SYSTEMS, [])
@@ -608,6 +622,6 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
             n_nuggets[judging.digest] = len(judging.instance.nuggets) if judging.answer else 0
     questions = [n for digest, n in n_nuggets.items() if digest not in done]
     calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
-    inputs, reply = judge_tokens(plan.prompts, spec, [(one.instance, one.answer) for one in sample])
+    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, [(one.instance, one.answer) for one in sample])
     work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
     return JudgeForecast(judge, n_left, len(questions), work)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,7 +103,7 @@ class Resources:
         return self.accounts[account]
 
     def role(self, name: str) -> Role:
-        return Role(self.models[name], self.prompts)
+        return Role(self.models[name], self.prompts.of(name))
 
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
@@ -162,6 +162,10 @@ async def open_resources(
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
+            for other, known in plan.specs.items():  # the same model with other prompts
+                if other in models and replace(known, name=name) == spec:
+                    models[name] = models[other]
+                    return models[name]
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
             client.check_proxy(ready)  # now, not at the first call
             limits = _limits(spec, max_outage_s)
@@ -287,7 +291,7 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
             return
         takes_empty = plan.config.empty_answers == "zero"
         agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
-        yield DeepSearch(agent, plan.prompts, plan.current_date, plan.agent_prompt)
+        yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
 async def _open_tools(

@@ -107,7 +107,7 @@ def open_system_files(
             record = RunRecord(
                 identity=plan.identity(system),
                 notes={**plan.notes(system), **more_notes(system)},
-                prompts={name: plan.prompts.text(name) for name in plan.prompt_names(system)},
+                prompts={prompt.name: prompt.text for prompt in plan.prompts_of(system)},
             )
             files[system] = stack.enter_context(
                 open_run_files(directory, record, sync=plan.config.sync, also=also)

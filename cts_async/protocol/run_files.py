@@ -13,7 +13,7 @@ import asyncio
 import glob
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -337,7 +337,8 @@ def with_judges(
     """
     recorded = dict(manifest.get(FURTHER) or {})
     for name, now in judges.items():
-        path, before = judgments_path(directory, name), recorded.get(name) or _of_the_run(manifest, name)
+        path = judgments_path(directory, name)
+        before = recorded.get(name) or _of_the_run(manifest, name, now.get("prompts") or ())
         changes = list(differences(before, now)) if before else []
         if changes and path.exists() and path.stat().st_size:
             raise UsageError(
@@ -348,13 +349,18 @@ def with_judges(
     return recorded
 
 
-def _of_the_run(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name."""
+def _of_the_run(
+    manifest: Mapping[str, Any], name: str, prompts_now: Container[str]
+) -> Mapping[str, Any] | None:
+    """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name.
+
+    A run records the prompts of all its judges together: those that this one has now are compared.
+    """
     if manifest.get("embedded"):  # a run's identity names the embedded model by its file
         return None
     identity = manifest.get("identity") or {}
     model = (identity.get("models") or {}).get(f"judge {name}")
-    prompts = {p: text for p, text in (identity.get("prompts") or {}).items() if p.startswith("judge.")}
+    prompts = {p: text for p, text in (identity.get("prompts") or {}).items() if p in prompts_now}
     return {"model": model, "prompts": prompts} if model else None
 
 

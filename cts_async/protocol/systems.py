@@ -5,13 +5,13 @@ Pure: the environment is passed in, and of a key only whether it is set is looke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from cts_async.config import RunConfig
+from cts_async.config import RunConfig, variant_of
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
@@ -35,6 +35,8 @@ class System:
     """Questions asked at once, or turns of the conversation (modes "respond" and "select")."""
     scheme: Scheme = "cts"
     mode: Mode = "at-once"
+    variant: str = ""
+    """The name of the Clarifier's prompts, with which `clarifier` ends then (`gpt@short`)."""
 
     @property
     def converses(self) -> bool:
@@ -43,17 +45,26 @@ class System:
 
     @property
     def label(self) -> str:
-        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own; `gpt-k3-rewrites`."""
+        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own; `gpt-k3-rewrites`.
+
+        With prompts of the user's, `gpt-k3@short`.
+        """
         if self.kind == "rewrites":
             return f"{self.clarifier}-rewrites"
         if self.kind != "clarify":
             return self.kind
         unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
-        return "-".join([self.clarifier, *unusual, f"k{self.k}"]).replace("/", "_")
+        prompts = f"@{self.variant}" if self.variant else ""
+        name = self.clarifier.removesuffix(prompts)
+        return "-".join([name, *unusual, f"k{self.k}"]).replace("/", "_") + prompts
 
 
-def systems_of(config: RunConfig, rewrites: Iterable[str] = ()) -> list[System]:
+def systems_of(
+    config: RunConfig, rewrites: Iterable[str] = (), variants: Container[str] = ()
+) -> list[System]:
     """References first, then every Clarifier with every scheme, mode and budget of questions, then given `rewrites`.
+
+    `variants` are the names of prompts that may follow a Clarifier's, as in `gpt@short`.
 
     The benchmark's own scheme asks at once only: it is left out with other modes. UsageError where a scheme or
     mode of the configuration would get no system at all.
@@ -73,7 +84,7 @@ def systems_of(config: RunConfig, rewrites: Iterable[str] = ()) -> list[System]:
     if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
         raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
     clarifying = [
-        System("clarify", name, k, scheme, mode)
+        System("clarify", name, k, scheme, mode, variant_of(name, variants)[1])
         for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
     ]
     given = [System("rewrites", label) for label in rewrites]
@@ -178,7 +189,7 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     Where every Clarifier is the embedded model, it plays all other roles too, since it needs no key. Pages of the
     `web` are read by the support model, and documents by term overlap, unless [roles] or an option says otherwise.
     """
-    embedded = bool(config.models) and all(name == "local" for name in config.models)
+    embedded = bool(config.models) and all(name.partition("@")[0] == "local" for name in config.models)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
     def name(role: str) -> str:
@@ -189,7 +200,7 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     support = name("support") if config.support is None else config.support
     reader = config.visit_model or (config.every_role if web else None) or defaults.get("visit")
     reader = reader or (support if web else LEXICAL)
-    if reader == "local" and reader not in (config.visit_model, defaults.get("visit")):
+    if reader.partition("@")[0] == "local" and reader not in (config.visit_model, defaults.get("visit")):
         reader = LEXICAL  # it would copy the prompt's words, or make some up
     return RoleNames(
         support,

@@ -162,6 +162,7 @@ def test_judged_candidates_take_judge_from_manifest(tmp_path: Path) -> None:
         ("ebk1__cand_hard518", ("ebk1", 1)),
         ("orig__cand_hard518", ("orig", 0)),
         ("gpt-k3", ("gpt-k3", 3)),
+        ("gpt-k3@short", ("gpt-k3@short", 3)),
         ("k2-gpt", ("k2-gpt", 0)),
         ("__cand", ("__cand", 0)),
     ],

@@ -29,13 +29,14 @@ COMMANDS = (
     *("run", "plan", "converse", "gold", "judge", "score", "status", "diagnose", "compare", "report"),
     *("audit", "models", "doctor", "view", "export"),
     *("corpus show", "corpus search", "corpus build"),
+    *("prompts list", "prompts show", "prompts check", "prompts copy"),
     *("data list", "data show", "data validate", "data convert"),
     *("data qulac figures", "data qulac conversations", "data qulac gains", "data qulac retrieve"),
     *("data clariq figures", "data clariq questions", "data clariq documents", "data clariq need"),
     *("data mimics-duo tables", "data mimics-duo panes", "data mimics-duo rerank", "data mimics-duo ltr"),
 )
 GROUPED = ("run", "plan", "gold", "judge", "converse")
-GROUPS = ("", "corpus", "data", "data qulac", "data clariq", "data mimics-duo")
+GROUPS = ("", "corpus", "prompts", "data", "data qulac", "data clariq", "data mimics-duo")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -326,3 +327,43 @@ def test_unreadable_file_is_one_line(tmp_path: Path, content: str | bytes | None
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+def test_name_of_prompts_may_follow_a_model_s(tmp_path: Path) -> None:
+    catalogue = load_catalogue(written(tmp_path, MINE + '[prompts]\nshort = "p/short"\n'))
+    assert catalogue.prompts == {"short": tmp_path / "p/short"}
+    for name in ("mine", "ernie", "deepseek:deepseek-x"):
+        environ = {"QIANFAN_BASE_URL": "http://q.example/v1"}
+        plain = catalogue.resolve(name, environ)
+        assert catalogue.resolve(f"{name}@short", environ) == replace(plain, name=f"{name}@short")
+    assert catalogue.resolve("mine:claude@2025", {}).model == "claude@2025", "an @ of the model's own"
+    with pytest.raises(UsageError, match=r"no prompts are called 'shrot' .*; did you mean 'short'"):
+        catalogue.resolve("mine@shrot", {})
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            '[prompts]\nout = "../elsewhere"',
+            "cts.toml:2: field 'prompts.out': lies outside the folder of this",
+        ),
+        ('[prompts]\nout = "/etc"', "cts.toml:2: field 'prompts.out': lies outside the folder of this"),
+        ('[prompts]\nout = "link/mine"', "cts.toml:2: field 'prompts.out': lies outside the folder of this"),
+        (
+            '[prompts]\n"a b" = "x"',
+            "cts.toml:2: field 'prompts.a b': a name has letters, digits, _ and - only",
+        ),
+        ("[prompts]\na = 3", "cts.toml:2: field 'prompts.a': must be a folder, in quotes"),
+        (
+            '[roles]\nsupport = "gpt@a"\n[prompts]\na = "x"',
+            "cts.toml:2: field 'roles.support': 'gpt@a' names prompts, which only options can",
+        ),
+    ],
+)
+def test_folder_of_prompts_lies_within_that_of_the_file(tmp_path: Path, table: str, said: str) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "link").symlink_to("..")
+    with pytest.raises(InputError) as caught:
+        load_catalogue(written(tmp_path / "lab", table + "\n"))
+    assert said in str(caught.value)

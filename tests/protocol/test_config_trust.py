@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,8 @@ def test_consent_is_asked_for_what_is_used_and_given_to_the_whole_file(tmp_path:
     assert trust.concerns_of([catalogue.resolve("m", {}), catalogue.resolve("claude", {})]) == ()
     of_gpt = trust.concerns_of([catalogue.resolve("gpt:gpt-4.1", {})])
     assert [concern.entry for concern in of_gpt] == ["model gpt", "model kimi"]
+    prompted = replace(catalogue, prompts={"short": tmp_path}).resolve("gpt@short", {})
+    assert trust.concerns_of([prompted]) == of_gpt, "also with prompts of the user's"
 
 
 def test_keys_are_named_with_their_file_and_host(tmp_path: Path) -> None:

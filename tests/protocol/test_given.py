@@ -30,6 +30,7 @@ from cts_async.protocol.run import run_plan
 from cts_async.protocol.run_files import has_no_answers
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.export import export_runs
 from cts_async.report.gathered import gather
 from cts_async.report.viewer.leaderboards import leaderboards_of
 
@@ -149,6 +150,16 @@ def test_questions_of_an_earlier_run_keep_their_clarifiers_name(write: Write) ->
     assert read_run(second).clarifier == "knows"
 
 
+def test_exported_questions_are_given_again(write: Write) -> None:
+    first = ran(models=("knows",), ks=(2,), stop_after="rewrite", every_role="knows")
+    export_runs(["runs"], "release", Path("out"))
+    assert not Path("out/candidates").exists()
+    plan = planned(given_questions=(Path("out/clarify_only"),), ks=(2,), stop_after="answers")
+    assert [system.label for system in plan.systems] == ["knows-k2"]
+    asked = {id: tuple(line["questions"]) for id, line in lines(first).items()}
+    assert plan.given["knows"].texts == asked
+
+
 def test_last_line_of_an_instance_counts_in_an_earlier_run(write: Write) -> None:
     first = ran(models=("knows",), stop_after="questions", every_role="knows")
     line = {**lines(first)["q0001"], "questions": ["Since when?"]}
@@ -225,10 +236,8 @@ def test_forecast_counts_no_calls_for_what_is_given_or_left_out(write: Write) ->
 def test_given_questions_from_python(write: Write) -> None:
     options: dict[str, Any] = {"every_role": "baseline", "data": "data.csv", "stop_after": "answers"}
     tables = cts_async.run(k=2, given_questions="asked.csv", quiet=True, **options)
-    assert [row["questions"] for row in tables.instances] == [
-        ["Which city?", "Which year?"],
-        ["Where to?", "When?"],
-    ]
+    asked = [(row["question_1"], row["question_2"], row["answer"]) for row in tables.instances]
+    assert asked == [("Which city?", "Which year?", None), ("Where to?", "When?", None)]
     assert {row["clarifier"] for row in tables.instances} == {"asked"}
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
+import pickle
 import re
 from pathlib import Path
 
@@ -9,8 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.errors import InputError
-from cts_async.protocol.prompts import FIELDS, Prompt, load_prompts
+from cts_async.config import RunConfig
+from cts_async.engine.events import Events
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.prompts import (
+    FIELDS,
+    MAX_BYTES,
+    Prompt,
+    _parsed,
+    load_prompts,
+    open_prompts,
+    read_folder,
+    remarks_on,
+)
+from cts_async.protocol.resources import open_resources
 from cts_async.records import Language
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
@@ -134,3 +152,164 @@ def test_a_file_that_is_not_understood_is_named(tmp_path: Path, text: str, name:
     with pytest.raises(InputError, match=re.escape(name)) as caught:
         load_prompts(judge_folder(tmp_path, text, name))
     assert said in caught.value.problem
+
+
+# --- Prompts of a user's
+
+
+CLARIFY = "## system\nAsk {k} short questions.\n## user\n<blurred_query>{blurred_query}</blurred_query>\n"
+
+
+def user_folder(folder: Path, **texts: str) -> Path:
+    """A folder of prompts; `clarify_en` is clarify.en.txt."""
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / f"{name.replace('_', '.')}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_prompts_of_a_user_replace_the_shipped_ones_file_by_file(tmp_path: Path) -> None:
+    whole = user_folder(tmp_path / "whole", rewrite_en=PROMPTS.text("rewrite.en") + "Be brief.\n")
+    short = user_folder(tmp_path / "short", clarify_en=CLARIFY)
+    opened = open_prompts([str(whole), f"short={short}"], {})
+    assert opened.of("gpt").get("clarify", "en") == PROMPTS.get("clarify", "en")
+    assert opened.of("gpt").get("rewrite", "en").text.endswith("Be brief.\n")
+    assert opened.of("gpt@short").get("rewrite", "en") == opened.get("rewrite", "en")
+    assert opened.of("gpt@short").get("clarify", "zh") == PROMPTS.get("clarify", "zh")
+    ours = opened.of("gpt@short").get("clarify", "en")
+    assert (ours.name, ours.variant, ours.text) == ("clarify.en@short", "short", CLARIFY)
+    assert rendered(ours, k=2, blurred_query="ferry") == (
+        "Ask 2 short questions.\n<blurred_query>ferry</blurred_query>"
+    )
+    assert opened.of("vertex:claude@2025") is opened.of("short") is opened
+
+
+def test_full_prompt_of_a_user_is_the_embedded_model_s_too(tmp_path: Path) -> None:
+    opened = open_prompts([str(user_folder(tmp_path / "mine", clarify_en=CLARIFY))], {})
+    assert opened.get("clarify", "en", "small").text == CLARIFY
+    assert opened.get("clarify", "zh", "small").name == "clarify.small.zh"
+    small = CLARIFY.replace("short", "tiny")
+    texts = {"clarify_en": CLARIFY, "clarify_small_en": small}
+    opened = open_prompts([str(user_folder(tmp_path / "both", **texts))], {})
+    assert opened.get("clarify", "en", "small").text == small
+
+
+def test_unchanged_prompt_stays_the_shipped_one_whatever_its_line_ends(tmp_path: Path) -> None:
+    folder = user_folder(tmp_path / "same")
+    text = PROMPTS.text("judge.en")
+    (folder / "judge.en.txt").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    (opened,) = open_prompts([f"same={folder}"], {}).variants.values()
+    assert opened.prompts == PROMPTS.prompts
+    assert opened.own == frozenset()
+    (folder / "judge.en.txt").write_bytes(text.replace("\n", "\r\n", 3).encode() + b"More.\r\n")
+    changed = open_prompts([f"same={folder}"], {}).of("gpt@same").get("judge", "en")
+    assert changed.sha256 == hashlib.sha256((text + "More.\n").encode()).hexdigest()
+
+
+def test_prompts_travel_to_workers(tmp_path: Path) -> None:
+    short = user_folder(tmp_path / "short", clarify_en=CLARIFY)
+    opened = pickle.loads(pickle.dumps(open_prompts([f"short={short}"], {})))
+    assert opened.of("gpt@short").get("clarify", "en").text == CLARIFY
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "clarify.en.txt",
+            CLARIFY.replace("{blurred", "{blured"),
+            ":4: unknown field blured_query; did you mean",
+        ),
+        ("clarify.en.txt", CLARIFY.replace("{k}", "{ k }"), ":2: unknown field k; did you mean {k}?"),
+        ("clarify.en.txt", CLARIFY + "{clear_query}", ":5: unknown field clear_query; clarify has"),
+        ("clarify.en.txt", CLARIFY.replace("{k}", "two"), ": missing field k"),
+        ("clarify.en.txt", CLARIFY.replace("## user", "# user"), "'## system' and then a '## user' section"),
+        ("clarify.en.txt", b"## system\nx\xff", ":2: is not UTF-8 text"),
+        ("clarify.en.txt", CLARIFY + "x" * MAX_BYTES, ": is longer than 128 KiB"),
+        ("clarfy.en.txt", CLARIFY, "is no prompt's name; did you mean 'clarify.en.txt'?"),
+        ("clarify.en.md", CLARIFY, "is no prompt's name; did you mean 'clarify.en.txt'?"),
+        ("notes.md", "", ": holds no prompts"),
+    ],
+)
+def test_mistake_in_a_user_s_folder_is_one_line(
+    tmp_path: Path, name: str, text: str | bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError) as caught:
+        read_folder(tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_braces_and_other_files_are_left_alone(tmp_path: Path) -> None:
+    text = CLARIFY.replace("questions.", 'questions, as {"questions": ["..."]}, not {so}.')
+    folder = user_folder(tmp_path / "mine", clarify_en=text)
+    (folder / "README.md").write_text("about them")
+    (folder / ".git").mkdir()
+    assert read_folder(folder).prompts["clarify.en"].text == text
+
+
+@pytest.mark.parametrize("make", ["link", "pipe", "folder"])
+def test_only_regular_files_of_the_folder_itself_are_read(tmp_path: Path, make: str) -> None:
+    folder = user_folder(tmp_path / "mine")
+    (tmp_path / "secret.txt").write_text(CLARIFY)
+    path = folder / "clarify.en.txt"
+    {"link": lambda: path.symlink_to("../secret.txt"), "pipe": lambda: os.mkfifo(path), "folder": path.mkdir}[
+        make
+    ]()
+    with pytest.raises(InputError, match=r"clarify\.en\.txt: cannot be read: "):
+        read_folder(folder)
+    (tmp_path / "reached").symlink_to("mine")  # the folder that the user names may be reached through a link
+    path.rmdir() if make == "folder" else path.unlink()
+    path.write_text(CLARIFY)
+    assert read_folder(tmp_path / "reached").own == {"clarify.en"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["a", "b"], "--prompts b: a is for all roles already; name one of them: NAME=DIR"),
+        (["s=a", "s=b"], "--prompts s=b: s is given twice"),
+        (["s="], "--prompts s=: write it as DIR, or as NAME=DIR"),
+        ([" "], "write it as DIR, or as NAME=DIR"),
+        (["nowhere"], "nowhere: no such folder: expected a folder of prompts"),
+        (["a b=x"], "a b=x: no such folder"),
+    ],
+)
+def test_option_that_names_no_folder_is_refused(given: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_prompts(given, {})
+    assert said in str(caught.value)
+
+
+def test_language_that_a_folder_does_not_cover_is_said_where_it_occurs(tmp_path: Path) -> None:
+    short = user_folder(tmp_path / "short", clarify_en=CLARIFY)
+    opened = open_prompts([f"short={short}"], {})
+    (remark,) = remarks_on(opened, ["en", "zh"])
+    assert remark.startswith(f"{short}: changes the prompt 'clarify' in one language only; where ")
+    assert list(remarks_on(opened, ["en"])) == []
+    (short / "clarify.zh.txt").write_text(CLARIFY)
+    assert list(remarks_on(open_prompts([f"short={short}"], {}))) == []
+
+
+def test_fields_that_are_not_alone_between_tags_are_found() -> None:
+    assert [one.name for one in EVERY if one.unfenced] == []
+    text = PROMPTS.text("rewrite.en").replace("<qa_pairs>", "Pairs: <qa_pairs>x")
+    assert _parsed(Path("rewrite.en.txt"), text.encode()).unfenced == ["qa_pairs"]
+
+
+def test_model_with_other_prompts_is_opened_once(tmp_path: Path) -> None:
+    """An embedded model would be served twice otherwise."""
+    file = tmp_path / "cts.toml"
+    file.write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "x"\n')
+    short = user_folder(tmp_path / "short", clarify_en=CLARIFY)
+    config = RunConfig(models=("m", "m@short"), every_role="m", prompts=(f"short={short}",))
+
+    async def opened() -> None:
+        plan = make_plan(config, load_catalogue(file), {})
+        async with open_resources(plan, {}, Events()) as resources:
+            assert resources.models["m@short"] is resources.models["m"]
+            assert resources.role("m@short").prompts.get("clarify", "en").text == CLARIFY
+            assert resources.role("m").prompts.get("clarify", "en") == PROMPTS.get("clarify", "en")
+
+    asyncio.run(opened())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,20 @@ def clarifying(model: str, *ks: int, **more: Any) -> RunConfig:
 def test_references_come_first_then_every_clarifier_with_every_k() -> None:
     systems = systems_of(RunConfig(models=("gpt", "claude", "gpt"), ks=(1, 3)))
     assert [system.label for system in systems] == ["orig", "gpt-k1", "gpt-k3", "claude-k1", "claude-k3"]
+
+
+def test_prompts_of_a_clarifier_end_its_label() -> None:
+    config = clarifying("gpt", 3, schemes=("at-cot",), modes=("respond",))
+    config = replace(config, models=("gpt@short", "vertex:claude@2025"))
+    systems = systems_of(config, variants={"short"})
+    assert [system.label for system in systems] == [
+        "gpt-at-cot-respond-k3@short",
+        "vertex:claude@2025-at-cot-respond-k3",
+    ]
+    assert [system.clarifier for system in systems] == ["gpt@short", "vertex:claude@2025"]
+    assert choose_roles(clarifying("local@short", 1), {}).agent == "local", (
+        "no key is needed with prompts, too"
+    )
 
 
 @pytest.mark.parametrize(

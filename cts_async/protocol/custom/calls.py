@@ -7,12 +7,12 @@ another attempt are new ones.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
@@ -120,7 +120,8 @@ class Call:
         self._tool_calls = 0
         self._waiting = 0
         self._timeout_s = timeout_s
-        self._scope: anyio.CancelScope | None = None
+        self._active_at = 0.0
+        """When it was begun, or the run last ended working for it."""
         self._ended = False
 
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
@@ -161,9 +162,10 @@ class Call:
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
                     decode=_as_recorded,
+                    name=name,
                 )
                 replayed = self.ctx.job.journal.find(step.key) is not None
-                response = await self.ctx.step(replace(step, name=name))
+                response = await self.ctx.step(step)
             self.answered += 1
             self.replayed += replayed
             return response
@@ -204,23 +206,36 @@ class Call:
         if self._ended:  # a thread cannot be stopped, and goes on
             raise RoleFailed("this call has ended")
         self._waiting += 1
-        self._set_deadline()
 
     def _end(self) -> None:
         self._waiting -= 1
-        self._set_deadline()
-
-    def _set_deadline(self) -> None:
-        if self._scope is not None:
-            hurry = not self._waiting
-            self._scope.deadline = anyio.current_time() + self._timeout_s if hurry else math.inf
+        self._active_at = asyncio.get_running_loop().time()
 
     async def within_time(self, work: Callable[[], Awaitable[T]], who: str) -> T:
         """The result of `work`. Raises TimedOut when it neither ends nor asks the run for anything in time."""
+        loop = asyncio.get_running_loop()
+        self._active_at = loop.time()
+        timer: asyncio.TimerHandle
+
+        def check() -> None:
+            # One timer looks whether it is too late: moving the deadline at every question would cost more.
+            nonlocal timer
+            left_s = self._timeout_s - (0.0 if self._waiting else loop.time() - self._active_at)
+            if left_s > 0:
+                timer = loop.call_later(left_s, check)
+            else:
+                limit.reschedule(loop.time())
+
+        timer = loop.call_later(self._timeout_s, check)
+        limit = asyncio.timeout(None)
         try:
-            with anyio.move_on_after(self._timeout_s) as self._scope:
+            async with limit:
                 return await work()
+        except TimeoutError:
+            if not limit.expired():  # the role's own
+                raise
         finally:
+            timer.cancel()
             self._ended = True
         raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
 
@@ -249,10 +264,13 @@ class Replays:
         journal = ctx.job.journal
         if not isinstance(journal, Journal):
             return 0
-        async with self._reading:
-            if journal.path not in self._recorded:
-                self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
-        return self._recorded[journal.path][ctx.job.id, step]
+        found = self._recorded.get(journal.path)
+        if found is None:
+            async with self._reading:
+                if journal.path not in self._recorded:
+                    self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
+            found = self._recorded[journal.path]
+        return found[ctx.job.id, step] if found else 0
 
     def begun_again(self, asked: int) -> None:
         """Note that a call is begun again which had asked models so often."""

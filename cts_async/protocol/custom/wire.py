@@ -109,10 +109,14 @@ def _labels(value: Any) -> list[dict[str, str]]:
         raise _wrong("the label of each nugget by its id", value)
     labels = []
     for pair in pairs:
-        one = (pair.get("id"), pair.get("coverage")) if isinstance(pair, Mapping) else pair
-        if not (isinstance(one, list | tuple) and len(one) == 2 and all(isinstance(x, str) for x in one)):
+        id = label = None
+        if isinstance(pair, Mapping):
+            id, label = pair.get("id"), pair.get("coverage")
+        elif isinstance(pair, list | tuple) and len(pair) == 2:
+            id, label = pair
+        if not (isinstance(id, str) and isinstance(label, str)):
             raise _wrong("an id and a label", pair)
-        labels.append({"id": one[0], "coverage": one[1]})
+        labels.append({"id": id, "coverage": label})
     return labels
 
 

@@ -183,6 +183,28 @@ def test_a_function_that_fails_harms_its_own_instance_only(
     assert len(lines) == 4
 
 
+PATIENT = """
+import asyncio
+from cts_async import role
+
+@role("clarifier", timeout_s=0.3)
+async def ask(view, llm):
+    await llm("hello", model="fake")
+    if view.blurred_query.startswith("Brack"):
+        await asyncio.sleep(60)
+    return ["What?", "Where?"]
+"""
+
+
+def test_time_that_a_model_takes_does_not_count_as_the_functions(tmp_path: Path) -> None:
+    """The model takes 1 s of a function that may take 0.3 s; the one that then hangs is found out all the same."""
+    path = script(tmp_path, "my_lab.py", PATIENT)
+    lines = played(tmp_path, f"{path}:ask", FakeProvider(Settings(latency_s=1.0)))
+    failed = [line for line in lines if "error" in line]
+    assert [line["blurred_query"] for line in failed] == ["Brack Island ferry timetable"]
+    assert "no reply within 0.3 s" in failed[0]["error"]["message"]
+
+
 def test_what_a_function_prints_goes_to_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

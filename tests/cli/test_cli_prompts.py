@@ -1,0 +1,291 @@
+"""Prompts of a user's: `cts prompts`, and `--prompts` of the commands that call models, against a provider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import Remote, provider_process
+from typed_commands import Cts
+
+import cts_async
+from cts_async.protocol.prompts import load_prompts
+
+SHIPPED = load_prompts()
+ROLES = ("--support", "fake", "--agent", "fake", "--judge", "fake", "--limit", 2)
+RUN = ("run", "-m", "fake", "-m", "fake@short", "--prompts", "short=short", *ROLES, "--no-orig", "-q")
+FAKE = "fake-k1+all-fake"
+SHORT = "fake-k1@short+all-fake"
+MARK = "Ask in few words."
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[Remote]:
+    """A provider that keeps what it is asked, a cts.toml that names it, and a folder with a Clarifier's prompt."""
+    with provider_process(keep=True) as remote:
+        (tmp_path / "cts.toml").write_text(f'[models.fake]\nbase_url = "{remote.url}"\nmodel = "fake-1"\n')
+        write(tmp_path / "short", "clarify", MARK)
+        yield remote
+
+
+def write(folder: Path, role: str, mark: str) -> None:
+    """Write a role's shipped prompts with a sentence of our own in them."""
+    folder.mkdir(exist_ok=True)
+    for language in ("en", "zh"):
+        text = SHIPPED.text(f"{role}.{language}").replace("## system\n", f"## system\n{mark}\n")
+        (folder / f"{role}.{language}.txt").write_text(text)
+
+
+def asked(provider: Remote, mark: str) -> list[str]:
+    """The roles of the requests that have a sentence in them."""
+    return [seen.role for seen in provider.seen() if mark in json.dumps(seen.messages)]
+
+
+def manifest(run: str) -> Any:
+    return json.loads(Path("runs", run, "run.json").read_text())
+
+
+def test_variants_of_the_clarifier_s_prompt_run_side_by_side(cts: Cts, provider: Remote) -> None:
+    done = cts(*RUN, "--json")
+    assert done.code == 0, done.err
+    assert [row["system"] for row in json.loads(done.out)] == ["fake-k1", "fake-k1@short"]
+    assert asked(provider, MARK) == ["clarify", "clarify"]
+    ours, theirs = manifest(f"sample-{SHORT}"), manifest(f"sample-{FAKE}")
+    assert ours["players"]["clarifier"] == "fake@short"
+    assert ours["identity"]["models"] == theirs["identity"]["models"]
+    assert "clarify.en@short" in ours["identity"]["prompts"]
+    assert "clarify.en" not in ours["identity"]["prompts"]
+    assert ours["identity"]["prompts"]["rewrite.en"] == theirs["identity"]["prompts"]["rewrite.en"]
+    assert MARK in Path("runs", f"sample-{SHORT}", "prompts", "clarify.en@short.txt").read_text()
+    rows = json.loads(cts("compare", "runs", "--json").out)["systems"]
+    assert [(row["system"], row["clarifier"], row["k"]) for row in rows] == [
+        ("fake-k1", "fake", 1),
+        ("fake-k1@short", "fake@short", 1),
+    ]
+
+    n = len(provider.seen())
+    assert cts(*RUN).code == 0
+    assert len(provider.seen()) == n, "the same command resumes, and asks nothing again"
+    assert cts("audit", "runs").code == 0
+    copy = Path("runs", f"sample-{SHORT}", "prompts", "clarify.en@short.txt")
+    copy.write_text(copy.read_text() + "x")
+    audited = cts("audit", "runs")
+    assert audited.code == 1
+    assert "prompts/clarify.en@short.txt" in audited.out
+
+
+def test_changed_prompt_is_refused_under_the_same_name(cts: Cts, provider: Remote) -> None:
+    assert cts(*RUN).code == 0
+    n = len(provider.seen())
+    write(Path("short"), "clarify", "Ask politely.")
+    done = cts(*RUN)
+    assert done.code == 2
+    assert (
+        f"runs/sample-{SHORT} was created with different settings: prompts.clarify.en@short was" in done.err
+    )
+    assert len(provider.seen()) == n
+
+
+def test_prompts_of_a_whole_run_mark_its_name_where_they_matter(cts: Cts, provider: Remote) -> None:
+    done = cts("run", "-m", "fake", "--prompts", "short", *ROLES, "-q", "--workers", 2)
+    assert done.code == 0, done.err
+    names = {path.name for path in Path("runs").iterdir()}
+    assert names == {"sample-orig+all-fake", f"sample-{FAKE}+prompts-short"}
+    assert asked(provider, MARK) == ["clarify", "clarify"]
+    assert "clarify.en" in manifest(f"sample-{FAKE}+prompts-short")["identity"]["prompts"]
+
+
+def test_judge_with_a_prompt_of_its_own_is_another_judge(cts: Cts, provider: Remote) -> None:
+    strict = "Judge strictly."
+    write(Path("strict"), "judge", strict)
+    given = ("--prompts", "strict=strict")
+    done = cts("run", "-m", "fake", *ROLES, "--judge", "fake@strict", *given, "--no-orig", "-q")
+    assert done.code == 0, done.err
+    assert asked(provider, strict) == ["judge", "judge"]
+    (run,) = Path("runs").iterdir()
+    assert len((run / "judgments" / "fake@strict.jsonl").read_bytes().splitlines()) == 2
+    assert {"judge.en", "judge.en@strict"} <= manifest(run.name)["identity"]["prompts"].keys()
+
+    judge = ("judge", run, "--judge", "fake@strict", *given, "-q")
+    assert cts(*judge).code == 0
+    assert len(asked(provider, strict)) == 2, "the run has its verdicts"
+    assert cts("judge", run, "--judge", "fake@other", "--prompts", "other=strict", "-q").code == 0
+    assert (run / "judgments" / "fake@other.jsonl").is_file()
+    write(Path("strict"), "judge", "Judge mildly.")
+    done = cts(*judge)
+    assert done.code == 2
+    assert "has verdicts of another fake@strict: prompts.judge.en@strict was" in done.err
+
+
+def test_candidates_are_judged_by_the_prompts_that_were_named(cts: Cts, provider: Remote) -> None:
+    gold = {"id": "a", "fused_query": "q", "gold": {"nuggets": [{"id": "N1", "text": "t", "weight": 1}]}}
+    Path("g.jsonl").write_text(json.dumps(gold) + "\n")
+    Path("c.jsonl").write_text('{"id": "a", "answer": "x"}\n')
+    write(Path("strict"), "judge", MARK)
+    words = ("judge", "--gold", "g.jsonl", "--candidates", "c.jsonl", "--out", "judged", "-q")
+    assert cts(*words, "--judge", "fake@strict", "--prompts", "strict=strict").code == 0
+    assert asked(provider, MARK) == ["judge"]
+    identity = json.loads(Path("judged/run.json").read_text())["identity"]
+    assert sorted(identity["prompts"]) == ["judge.en@strict", "judge.zh@strict"]
+    done = cts(*words, "--judge", "fake@strict", "--prompts", "strict=short")
+    assert done.err == ("cts: short: changes clarify.en, clarify.zh, but a judge uses judge.en, judge.zh\n")
+
+
+def test_plan_forecasts_with_the_variant_s_prompts(cts: Cts, provider: Remote) -> None:
+    long = "word " * 2000  # 10,000 bytes more at 0.25 tokens a byte
+    write(Path("short"), "clarify", long)
+    done = cts("plan", *RUN[1:-1], "--json")
+    assert done.code == 0, done.err
+    each = {
+        (row["system"], row["step"]): row["input_tokens"] / row["calls"]
+        for row in json.loads(done.out)["steps"]
+    }
+    assert each["fake-k1@short", "clarify"] - each["fake-k1", "clarify"] == pytest.approx(2500, abs=2)
+    assert each["fake-k1@short", "rewrite"] == each["fake-k1", "rewrite"]
+
+
+def test_conversations_take_variants_too(cts: Cts, provider: Remote) -> None:
+    write(Path("kind"), "at_cot", MARK)
+    words = ("--scheme", "at-cot", "--mode", "at-once", "--topics", 1, "--prompts", "kind=kind", "-q")
+    assert cts("converse", "-m", "fake", "-m", "fake@kind", *words).code == 0
+    assert asked(provider, MARK) == ["clarify_turn"]
+    assert {path.name for path in Path("runs").iterdir()} == {
+        "sample-talk-fake-at-cot-k5",
+        "sample-talk-fake-at-cot-k5@kind",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("-m", "fake@shrot"),
+            "'fake@shrot': no prompts are called 'shrot' (--prompts shrot=DIR, or [prompts]",
+        ),
+        (("-m", "fake", "--prompts", "short=short"), "--prompts short=...: nobody uses them; name them"),
+        (("-m", "fake", "--prompts", "nowhere"), "nowhere: no such folder"),
+        (
+            ("-m", "fake@strict", "--prompts", "strict=strict"),
+            "strict: changes judge.en, judge.zh, but fake@strict",
+        ),
+        (
+            ("-m", "fake", "--no-judge", "--prompts", "strict"),
+            "strict: changes judge.en, judge.zh, but this run",
+        ),
+        (
+            ("-m", "fake@same", "--prompts", "same=same"),
+            "same: changes no prompt, but fake@same uses clarify.en",
+        ),
+        (("-m", "baseline@short", "--prompts", "short=short"), "unknown model 'baseline'"),
+    ],
+)
+def test_prompts_that_cannot_mean_anything_are_refused(
+    cts: Cts, provider: Remote, words: tuple[str, ...], said: str
+) -> None:
+    write(Path("strict"), "judge", MARK)
+    assert cts("prompts", "copy", "same").code == 0
+    done = cts("run", *words, *ROLES, "-q")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+    assert provider.seen() == []
+    assert not Path("runs").exists()
+
+
+def test_prompts_of_cts_toml_are_used_where_their_name_is_typed(cts: Cts, provider: Remote) -> None:
+    with Path("cts.toml").open("a") as file:
+        file.write('[prompts]\nshort = "short"\nbroken = "broken"\n')
+    Path("broken").mkdir()
+    done = cts("run", "-m", "fake@short", *ROLES, "--no-orig", "-q")
+    assert done.code == 0, done.err
+    assert asked(provider, MARK) == ["clarify", "clarify"]
+
+
+def test_one_folder_of_prompts_is_enough_from_python(cts: Cts, provider: Remote) -> None:
+    config: dict[str, Any] = {
+        "every_role": "fake",
+        "config_file": Path("cts.toml"),
+        "references": (),
+        "limit": 2,
+    }
+    run = cts_async.run("fake@short", prompts="short=short", quiet=True, **config)
+    assert [path.name for path in run.paths] == [f"sample-{SHORT}"]
+    assert asked(provider, MARK) == ["clarify", "clarify"]
+    write(Path("judging"), "judge", MARK)
+    cts_async.judge(run.paths, "fake@own", prompts="own=judging", quiet=True, config_file=Path("cts.toml"))
+    assert asked(provider, MARK)[2:] == ["judge", "judge"]
+
+
+# --- cts prompts
+
+
+def test_prompts_are_listed_with_their_source(cts: Cts, provider: Remote) -> None:
+    done = cts("prompts", "list", "--prompts", "short=short", "--json")
+    rows = {row["name"]: row for row in json.loads(done.out)["prompts"]}
+    assert rows.keys() == {*SHIPPED.prompts, "clarify.en@short", "clarify.zh@short"}
+    assert rows["judge.zh"] == {
+        "name": "judge.zh",
+        "language": "zh",
+        "variant": None,
+        "sha256": SHIPPED.sha256["judge.zh"],
+        "source": "shipped",
+    }
+    assert (rows["clarify.zh@short"]["variant"], rows["clarify.zh@short"]["source"]) == (
+        "short",
+        "short/clarify.zh.txt",
+    )
+    assert rows["clarify.zh@short"]["sha256"][:12] in cts("prompts", "list", "--prompts", "short=short").out
+
+
+def test_one_prompt_is_shown(cts: Cts) -> None:
+    assert cts("prompts", "show", "judge.zh").out == SHIPPED.text("judge.zh")
+    row = json.loads(cts("prompts", "show", "judge.zh", "--json").out)
+    assert (row["text"], row["fields"]) == (
+        SHIPPED.text("judge.zh"),
+        ["candidate_answer", "nuggets", "query"],
+    )
+    done = cts("prompts", "show", "juge.zh")
+    assert (done.code, done.err) == (
+        2,
+        "cts: no prompt 'juge.zh'; did you mean 'judge.zh'? (see cts prompts list)\n",
+    )
+
+
+def test_copied_prompts_are_in_order_and_never_overwrite(cts: Cts) -> None:
+    assert cts("prompts", "copy", "mine/short", "clarify", "at-cot").code == 0
+    names = ["at_cot.en.txt", "at_cot.zh.txt", "clarify.en.txt", "clarify.zh.txt"]
+    assert sorted(path.name for path in Path("mine/short").iterdir()) == names
+    done = cts("prompts", "check", "mine/short")
+    assert (done.code, done.err) == (0, "")
+    Path("mine/short/at_cot.en.txt").unlink()
+    done = cts("prompts", "copy", "mine/short", "clarify", "at-cot")
+    assert (done.code, done.err) == (
+        2,
+        "cts: mine/short/at_cot.zh.txt: exists already; nothing was copied\n",
+    )
+    assert not Path("mine/short/at_cot.en.txt").exists()
+
+
+def test_check_names_every_mistake_and_what_may_not_be_meant(cts: Cts) -> None:
+    assert cts("prompts", "copy", "mine", "clarify", "rewrite").code == 0
+    path = Path("mine/clarify.en.txt")
+    path.write_text(path.read_text().replace("{blurred_query}", "{query}"))
+    path = Path("mine/rewrite.en.txt")
+    path.write_text(path.read_text().replace("<qa_pairs>\n", "<qa_pairs>\nThey say: "))
+    Path("mine/answr.en.txt").write_text("")
+    Path("mine/rewrite.zh.txt").unlink()
+    done = cts("prompts", "check", "mine")
+    assert done.code == 2
+    notes = [line for line in done.err.splitlines() if line.startswith("note: ")]
+    problems = [line for line in done.err.splitlines() if line.startswith("cts: ")]
+    assert [line.split(": ")[1] for line in problems] == ["mine/answr.en.txt", "mine/clarify.en.txt:20"]
+    assert "did you mean 'answer.en.txt'?" in problems[0]
+    assert "unknown field query; clarify has {blurred_query}, {k}" in problems[1]
+    assert any("mine/rewrite.en.txt: {qa_pairs} is not alone between" in note for note in notes)
+    assert any("changes the prompt 'rewrite' in one language only" in note for note in notes)
+    found = json.loads(cts("prompts", "check", "mine", "--json").out)
+    assert [f"cts: {problem}" for problem in found["problems"]] == problems
+    assert [row["name"] for row in found["prompts"]] == ["clarify.zh", "rewrite.en"]
