@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, visible
 
 
 def models(
@@ -17,7 +17,7 @@ def models(
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles.
+    """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles; and plug-ins.
 
     With NAME: that model in full, and what it lacks; alias:model-id is another model at the same address. Keys are
     looked for but never shown, and nothing is sent anywhere (see cts doctor for that).
@@ -29,6 +29,7 @@ def models(
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.custom.sources import plugin_names
     from cts_async.report.models import model_entries, model_json, print_model, print_models
 
     entries = model_entries(load_catalogue(options.config_file(config)), os.environ, name)
@@ -38,4 +39,7 @@ def models(
     elif name:
         print_model(Console(), entries[0])
     else:
-        print_models(Console(), entries)
+        console = Console()
+        print_models(console, entries)
+        line = f"Installed roles (for -m, --agent, --judge, ...): {', '.join(plugin_names())}"
+        console.print(visible(line), markup=False, highlight=False, soft_wrap=True)

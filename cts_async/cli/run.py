@@ -113,6 +113,7 @@ def _go_on(plan: Plan, run: Path) -> str:
 
 def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
+    from cts_async.protocol.custom.sources import BASELINE
     from cts_async.protocol.forecast import observe
     from cts_async.report.forecast import comparison_line
 
@@ -129,4 +130,8 @@ def _next_steps(plan: Plan) -> list[str]:
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
     if line := comparison_line(plan, runs):
         lines.append(line)
+    if "clarifier" in plan.custom.get(BASELINE, {}):
+        lines.append(
+            "The baseline is a floor: templates and BM25, no model. A Clarifier below it adds nothing."
+        )
     return lines

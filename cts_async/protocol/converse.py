@@ -21,6 +21,7 @@ from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import ModelAnswerer, Participants, converse, prompt_of, prompts_of
+from cts_async.protocol.custom.sources import is_custom
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources
@@ -88,6 +89,11 @@ def plan_conversations(
     config: ConverseConfig, catalogue: Catalogue, environ: Mapping[str, str]
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
+    for name in filter(None, (*config.models, config.support, config.every_role)):
+        if is_custom(name, catalogue):
+            raise UsageError(
+                f"{name}: roles of your own play in cts run and cts judge; conversations take models"
+            )
     prompts, catalogue = choose_prompts(config, catalogue)
     systems = _systems(config, prompts)
     dataset = open_dataset(config.data, None, config.fields)

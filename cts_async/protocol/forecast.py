@@ -214,7 +214,8 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
 
 def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
     """The effort of the runs so far."""
-    by_model, total = {spec.model: spec for spec in plan.specs.values()}, Effort()
+    asked = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
+    by_model, total = {spec.model: spec for spec in (*asked, *plan.specs.values())}, Effort()
     for run in runs:
         for (_, model), seen in run.seen.items():
             if model in by_model:

@@ -399,7 +399,13 @@ async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> A
 def judging_budget(plan: JudgePlan, events: Events) -> Budget | None:
     """What judging may spend, less what was spent on it before; None without limits."""
     return open_budget(
-        plan.config.budget, plan.specs.values(), plan.journals, plan.judges, events, only_judging=True
+        plan.config.budget,
+        plan.specs.values(),
+        plan.journals,
+        plan.judges,
+        events,
+        catalogue=plan.catalogue,
+        only_judging=True,
     )
 
 

@@ -178,7 +178,7 @@ async def open_resources(
         for name, spec in plan.specs.items():
             await open_model(name, spec)
         if plan.custom and (catalogue := plan.catalogue):
-            resources.host = host = ModelHost(resources, catalogue, open_model)
+            resources.host = host = ModelHost(resources, catalogue, open_model, plan.config.budget)
             for key in filter(None, (spec.key_env for spec in catalogue.models.values())):
                 SECRETS.add(environ.get(key, "").strip())  # such code may read the environment
             players = [player for roles in plan.custom.values() for player in roles.values()]
@@ -205,15 +205,19 @@ class ModelHost:
         resources: Resources,
         catalogue: Catalogue,
         open_model: Callable[[str, ModelSpec], Awaitable[Model]],
+        budget: BudgetConfig,
     ) -> None:
         self.tools: Tools | None = None
         self.on_lane: Callable[[Lane], None] = lambda lane: None
         """Told of the lane of a model that is opened while jobs run."""
         self._resources, self._catalogue, self._open_model = resources, catalogue, open_model
-        self._opening = anyio.Lock()
+        self._budget, self._opening = budget, anyio.Lock()
 
     async def model(self, name: str) -> Model:
-        """A model of the catalogue. Raises RoleFailed if it is unknown, lacks its key or cannot be opened."""
+        """A model of the catalogue.
+
+        Raises RoleFailed if it is unknown, lacks its key, cannot be opened, or has no price where dollars are limited.
+        """
         async with self._opening:
             if name in self._resources.models:
                 return self._resources.models[name]
@@ -222,6 +226,8 @@ class ModelHost:
                 if missing := self._catalogue.missing_variables(name, self._resources.environ):
                     raise UsageError(f"{name}: missing in the environment: {', '.join(missing)}")
                 spec = self._catalogue.resolve(name, self._resources.environ)
+                if self._budget.max_usd is not None:
+                    check_prices([spec])
                 model = await self._open_model(name, spec)
             except UsageError as error:
                 raise RoleFailed(str(error)) from None
@@ -345,10 +351,12 @@ def open_budget(
     judges: Iterable[str],
     events: Events,
     *,
+    catalogue: Catalogue | None = None,
     only_judging: bool = False,
 ) -> Budget | None:
     """The budget less what the journals show as spent; None without limits. Needs a running event loop.
 
+    `catalogue` has the models that custom roles may have asked.
     Of each journal count the judging steps of `judges`, and unless `only_judging`, all steps that are not judging.
     Raises UsageError if dollars are limited and a price is unknown.
     """
@@ -358,14 +366,17 @@ def open_budget(
     if config.max_usd is not None:
         check_prices(specs)
     names = tuple(f"{JUDGING}{judge}" for judge in judges)
+    asking = tuple(f"{name}/" for name in names)
+    asked = catalogue.models.values() if catalogue else ()
 
     def counts(step: str) -> bool:
-        return step in names if step.startswith(JUDGING) else not only_judging
+        return (step in names or step.startswith(asking)) if step.startswith(JUDGING) else not only_judging
 
     lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if lines != Lines():
-        spent = spent_before(journals, {spec.model: model_prices(spec) for spec in specs}, counts)
+        prices = {spec.model: model_prices(spec) for spec in (*asked, *specs)}
+        spent = spent_before(journals, prices, counts)
     deadline = (
         None if config.deadline is None else deadline_in(config.deadline - time.time(), config.deadline)
     )

@@ -120,7 +120,9 @@ def open_system_files(
 def budget_of(plan: SystemsPlan, files: Files, events: Events) -> Budget | None:
     """What the plan may spend, less what its runs have spent; None without limits."""
     journals = [run.journal.path for run in files.values()]
-    return open_budget(plan.config.budget, plan.specs.values(), journals, plan.judges, events)
+    return open_budget(
+        plan.config.budget, plan.specs.values(), journals, plan.judges, events, catalogue=plan.catalogue
+    )
 
 
 # --- cts run

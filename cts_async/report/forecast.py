@@ -48,9 +48,9 @@ def compare(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
 
 
 def comparison_line(plan: Plan, runs: Runs) -> str | None:
-    """`compare` in one line."""
+    """`compare` in one line; None for runs without models, too."""
     compared = compare(plan, runs)
-    if compared is None:
+    if compared is None or not any(effort.calls for effort, _ in compared):
         return None
     planned, took = (f"{_effort_text(effort)}, {duration(seconds)}" for effort, seconds in compared)
     return f"Planned: {planned}. Took: {took}."

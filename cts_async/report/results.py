@@ -69,8 +69,12 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
 def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
     print_table(console, scores_table(summaries))
-    calls = (f"{one.label} {one.spent.calls:,} in {duration(one.wall_s)}" for one in summaries)
-    _print_line(console, f"Calls: {', '.join(calls)}")
+    if any(one.spent.calls for one in summaries):
+        calls = (f"{one.label} {one.spent.calls:,} in {duration(one.wall_s)}" for one in summaries)
+        _print_line(console, f"Calls: {', '.join(calls)}")
+    else:
+        times = (f"{one.label} {duration(one.wall_s)}" for one in summaries)
+        _print_line(console, f"No model was called. Time: {', '.join(times)}")
     for line in _remarks(summaries):
         _print_line(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):

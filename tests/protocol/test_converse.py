@@ -16,7 +16,7 @@ from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent
+from cts_async.errors import BudgetSpent, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
@@ -163,3 +163,11 @@ def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     assert {name.split(".")[0] for name in identity["prompts"]} == {"cot_queries", "select_query"}
     assert not identity.keys() & {"tools", "corpus_sha256", "agent"}
     assert identity == planned(tmp_path, modes=("select",), topics=1).identity(system)
+
+
+@pytest.mark.parametrize(
+    "options", [{"models": ("baseline",)}, {"models": ("gpt",), "support": "exec:./user.sh"}]
+)
+def test_custom_roles_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"(baseline|exec:./user.sh): roles of your own play in cts run"):
+        plan_conversations(ConverseConfig(**options), load_catalogue(None), {})

@@ -95,7 +95,7 @@ def test_names_in_results_are_untrusted_text() -> None:
     text = printed(80, summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
     assert "a[b]�[2J [/b]x" in text
     assert " [red]y " in text
-    assert "Calls: a[b]?[2J 0 in" in text
+    assert "No model was called. Time: a[b]?[2J" in text
 
 
 def test_differences_pair_instances_of_the_same_judge() -> None:

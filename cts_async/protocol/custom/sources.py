@@ -38,6 +38,8 @@ GROUP: Final = "cts_async.roles"
 COMMAND: Final = "exec:"
 ENDPOINTS: Final = ("http://", "https://")
 MEMORY: Final = "python:"
+BASELINE: Final = "baseline"
+"""The plug-in of cts_async's own."""
 MAX_SCRIPT_BYTES: Final = 16 << 20
 TOOLS: Final = ("llm", "search", "visit")
 """What a function may take by name, beside its view."""
