@@ -81,3 +81,34 @@ def test_every_public_name_can_be_imported() -> None:
         assert getattr(cts_async, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'plan'"):
         _ = cts_async.plan
+
+
+def test_two_functions_of_one_name_and_closures_are_refused() -> None:
+    def made(n: int) -> Any:
+        def ask(view: Any) -> list[str]:
+            return [f"What {n}?"] * view.k
+
+        return ask
+
+    with pytest.raises(UsageError, match="depends on n of the function around it"):
+        cts_async.run(made(1), every_role="baseline", quiet=True)
+
+    def ask(view: Any) -> list[str]:
+        return ["What?"]
+
+    first = ask
+
+    def ask(view: Any) -> list[str]:  # type: ignore[no-redef]
+        return ["Where?"]
+
+    with pytest.raises(UsageError, match="two functions have this name"):
+        cts_async.run([first, ask], every_role="baseline", quiet=True)
+
+
+def test_file_that_was_edited_is_another_system_in_the_same_process(tmp_path: Path) -> None:
+    path = script(tmp_path, "lab.py", "def ask(view):\n    return ['One?']\n")
+    before = cts_async.run(f"{path}:ask", every_role="baseline", limit=1, runs_dir=tmp_path / "a", quiet=True)
+    path.write_text("def ask(view):\n    return ['Two?']\n")
+    after = cts_async.run(f"{path}:ask", every_role="baseline", limit=1, runs_dir=tmp_path / "b", quiet=True)
+    asked = [[row["question_1"] for row in one.instances if row["k"] == 1] for one in (before, after)]
+    assert asked == [["One?"], ["Two?"]]

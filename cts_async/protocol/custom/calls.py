@@ -132,7 +132,11 @@ class Call:
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-        found = await self.complete(model, messages, params)
+        try:
+            found = await self.complete(model, messages, params)
+        except RoleFailed as error:
+            self.refused = error
+            raise
         if "refused" in found:
             raise ContentRefused(found["refused"])
         return LlmReply(found["text"], found.get("finish_reason", "stop"))
@@ -143,7 +147,7 @@ class Call:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
         self._begin()
         try:
-            found = await self._model(model)
+            found = await self._host.model(model)
             plain = all(isinstance(message["content"], str) for message in messages)
             if found.spec.api != "openai" and ("tools" in params or not plain):
                 raise RejectedError(
@@ -205,13 +209,6 @@ class Call:
             raise
         finally:
             self._end()
-
-    async def _model(self, name: str) -> Model:
-        try:
-            return await self._host.model(name)
-        except RoleFailed as error:
-            self.refused = error
-            raise
 
     def stop(self, reason: RunStopped) -> None:
         """End the call, whatever the role makes of the error that it is given."""

@@ -16,7 +16,7 @@ from fake_provider import FakeProvider, Settings
 
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
-from cts_async.errors import ProviderDown, UsageError
+from cts_async.errors import ProviderDown, ProviderRefused, UsageError
 
 PROVIDER = Settings()
 
@@ -352,3 +352,40 @@ def test_a_key_that_a_function_reveals_is_written_nowhere(
     assert "(key)" in str(lines)
     written = [one for one in (tmp_path / "runs").rglob("*") if one.is_file()]
     assert not [one for one in written if KEY.encode() in one.read_bytes()]
+
+
+SWALLOWS = """
+from cts_async import role
+
+@role("clarifier")
+async def falls_back(view, llm):
+    try:
+        await llm("hello", model="nobody-knows-it")
+    except Exception:
+        pass
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def goes_on(view, llm):
+    while True:
+        try:
+            reply = await llm(f"about {view.blurred_query}", model="fake")
+            return ["What?", "Where?"]
+        except Exception:
+            continue
+"""
+
+
+def test_a_function_that_catches_every_error_hides_no_unknown_model(tmp_path: Path) -> None:
+    path = script(tmp_path, "my_lab.py", SWALLOWS)
+    (line,) = played(tmp_path, f"{path}:falls_back", FakeProvider(PROVIDER), limit=1)
+    assert "unknown model 'nobody-knows-it'" in line["error"]["message"]
+
+
+def test_a_function_that_catches_every_error_does_not_outlive_the_run(tmp_path: Path) -> None:
+    """The provider accepts no key, so the run stops; the function asks again for ever, and records nothing."""
+    path = script(tmp_path, "my_lab.py", SWALLOWS)
+    with pytest.raises(ProviderRefused):
+        played(tmp_path, f"{path}:goes_on", FakeProvider(Settings(key="another")), limit=2)
+    records = [record["step"] for record in read_records(tmp_path / "runs/run/steps.jsonl")]
+    assert "clarify" not in records
