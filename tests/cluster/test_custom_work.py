@@ -121,6 +121,6 @@ def test_a_function_of_this_process_cannot_travel() -> None:
     def ask(view: object) -> list[str]:
         return []
 
-    player = custom_role(remember_function(ask), "clarifier")
+    player = custom_role(remember_function(ask, {}), "clarifier")
     with pytest.raises(UsageError, match="python:ask: exists in this process only"):
         travelling({"ask": {"clarifier": player}})
