@@ -38,6 +38,12 @@ def run(request: pytest.FixtureRequest) -> Run:
     return asyncio.run if request.param == "asyncio" else uvloop.run
 
 
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that do not end by themselves are waited for less long."""
+    monkeypatch.setattr("cts_async.protocol.custom.command.STOP_S", 0.5)
+
+
 @asynccontextmanager
 async def started(directory: Path, content: str, events: Events | None = None) -> AsyncIterator[Command]:
     name = command(script(directory, "hostile.py", PRELUDE + content))
