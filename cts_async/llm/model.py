@@ -364,12 +364,11 @@ def n_bytes(messages: Sequence[Message]) -> int:
     size = 0
     for message in messages:
         text = message["content"]
-        if not isinstance(
-            text, str
-        ):  # a call of tools, or parts of several kinds, which only a gateway sends
-            size += len(orjson.dumps(message))
-        else:
+        if isinstance(text, str):
             size += len(text) if text.isascii() else len(text.encode())
+        else:
+            # A call of tools, or parts of several kinds, which only a gateway sends.
+            size += len(orjson.dumps(message))
     return size
 
 
@@ -426,6 +425,8 @@ class ServedModels:
 
     def note(self, requested: str, reply: Reply) -> None:
         """Emit what is new in a reply to a request for `requested`."""
+        if not reply.dropped and not is_other_model(requested, reply.model):
+            return  # on the way of every call
         name, texts = printable_name(requested), []
         if is_other_model(requested, reply.model):
             texts.append(f"{name} was requested, {printable_name(reply.model)} replies")

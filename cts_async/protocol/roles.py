@@ -57,8 +57,10 @@ class Role:
         # step is keyed on the full digest: 16 hex digits would be too few to tell apart the questions of all instances.
         key_on = [rendered.sha256, digest if shared else request] if on_record else None
         messages = rendered.render(**values)
-        return await self.model.ask(
-            ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
+        return await ctx.step(
+            self.model.step(
+                ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
+            )
         )
 
 
