@@ -149,6 +149,7 @@ def test_lateness_of_repeated_answers_is_the_time_to_the_next_kill() -> None:
     assert paid_again([*seen[:2], *refused], [10.3]) == [pytest.approx(-0.1)]
     assert paid_again(seen, [9.0, 11.5, 12.0]) == [pytest.approx(1.1)] * 2
     assert paid_again(seen, []) == [math.inf] * 2
+    assert paid_again(seen, [9.999, 11.5]) == [pytest.approx(-0.401)] * 2  # on their way at the first kill
 
 
 def test_requests_in_flight_are_counted() -> None:
