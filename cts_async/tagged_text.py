@@ -108,16 +108,17 @@ def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
     kind: Any = opening.name
     # A block that starts again before it is closed is unclosed; within a thought, further ones are part of it.
     same = (i for i in later if tags[i].name == kind and (tags[i].closing or kind != "think"))
-    closer = next(same, None)
-    if closer is not None and tags[closer].closing:
-        inner_end, end, after = tags[closer].start, tags[closer].end, closer + 1
+    at_end = next(same, None)
+    closed = at_end is not None and tags[at_end].closing
+    if at_end is not None and closed:
+        body, end, after = text[opening.end : tags[at_end].start], tags[at_end].end, at_end + 1
     else:
         # A thought ends with the text, others end at the next block.
         after = next((i for i in later if kind != "think" and not tags[i].closing), len(tags))
-        inner_end = end = tags[after].start if after < len(tags) else len(text)
-    body = text[opening.end : inner_end]
+        end = tags[after].start if after < len(tags) else len(text)
+        body = text[opening.end : end]
     body = _TAG.sub("", body) if kind == "answer" else body
-    return Part(kind, body.strip(), text[opening.start : end], opening.start, end > inner_end), end, after
+    return Part(kind, body.strip(), text[opening.start : end], opening.start, closed), end, after
 
 
 def _tagged_answer(parts: Sequence[Part]) -> tuple[str | None, AnswerFrom]:

@@ -171,7 +171,7 @@ class _Member:
         self.in_flight = 1
         self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
-        """That are not sent yet."""
+        """Answers that are not sent yet, by the request's number."""
         self.lookups: deque[tuple[int, Lookup]] = deque()
         self._gather_s = gather_s
         self._giving: asyncio.TimerHandle | None = None
@@ -198,12 +198,12 @@ class _Member:
         self.status = replace(self.status, calls=self.status.calls + calls)
 
     def has(self, n: int, ended: int) -> None:
-        """So many tasks; and so many more have ended."""
+        """Record that it holds `n` tasks, and that `ended` more have ended."""
         state: WorkerState = "working" if n else "idle"
         self.status = replace(self.status, state=state, in_hand=n, ended=self.status.ended + ended)
 
     def take_replies(self) -> Replies:
-        """Everything that is not sent yet."""
+        """Remove and return the answers that are not sent yet."""
         if self._giving:
             self._giving.cancel()
             self._giving = None
@@ -307,7 +307,7 @@ class Head:
             raise reason
 
     async def _keep_worker(self, limits: Limits, background: anyio.abc.TaskGroup) -> None:
-        """Have one worker at work, and another in its place when it is lost, until nothing is left to do."""
+        """Run one worker, and another in its place when it is lost, until nothing is left to do."""
         in_a_row, n_ended = 0, self._n_ended
         while not self._ending:
             name = f"w{len(self._members) + 1}-{self._session}"
@@ -373,7 +373,7 @@ class Head:
         )
 
     async def _serve(self, member: _Member, link: WorkerLink) -> None:
-        """Turn after turn, until the worker is over. Raises WorkerLost."""
+        """Exchange turns with a worker until it has ended. Raises WorkerLost."""
         for leases in self._streams:
             leases.joined(member.name, member.in_flight)
         while True:
@@ -492,7 +492,7 @@ class Head:
                 self._events.emit(event)
 
     def _conclude(self, member: _Member, news: News) -> None:
-        """What a worker's news mean for the whole run."""
+        """Apply to the whole run what ended in a worker."""
         for event in news.events:
             if isinstance(event, GroupHeldUp):
                 for leases in self._streams:

@@ -42,7 +42,7 @@ MAX_USES: Final = 1000
 """Requests that are remembered until a limit is known: a provider that names one does so in its first answers."""
 
 
-# --- What workers and the head say to each other about limits
+# --- Messages between workers and the head about limits
 
 
 @value
@@ -88,7 +88,7 @@ class Grant:
 
 @value
 class Report:
-    """What became of a permit."""
+    """The outcome of a permit."""
 
     number: int
     """Of the request that was answered with it."""
@@ -136,7 +136,7 @@ class LeasedAccount(Account):
         return permit
 
     def used(self, permit: Permit, after_s: float, now: float) -> None:
-        """Record that a permit was used at most so long after its grant; what was said first counts."""
+        """Record that a permit was used at most so long after its grant; the first report counts."""
         lease = self.leases.get(permit.number)
         if lease is None or lease.used:
             return
@@ -161,7 +161,7 @@ class LeasedAccount(Account):
     def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
         if self._limited:
             return super().learn(now, permit, quotas)
-        # The first that is said of a limit: what the server had left is known for the moment when that request was
+        # The first response that names a limit: what the server had left is known for the moment when that request was
         # sent, and what was sent since then from the workers' reports.
         as_last = replace(permit, number=self.sent, tokens_sent=self._tokens_sent)
         learned = list(super().learn(now, as_last, quotas))
@@ -200,7 +200,7 @@ class SharedLane(Lane):
         return Grant(lease.at, lease.until - lease.at, self._outage, self.gave_up(step_key))
 
     def reported(self, permit: Permit, report: Report) -> None:
-        """Take in what became of a permit."""
+        """Record the outcome of a permit."""
         self.account.used(permit, report.used_s, _now())
         match report.outcome:
             case "used":
@@ -232,7 +232,7 @@ class Limits:
     lanes: dict[str, SharedLane] = field(default_factory=dict)
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
-        """Have a lane for each of these."""
+        """Open a lane for each account that has none."""
         for one in accounts:
             if one.account not in self.lanes:
                 lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self.events)
@@ -249,7 +249,7 @@ class WorkerShare:
         self._reserved: dict[int, Cost] = {}
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
-        """Have lanes for what the worker uses from now on."""
+        """Open lanes for accounts that the worker uses from now on."""
         self._limits.open(accounts)
 
     def ask(self, number: int, request: Admit | Reserve) -> None:
@@ -269,7 +269,7 @@ class WorkerShare:
             self._waiting[number] = waiting
 
     def withdraw(self, number: int) -> None:
-        """A request is not wanted any more, or its answer came too late."""
+        """Cancel a request whose answer is not wanted any more, or came too late."""
         if number in self._permits:
             lane, permit = self._permits.pop(number)
             lane.unused(permit)
@@ -286,20 +286,20 @@ class WorkerShare:
             lane.reported(permit, report)
 
     def settle(self, number: int, true: Cost) -> None:
-        """A call is over that was reserved for."""
+        """Replace the reservation of a call that is over by its true cost."""
         reserved = self._reserved.pop(number, None)
         if reserved is not None and self._limits.budget:
             self._limits.budget.settle(reserved, true)
 
     def lose(self) -> None:
-        """The worker is gone: it gets nothing more, and all that it may have spent counts as spent."""
+        """Cancel the requests of a worker that is gone; all that it may have spent counts as spent."""
         for number in list(self._waiting):
             self._waiting.pop(number).cancel()
         for number, reserved in list(self._reserved.items()):
             self.settle(number, reserved)
 
     def free(self) -> None:
-        """Nothing that the worker sent is under way any more."""
+        """Release its permits: nothing that the worker sent is under way any more."""
         for lane, permit in self._permits.values():
             lane.abandoned(permit)
         self._permits.clear()
@@ -333,7 +333,7 @@ class WorkerShare:
 
 
 class Requests:
-    """What a worker asks and tells the head. `wake` is called when there is something new.
+    """A worker's requests and reports to the head. `wake` is called when there is something new.
 
     After `stop`, whoever waits or would wait for an answer gets that reason.
     """

@@ -194,12 +194,13 @@ async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
 
 def _lost(error: Exception) -> WorkerLost:
     """Why a worker does not answer."""
-    of, said = _ray().exceptions, " ".join(str(error).split())
-    if isinstance(error, of.RayActorError) and error.actor_init_failed:
+    classes, message = _ray().exceptions, " ".join(str(error).split())
+    if isinstance(error, classes.RayActorError) and error.actor_init_failed:
         return WorkerLost(f"it cannot begin: {str(error).strip().splitlines()[-1]}")
     # On a node that is gone, or cut off, its process may still run.
-    if not isinstance(error, of.ActorDiedError) or "node has died" in said or "node was terminated" in said:
-        return WorkerSilent(said[:200])
+    node_lost = "node has died" in message or "node was terminated" in message
+    if node_lost or not isinstance(error, classes.ActorDiedError):
+        return WorkerSilent(message[:200])
     return WorkerLost("its process died")
 
 
@@ -245,8 +246,8 @@ def connect(
         settings, least, options = RAY_SETTINGS, None, {"address": where}
     with _environment(settings), _initialized(where, options, settings, least):
         if where:
-            resources = _ray().available_resources(), _ray().cluster_resources()
-            free, total = (int(of_cluster.get("CPU", 0)) for of_cluster in resources)
+            free = int(_ray().available_resources().get("CPU", 0))
+            total = int(_ray().cluster_resources().get("CPU", 0))
             workers = min(free, MAX_WORKERS) if workers is None else workers
             if workers < 1:
                 raise UsageError(

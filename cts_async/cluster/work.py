@@ -81,7 +81,7 @@ class Bench:
     lines_of: Callable[[Task, Any], EndedLines]
     """The lines of a task that has ended with a result or a StepError."""
     host: ModelHost | None = None
-    """What custom roles may use: its `on_lane` is told of models that are opened while tasks run."""
+    """What custom roles may use: its `on_lane` gets the lanes of models that are opened while tasks run."""
 
 
 class Work(Protocol):
@@ -382,11 +382,11 @@ class Leases:
         return len(self._holders[worker].tasks) if worker in self._holders else 0
 
     def joined(self, worker: str, in_flight: int) -> None:
-        """A worker is ready that works on so many tasks at once."""
+        """Add a worker that works on `in_flight` tasks at once."""
         self._holders[worker] = _Holder(in_flight)
 
     def deal(self, worker: str) -> list[Task]:
-        """What a worker is to have now, besides what it has."""
+        """Choose tasks for a worker, in addition to those that it has."""
         holder = self._holders[worker]
         room = holder.room
         if room <= 0:
@@ -409,7 +409,7 @@ class Leases:
         return dealt
 
     def ended(self, worker: str, seqs: Iterable[int], now: float) -> list[Task]:
-        """These tasks have ended; returns those that the worker did have."""
+        """Record that tasks have ended; returns those that the worker had."""
         if worker not in self._holders:
             return []
         holder, seqs = self._holders[worker], list(seqs)
@@ -418,7 +418,7 @@ class Leases:
         return ended + [self._dropped_tasks.pop(seq) for seq in seqs if seq in self._dropped_tasks]
 
     def lost(self, worker: str) -> list[Task]:
-        """A worker is gone, and others get its tasks; returns them."""
+        """Remove a worker that is gone; returns its tasks, which others get."""
         holder = self._holders.pop(worker, None)
         if holder is None:
             return []
@@ -450,8 +450,10 @@ class Leases:
     def _taken(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
         taken = [task for seq in seqs if (task := holder.tasks.pop(seq, None))]
-        held = {task.question for task in holder.tasks.values()} if any(t.question for t in taken) else set()
-        for question in {task.question for task in taken} - held - {0}:
+        questions = {task.question for task in taken} - {0}
+        if questions:
+            questions -= {task.question for task in holder.tasks.values()}
+        for question in questions:
             del self._asking[question]
             for task in self._later.pop(question, ()):
                 heappush(self._ready, (task.seq, task))
@@ -461,7 +463,7 @@ class Leases:
         return len(self._ready) + len(self._deadly) + sum(map(len, self._later.values()))
 
     def _read(self, n: int) -> bool:
-        """Have `n` tasks ready, or as many as can be read soon; whether there are any."""
+        """Read until `n` tasks are ready, for READ_S at most; True if any is ready."""
         until = self._clock() + READ_S
         while len(self._ready) < n and self._unread is not None:
             try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +40,7 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.resources import deadline_in
+from cts_async.protocol.resources import deadline_at
 from cts_async.records import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
@@ -56,12 +55,12 @@ REMEMBERED: Final = 8
 """News of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
 
 
-# --- What the head and its workers say to each other
+# --- Messages between the head and its workers
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker gets once."""
+    """What a worker is started with."""
 
     worker: str
     """Unique among all workers of the run."""
@@ -129,7 +128,7 @@ class Replies:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTurn:
-    """What the head gives a worker."""
+    """The head's message to a worker."""
 
     replies: Replies
     tasks: tuple[Task, ...] = ()
@@ -141,7 +140,7 @@ class WorkerTurn:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a worker has to say."""
+    """A worker's message to the head."""
 
     number: int
     requests: tuple[tuple[int, Any], ...] = ()
@@ -156,7 +155,7 @@ class News:
     events: tuple[Event, ...] = ()
     """Notices, and groups that are held up."""
     accounts: tuple[RemoteAccount, ...] = ()
-    """That it uses since the last news: of models that custom roles ask for while they run."""
+    """Accounts used since the last news: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
     """What ended its work early."""
     partly: bool = False
@@ -186,11 +185,11 @@ class Worker:
         self._ended: deque[Ended] = deque()
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
-        """That the head does not know yet."""
+        """Accounts that the head does not know yet."""
         self._bench: Bench | None = None
         self.runner: Runner | None = None
         self._refused = self._crash = ""
-        self._told_to_stop = self._closed = False
+        self._stop_received = self._closed = False
         self._stopped: RunStopped | None = None
         self._n_news = 0
         self._sent_at: dict[int, float] = {}
@@ -260,10 +259,7 @@ class Worker:
 
     def _budget(self) -> RemoteBudget | None:
         config = self._setup.budget
-        if config is None:
-            return None
-        at = config.deadline
-        return RemoteBudget(self.requests, None if at is None else deadline_in(at - time.time(), at))
+        return None if config is None else RemoteBudget(self.requests, deadline_at(config.deadline))
 
     def _job(self, task: Task) -> Job:
         assert self._bench is not None, "its runner asks for jobs"
@@ -295,7 +291,7 @@ class Worker:
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
-            self._told_to_stop = True
+            self._stop_received = True
             self.runner.stop(Interrupted(turn.stop))
         if turn.last:
             for feed in self._feeds:
@@ -310,7 +306,7 @@ class Worker:
         more = bool(self._ended or requests.new)
         if more:
             self._wake.set()
-        stopped = None if self._told_to_stop else self._stopped
+        stopped = None if self._stop_received else self._stopped
         withdrawn, requests.withdrawn = tuple(requests.withdrawn), []
         reports, requests.reports = tuple(requests.reports.values()), {}
         settled, requests.settled = tuple(requests.settled), []
@@ -353,7 +349,7 @@ class Worker:
 
     def _head_is_gone(self) -> None:
         reason = Interrupted(f"no message from the head for {SILENCE_S:.0f} s")
-        self._told_to_stop = True
+        self._stop_received = True
         self.requests.stop(reason)
         if self.runner:
             self.runner.stop(reason)
@@ -422,7 +418,7 @@ class RemoteJournal:
 
 
 class EventCounter:
-    """Counts a worker's steps, and collects what a person should know. `on_change` is called with other events."""
+    """Counts a worker's steps, and collects notices for the user. `on_change` is called with other events."""
 
     def __init__(self, on_change: Callable[[Event], None]) -> None:
         self._on_change = on_change

@@ -85,7 +85,8 @@ class Journal:
 
     def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         recent = self._recent.get(key)
-        for offset in self._indexed.lookup(key) if recent is None else (recent,):
+        offsets = self._indexed.lookup(key) if recent is None else [recent]
+        for offset in offsets:
             line = self._log.read_line(offset)
             with suppress(orjson.JSONDecodeError):
                 record = orjson.loads(line)

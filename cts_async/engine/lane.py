@@ -14,6 +14,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from typing import NamedTuple
 
 from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
@@ -42,6 +43,16 @@ _OWN_FAULT = frozenset({None, 200, 500})
 """Statuses that a request itself may have caused: no response in time, a broken one, an internal error."""
 
 
+class _Waiter(NamedTuple):
+    """A caller that waits for permission; its first fields order the queue."""
+
+    seq: int
+    order: int
+    tokens: float
+    reserved: float
+    granted: asyncio.Future[Permit]
+
+
 class Lane:
     """Call `admit`, then exactly one of `succeeded`, `failed`, `abandoned`.
 
@@ -61,8 +72,7 @@ class Lane:
         self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
         self._events = Events() if events is None else events
         self._account = Account(limits) if account is None else account
-        self._waiting: list[tuple[int, int, float, float, asyncio.Future[Permit]]] = []
-        """By age: the job's number, the order of coming, tokens, reserved tokens, and what the caller waits for."""
+        self._waiting: list[_Waiter] = []
         self._order = count()
         self._work = asyncio.Event()
         self._paused_until = 0.0
@@ -90,7 +100,7 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        return sum(not granted.done() for *_, granted in self._waiting)
+        return sum(not waiter.granted.done() for waiter in self._waiting)
 
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
@@ -137,8 +147,8 @@ class Lane:
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         if self._waiting and self._refused_steps[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
-            seq = max(seq, *(waiting for waiting, *_ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), tokens, reserved, granted))
+            seq = max(seq, *(waiter.seq for waiter in self._waiting))
+        heappush(self._waiting, _Waiter(seq, next(self._order), tokens, reserved, granted))
         if self.in_flight < self.window.size:
             self._work.set()
         return granted
@@ -219,9 +229,9 @@ class Lane:
     def stop(self, reason: RunStopped) -> None:
         """Admit nobody any more; `reason` is raised in all waiters."""
         self.stopped = self.stopped or reason
-        for *_, granted in self._waiting:
-            if not granted.done():
-                granted.set_exception(self.stopped)
+        for waiter in self._waiting:
+            if not waiter.granted.done():
+                waiter.granted.set_exception(self.stopped)
         self._waiting.clear()
         self._ended.set()
         self._work.set()
@@ -234,8 +244,8 @@ class Lane:
             self._pump()
             wait_s = self._held_s(loop.time()) if self._waiting else None
             if wait_s == 0:
-                _, _, tokens, reserved, _ = self._waiting[0]
-                await self._account.wait(self._charge(tokens, reserved))
+                oldest = self._waiting[0]
+                await self._account.wait(self._charge(oldest.tokens, oldest.reserved))
                 continue
             patience_s = self._patience_s(loop.time())
             if patience_s is not None:
@@ -250,12 +260,12 @@ class Lane:
     def _pump(self) -> None:
         """Admit as many of the oldest waiters as may go now."""
         while self._waiting:
-            _, _, tokens, reserved, granted = self._waiting[0]
-            if granted.done():
+            oldest = self._waiting[0]
+            if oldest.granted.done():
                 heappop(self._waiting)
-            elif self._is_free(tokens, reserved):
+            elif self._is_free(oldest.tokens, oldest.reserved):
                 heappop(self._waiting)
-                granted.set_result(self._send(tokens, reserved))
+                oldest.granted.set_result(self._send(oldest.tokens, oldest.reserved))
             else:
                 return
 
@@ -339,7 +349,7 @@ class Lane:
         pause_s = error.retry_after_s or 0.0
         if pause_s > self.limits.max_outage_s:
             self.stop(
-                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
+                ProviderDown(f"{error}: it requests a pause of {pause_s:.0f} s; the same command resumes")
             )
 
     def _begin_episode(self, now: float) -> None:

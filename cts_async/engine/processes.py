@@ -12,9 +12,13 @@ import os
 import resource
 import sys
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Final
 
 from cts_async.errors import UsageError
+
+IS_COMMAND: Final = ContextVar("is_command", default=False)
+"""Whether this process is a command's own. A script's or a notebook's is the user's, and is never ended."""
 
 PASSED_ON: Final = (
     *("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT"),  # to find programs and shared libraries
@@ -29,10 +33,17 @@ def python_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", *arguments]
 
 
-def child_environment(*names: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A minimal environment for a child process: PASSED_ON, the variables in `names`, and the module path."""
+def child_environment(
+    *names: str, environ: Mapping[str, str] | None = None, ours: bool = True
+) -> dict[str, str]:
+    """A minimal environment for a child process: PASSED_ON, the variables in `names`, and our module path.
+
+    A program that is not `ours` gets no module path: a script finds its neighbours, another Python its packages.
+    """
     source = os.environ if environ is None else environ
     passed = {name: source[name] for name in (*PASSED_ON, *names) if name in source}
+    if not ours:
+        return passed
     modules = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
     return {**passed, "PYTHONPATH": modules, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
 

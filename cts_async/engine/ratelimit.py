@@ -144,7 +144,7 @@ class SlidingMeter:
 
 
 class BucketMeter:
-    """A meter for a bucket of `capacity` that refills at `rate` a second; an amount larger than that counts as that."""
+    """A meter for a bucket of `capacity` that refills at `rate` a second; a larger amount counts as `capacity`."""
 
     def __init__(self, capacity: float, rate: float, margin_s: float = MARGIN_S) -> None:
         # A full bucket gains nothing until the first request arrives: what it would have gained does not count.

@@ -404,12 +404,15 @@ class Runner:
         try:
             try:
                 executed = await step.execute(attempts.unusable)
-            except BaseException as error:
-                if lane and permit and not isinstance(error, TransientError):
-                    if isinstance(error, StepError | RunStopped):
-                        lane.succeeded(permit, None)
-                    else:
-                        lane.abandoned(permit)
+            except TransientError:
+                raise
+            except (StepError, RunStopped):  # the provider answered
+                if lane and permit:
+                    lane.succeeded(permit, None)
+                raise
+            except BaseException:
+                if lane and permit:
+                    lane.abandoned(permit)
                 raise
             if lane and permit:
                 used = float(executed.usage.total) if executed.usage else None

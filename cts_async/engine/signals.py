@@ -6,6 +6,7 @@ SIGTERM counts as a Ctrl-C, and so does SIGHUP (the terminal was closed) unless 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -15,8 +16,12 @@ from typing import Final
 import anyio
 import anyio.abc
 
+from cts_async.engine.processes import IS_COMMAND
 from cts_async.engine.runner import interrupted
-from cts_async.errors import CTSError, RunStopped
+from cts_async.errors import EXIT_RESUMABLE, CTSError, RunStopped
+
+GRACE_S: Final = 5.0
+"""For a command to end after the second signal; programs that play its roles are given 2 s twice to end."""
 
 
 class Stopper:
@@ -27,6 +32,9 @@ class Stopper:
         self._signalled = False
         self.stop: Callable[[RunStopped], None] | None = None
         """Starts nothing new, and lets what is in flight finish; None while there is nothing to stop yet."""
+        # A thread: what blocks the loop, or catches its cancellation, could keep a command alive for ever.
+        self.last_resort = threading.Timer(GRACE_S, _exit)
+        self.last_resort.daemon = True
 
     def signal(self) -> None:
         if self.stop is None or self._signalled:
@@ -63,6 +71,7 @@ async def stoppable() -> AsyncIterator[Stopper]:
             error = raised  # raised again outside, so that the task group does not wrap it
         finally:
             del _running[stopper]
+            stopper.last_resort.cancel()
         group.cancel_scope.cancel()
     if error:
         raise error
@@ -73,24 +82,27 @@ async def stoppable() -> AsyncIterator[Stopper]:
 async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    hung_up = False
-    with _signal_queue() as signals:
+    on_second = stopper.last_resort.start if IS_COMMAND.get() else None
+    with _signal_queue(on_second) as signals:
         task_status.started()
         while True:
-            number = await signals.get()
-            repeated = number == signal.SIGHUP and hung_up  # terminal and shell both send one
-            hung_up |= number == signal.SIGHUP
-            if not repeated:
-                stopper.signal()
+            await signals.get()
+            stopper.signal()
 
 
 @contextmanager
-def _signal_queue() -> Iterator[asyncio.Queue[int]]:
+def _signal_queue(on_second: Callable[[], None] | None) -> Iterator[asyncio.Queue[int]]:
     """Signals as they arrive, each once: uvloop's own handlers may deliver the second of two twice."""
     loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
+    received: list[int] = []
 
     def receive(number: int, frame: object) -> None:
+        if number == signal.SIGHUP and number in received:
+            return  # terminal and shell both send one
+        received.append(number)
         loop.call_soon_threadsafe(signals.put_nowait, number)
+        if on_second and len(received) == 2:
+            on_second()
 
     hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
@@ -100,3 +112,10 @@ def _signal_queue() -> Iterator[asyncio.Queue[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _exit() -> None:
+    """End the process as `kill -9` would, which loses nothing that was finished."""
+    message = f"cts: {interrupted()}\n"
+    os.write(2, f"\x1b[?25h{message}".encode() if os.isatty(2) else message.encode())
+    os._exit(EXIT_RESUMABLE)

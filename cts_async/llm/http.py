@@ -83,7 +83,7 @@ class HttpEndpoint:
     """Sends requests to one address over keep-alive connections of the session's `ConnectionPool`.
 
     The caller owns the session. Connections go through a proxy where the pool's environment names one. Raises
-    UsageError if that proxy cannot be used.
+    UsageError if that proxy cannot be used, TypeError if the session has another kind of connector or is closed.
     """
 
     def __init__(self, session: aiohttp.ClientSession, url: str | URL, method: str = "POST") -> None:
@@ -132,7 +132,8 @@ class HttpEndpoint:
             request = b"%b%b\r\n" % (self._head, headers)
         else:
             request = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body)
-        simple, reuse = idle_s is None and not keep_headers, True
+        simple = idle_s is None and not keep_headers
+        reuse = True
         while True:
             connection, protocol = await self._connect(total_s, reuse=reuse)
             response: HttpResponse | None = None
@@ -142,24 +143,14 @@ class HttpEndpoint:
                     expected = protocol.expect()
                     self._write(protocol, request)
                     response = await expected
-                    if response is not None:
-                        return response
                 else:
                     protocol.set_response_params(
                         read_until_eof=True, read_timeout=idle_s, auto_decompress=False
                     )
                     self._write(protocol, request)
                     protocol.start_timeout()
-                message, payload = await protocol.read()
-                while 100 <= message.code < 200:
-                    message, payload = await protocol.read()
-                data = await _read_body(message, payload, MAX_BYTES if max_bytes is None else max_bytes)
-                if protocol.deadline_passed:
-                    # A body that only the connection's end delimits: the end we made ourselves is not its end.
-                    raise TimeoutError
-                if message.code == 407:
-                    raise aiohttp.ClientHttpProxyError(self._target.request_info, (), status=407)
-                response = HttpResponse(message.code, message.headers, data)
+                if response is None:
+                    response = await self._read(protocol, MAX_BYTES if max_bytes is None else max_bytes)
                 return response
             except HttpProcessingError as error:
                 # The parser quotes what it cannot read, which may be the request's own head with the key.
@@ -176,6 +167,19 @@ class HttpEndpoint:
                     connection.release()
                 else:
                     connection.close()
+
+    async def _read(self, protocol: _Protocol, max_bytes: int) -> HttpResponse:
+        """The response as aiohttp's parser reads it."""
+        message, payload = await protocol.read()
+        while 100 <= message.code < 200:
+            message, payload = await protocol.read()
+        data = await _read_body(message, payload, max_bytes)
+        if protocol.deadline_passed:
+            # A body that only the connection's end delimits: the end we made ourselves is not its end.
+            raise TimeoutError
+        if message.code == 407:
+            raise aiohttp.ClientHttpProxyError(self._target.request_info, (), status=407)
+        return HttpResponse(message.code, message.headers, data)
 
     async def reach(self, total_s: float) -> None:
         """Connect as a request would, through the proxy and with TLS, and hang up. Raises as `send` does."""
@@ -227,12 +231,9 @@ class HttpEndpoint:
             text = f"{where}: no connection{through} within {min(CONNECT_S, total_s):g} s"
             return TimedOut(text, unsent=True)
         if isinstance(error, TimeoutError):
-            paused = isinstance(error, aiohttp.SocketTimeoutError) and idle_s
-            return TimedOut(
-                f"{where}: not a byte for {idle_s:g} s"
-                if paused
-                else f"{where}: no response within {total_s:g} s"
-            )
+            if isinstance(error, aiohttp.SocketTimeoutError) and idle_s:
+                return TimedOut(f"{where}: not a byte for {idle_s:g} s")
+            return TimedOut(f"{where}: no response within {total_s:g} s")
         if refusal := self._refusal(error):
             return ProviderRefused(f"{where}: {refusal}; the same command resumes")
         if isinstance(error, UnknownEncoding):
@@ -307,15 +308,12 @@ async def _read_body(message: RawResponseMessage, payload: aiohttp.StreamReader,
                 data = bytearray(inflate.feed(bytes(data), max_bytes + 1))
         if len(data) > max_bytes:
             raise ResponseTooLarge(f"a response of more than {max_bytes:,} bytes")
-    except (aiohttp.ClientPayloadError, HttpProcessingError, ValueError) as error:
+    except (aiohttp.ClientPayloadError, HttpProcessingError) as error:
         if message.code >= 400:
             return b""
         if isinstance(error, BrokenResponse):
             raise
-        broken = isinstance(error, ValueError)
-        raise BrokenResponse(
-            "the response's compression is broken" if broken else "the response broke off"
-        ) from None
+        raise BrokenResponse("the response broke off") from None
     return bytes(data)
 
 
@@ -342,14 +340,14 @@ class Inflater:
         self._begun = False
 
     def feed(self, block: bytes, room: int) -> bytes:
-        """Decompress `block` to at most `room` bytes; anything beyond is dropped. Raises ValueError if it is broken."""
+        """Decompress `block` to at most `room` bytes; anything beyond is dropped. Raises BrokenResponse."""
         out = bytearray()
         while block and len(out) < room:
             try:
                 out += self._stream.decompress(block, room - len(out))
             except zlib.error:
                 if self._begun:
-                    raise ValueError("broken compression") from None
+                    raise BrokenResponse("the response's compression is broken") from None
                 # Some servers send "deflate" without zlib's header.
                 self._stream, self._begun = zlib.decompressobj(-zlib.MAX_WBITS), True
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -75,8 +75,7 @@ class Client:
             dropped = tuple(name for name in refused if name in spec.sent(request.params))
             spec = replace(spec, drops=(*spec.drops, *dropped))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
-        route = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
-        api, head, endpoint = route
+        api, head, endpoint = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
         body = api.body(spec, request)
         try:
             response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
@@ -178,9 +177,7 @@ class Model:
         params = params or NO_PARAMS
         own = self.spec.sent(params)
         limit = output_limit(own)
-        structured = self.spec.structured  # what this server can enforce of the form
-        grammar = (expect.grammar or None) if structured == "llama" else None
-        json_schema = None if structured == "none" or grammar else expect.json_schema
+        json_schema, grammar = self._enforced(expect)
         key = step_key(
             step,
             None if shared else ctx.job.id,
@@ -217,6 +214,12 @@ class Model:
             policy=policy,
             prices=self.prices,
         )
+
+    def _enforced(self, expect: Expect[Any]) -> tuple[Mapping[str, Any] | None, str | None]:
+        """The JSON schema, or else the grammar, of the expected form that this server can enforce."""
+        if self.spec.structured == "llama" and expect.grammar:
+            return None, expect.grammar
+        return (None if self.spec.structured == "none" else expect.json_schema), None
 
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
         """What the journal stores of a reply; fields with their usual value are left out."""
@@ -258,6 +261,11 @@ def model_prices(spec: ModelSpec) -> Prices | None:
     if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
         return None
     return Prices(spec.input_usd_per_mtok, spec.output_usd_per_mtok)
+
+
+def unpriced_models(specs: Iterable[ModelSpec]) -> tuple[str, ...]:
+    """Return the names of models whose prices are unknown."""
+    return tuple(spec.name for spec in specs if model_prices(spec) is None)
 
 
 def output_limit(params: Mapping[str, Any]) -> int | None:
@@ -314,7 +322,7 @@ FIRST_MOST_OUTPUT, LEAST_MOST_OUTPUT = 4096, 1024
 class TokenEstimate:
     """One model's tokens per byte of prompt and reply lengths by kind of step, learned from `usage`.
 
-    What is expected are moving averages. The most that a call may be charged is for a budget that must not be
+    The expected numbers are moving averages. The most that a call may be charged is for a budget that must not be
     exceeded: for the prompt, half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT
     for what a server adds of its own; for the reply, its limit if the request has one, else twice the longest reply to
     this kind of step so far.
@@ -342,10 +350,11 @@ class TokenEstimate:
 
     def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
         """Update the estimates with what a call was charged."""
-        tokens, n_bytes, kind = usage.input_tokens - PER_MESSAGE * n_messages, max(1, n_bytes), _kind(step)
+        tokens = usage.input_tokens - PER_MESSAGE * n_messages
+        n_bytes = max(1, n_bytes)
         self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
         self._most_per_byte = max(self._most_per_byte, 1.5 * (tokens - EXTRA_INPUT) / n_bytes)
-        output = usage.output_tokens
+        kind, output = _kind(step), usage.output_tokens
         before = self._output.get(kind, float(output))
         self._output[kind] = before + WEIGHT * (output - before)
         self._longest[kind] = max(self._longest.get(kind, 0), output)

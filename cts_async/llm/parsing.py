@@ -280,7 +280,7 @@ class Clarification:
             grammar = literal(f'"{_TYPES_KEY}"') + ' ": " types'
             # Each non-empty set of types, in the order of the taxonomy.
             subsets = [
-                [t for bit, t in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)
+                [name for bit, name in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)
             ]
             rule = f"types ::= {' | '.join(literal(json.dumps(names)) for names in subsets)}"
             parts.append(_Part(_TYPES_KEY, schema, grammar, rule, "[...]"))
@@ -393,9 +393,9 @@ def _list_in(value: object, key: str) -> list[Any] | None:
 
 
 def _texts_in(items: list[Any], k: int, key: str) -> tuple[str, ...]:
-    """The texts of exactly `k` items, without leading numbers; of queries that are the same the first. Raises _Wrong.
+    """The texts of exactly `k` items, without leading numbers. Raises _Wrong, also if two questions are the same.
 
-    An item may be an object that has its text under `key`, or has only one text. Other texts have to be distinct.
+    An item may be an object that has its text under `key`, or has only one text. Of equal queries the first counts.
     """
     if len(items) != k:
         raise _Wrong(f"got {len(items)}")

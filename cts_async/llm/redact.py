@@ -52,7 +52,7 @@ class Redactor:
         in_base64 = b64encode(data[: len(data) // 3 * 3])  # whole groups: the last depends on what follows
         self._secrets |= dict.fromkeys((secret, in_base64.decode()))
         self._plain += (data.lower(), in_base64.lower())
-        # One half of a long secret is whole where a line break stands in it.
+        # A long secret is looked for by its halves: a line break within it leaves one of them whole.
         middle = len(data) // 2 if len(data) >= FOLDED_CHARS else 0
         self._parts += tuple(part for part in (data[:middle].lower(), data[middle:].lower()) if part)
         self._parts += (in_base64.lower(),)

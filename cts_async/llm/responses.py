@@ -73,9 +73,11 @@ def error_from_response(
     if status in (401, 403):
         return ProviderRefused(f"{text} (check {spec.key_env or 'the server'}; the same command resumes)")
     if status == 404:
-        return ProviderRefused(
-            f"{text} (check that {spec.model!r} is the right model and {spec.base_url} the right server)"
+        hint = (
+            spec.address_hint
+            or f"check that {spec.model!r} is the right model and {spec.base_url} the right server"
         )
+        return ProviderRefused(f"{text} ({hint})")
     if 300 <= status < 400:
         return ProviderRefused(f"{text} (its address has moved: correct base_url; the same command resumes)")
     wait_s = retry_after_s(head, now)
@@ -229,7 +231,8 @@ def _anthropic_quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
     kinds = [_quota(headers, names, now) for names in _ANTHROPIC_TOKENS]
     tokens = None
     if limits := [quota.limit for quota in kinds[:2] if quota]:
-        tokens = Quota(limit := min(limits))
+        limit = min(limits)
+        tokens = Quota(limit)
         shares = [(q.remaining / q.limit, q.reset_s) for q in kinds if q and q.remaining is not None]
         if shares:
             share, until_reset_s = min(shares, key=lambda pair: pair[0])

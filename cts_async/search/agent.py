@@ -213,12 +213,12 @@ class Agent:
     ) -> Trace:
         """Search for `question`, which the `opening` messages contain; `request` describes them in the journal.
 
-        A resumed search repeats the tool failures that the agent was told before, so that the paid conversation
+        A resumed search repeats the tool failures that the agent has seen before, so that the paid conversation
         stays the same. With `retry_failures` it tries them again, and may become another conversation.
         """
         reminder = f"\n{_QUESTION[language]}{escape_marks(question)}" if self.settings.repeat_question else ""
         history = History(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
-        told: Step[Any] | None = None
+        unrecorded: Step[Any] | None = None
         for number in range(1, self.settings.max_turns + 1):
             text = None
             try:
@@ -227,9 +227,9 @@ class Agent:
                 if not self.takes_empty:
                     raise
                 forced = any(turn.kind == "forced" for turn in history.turns)
-            if told:
-                # The agent has continued from these failures. From now on a resumed search must tell the same.
-                await ctx.step(told)
+            if unrecorded:
+                # The agent has continued from these failures: from now on a resumed search must repeat them.
+                await ctx.step(unrecorded)
             if text is None:
                 return history.finish("", number, forced=forced)
             turn = parse_turn(text)
@@ -241,7 +241,7 @@ class Agent:
             key = step_key("told", ctx.job.id, history.digest, turn.own)
             before = None if retry_failures else await ctx.recall(key)
             failures = await self._call_tools(ctx, history, turn, number, before or {})
-            told = _failures_step(f"search/told/{number}", key, failures) if failures else None
+            unrecorded = _failures_step(f"search/told/{number}", key, failures) if failures else None
         raise AssertionError("the last turn returns")
 
     async def _turn(self, ctx: Context, history: History, number: int, demand: str) -> tuple[str, bool]:
@@ -328,6 +328,8 @@ class Agent:
 
 
 def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:
+    """The step that records the tool failures of a turn; it calls nothing."""
+
     async def execute(_: UnusableOutput | None) -> Executed:
         return Executed(failures)
 

@@ -158,11 +158,11 @@ class QueryLikelihoodRanker:
         """Return the `limit` best documents, ties in corpus order; [] if no term is in the collection."""
         return self.rank_conversation(ConversationText(query), limit)
 
-    def rank_conversation(self, said: ConversationText, limit: int) -> list[Ranked]:
+    def rank_conversation(self, conversation: ConversationText, limit: int) -> list[Ranked]:
         """Return the `limit` best documents for a conversation; [] if no weighted term is in the collection."""
-        query = self._column(said.query, True)
-        questions = [self._column(text, False) for text in said.questions]
-        answers = [self._column(text, False) for text in said.answers]
+        query = self._column(conversation.query, True)
+        questions = [self._column(text, False) for text in conversation.questions]
+        answers = [self._column(text, False) for text in conversation.answers]
         lengths = ([column.words for column in columns] for columns in (questions, answers))
         weights = self._weights.of_texts(query.words, *lengths)
         weighed = [

@@ -273,7 +273,7 @@ class Tools:
     ) -> ToolResult:
         """Execute `call`, the agent's call number `name` ("3.1"). Raises RunStopped only.
 
-        `before`: failures, by piece, that the agent was told in an earlier session and continued from. They are
+        `before`: failures, by piece, that the agent saw in an earlier session and continued from. They are
         repeated, not tried again.
         """
         pieces: list[Callable[[], Awaitable[ToolResult]]]

@@ -25,7 +25,7 @@ MAX_QUERY_CHARS: Final = 500
 MAX_URLS: Final = 10
 MAX_CALL_CHARS: Final = 5_000
 MESSAGE_CHARS: Final = 300
-"""Characters of an error message that the agent is told; it may quote a server."""
+"""Characters of an error message that the agent gets; it may quote a server."""
 SEPARATOR: Final = "\n=======\n"
 _RAW_CHARS: Final = 500
 

@@ -15,7 +15,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from cts_async.engine import signals
 from cts_async.engine.journal import read_records
+from cts_async.engine.processes import IS_COMMAND
 from cts_async.engine.runner import Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
@@ -25,12 +27,16 @@ import sys
 from pathlib import Path
 import anyio
 from cts_async.engine.events import Events, Stopping
+from cts_async.engine.processes import IS_COMMAND
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine import signals
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError
 
+signals.GRACE_S = 0.2
+IS_COMMAND.set(True)
 path, seconds, watched = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "watched"
 started = 0
 
@@ -39,6 +45,11 @@ async def execute(problem):
     started += 1
     if started == 3:
         print("in flight", flush=True)
+    while "stubborn" in sys.argv:
+        try:
+            await anyio.sleep(seconds)
+        except BaseException:
+            pass
     await anyio.sleep(seconds)
     return Executed("done")
 
@@ -130,6 +141,16 @@ def test_two_signals_stop_now(tmp_path: Path, second: signal.Signals) -> None:
     assert path.read_bytes() == b""
 
 
+def test_two_signals_end_what_catches_its_cancellation(tmp_path: Path) -> None:
+    with running(tmp_path / "steps.jsonl", LONG, loop="stubborn") as child:
+        child.send_signal(signal.SIGINT)
+        assert child.stdout
+        assert child.stdout.readline() == "stopping\n"
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=10)
+    assert (out, err, child.returncode) == ("", "cts: " + INTERRUPTED.partition(": ")[2], EXIT_RESUMABLE)
+
+
 def test_repeated_hangup_counts_once(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     with running(path, 0.5) as child:
@@ -169,6 +190,25 @@ def test_the_second_call_cancels_even_a_runner_that_waits() -> None:
             assert isinstance(runner.stopped, Interrupted)
             await anyio.lowlevel.checkpoint()  # the first one cancels nothing
             stopper.signal()
+            await anyio.sleep_forever()
+
+    with pytest.raises(Interrupted):
+        anyio.run(main)
+
+
+@pytest.mark.parametrize("is_command", [False, True])
+def test_only_a_command_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch, is_command: bool) -> None:
+    exited = threading.Event()
+    monkeypatch.setattr(signals, "GRACE_S", 0.01)
+    monkeypatch.setattr(signals, "_exit", exited.set)
+
+    async def main() -> None:
+        IS_COMMAND.set(is_command)
+        async with stoppable() as stopper:
+            stopper.stop = Runner().stop
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            assert exited.wait(0.1) is is_command
             await anyio.sleep_forever()
 
     with pytest.raises(Interrupted):

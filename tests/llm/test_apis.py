@@ -103,6 +103,14 @@ def test_broken_body_under_200_is_transient(spec: ModelSpec, body: bytes) -> Non
 TOO_LARGE = "Request too large for gpt-5.2 on tokens per min (TPM): Limit 30000, Requested 42000."
 
 
+def test_404_of_an_address_without_path_suggests_v1() -> None:
+    assert str(raised(404, b"")).endswith(
+        "(check that 'm-1' is the right model and http://host/v1 the right server)"
+    )
+    bare = raised(404, b"", spec=replace(SPEC, base_url="http://host:8000/"))
+    assert str(bare).endswith("(base_url has no path; most OpenAI-style servers need http://host:8000/v1)")
+
+
 @pytest.mark.parametrize(
     ("statuses", "body", "kind", "problem"),
     [

@@ -39,7 +39,7 @@ from cts_async import __version__
 from cts_async.engine.processes import child_environment, python_command
 from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError, TransientError
-from cts_async.llm.http import UnknownEncoding, inflater
+from cts_async.llm.http import BrokenResponse, UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
@@ -101,7 +101,7 @@ async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int)
         received += len(block)
         try:
             body += inflate.feed(block, max_bytes + 1 - len(body)) if inflate else block
-        except ValueError:
+        except BrokenResponse:
             raise ToolError("the page's compression is broken", reason="not text") from None
         if max(received, len(body)) > max_bytes:
             raise _too_large(max_bytes)

@@ -2,7 +2,7 @@
 
 Sessions belong to the caller. A service that refuses the key or wants to be paid stops its part of the run
 (`ProviderRefused`). What may pass is a `TransientError`, which the lane retries. Everything else is a `ToolError`,
-which the agent is told. A model chooses the addresses that a reader is asked for: those that resolve to private
+which the agent sees. A model chooses the addresses that a reader is asked for: those that resolve to private
 addresses here are not passed on, except for the table's `allow`.
 
 A table in cts.toml describes any other service. SearXNG, Brave, Tavily, and a reader:
