@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import stat
 import tomllib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from cts_async.errors import InputError
+from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class CommandConfig:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Names of columns that differ from ours: our name to the file's."""
     config_file: Path | None = None
+    user_config: Path | None = None
+    """The user's own cts.toml, see `user_config_file`; `config_file` overrides it."""
     config_consent: Consent = "ask"
     prompts: tuple[str, ...] = ()
     """Folders of the user's prompts: DIR for all roles, or NAME=DIR for those played by MODEL@NAME."""
@@ -67,8 +71,22 @@ class CommandConfig:
     sync: bool = False
     """Flush every step to the disk before it counts."""
     seed: int = 0
+    verbose: bool = False
+    """Print a line for each event; `log_file`: append it there."""
+    log_file: Path | None = None
     command: str = "cts"
     """The command line, as the manifest records it."""
+
+    @property
+    def config_files(self) -> tuple[Path, ...]:
+        """The files of tables to read, in this order."""
+        return tuple(file for file in (self.user_config, self.config_file) if file is not None)
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What every manifest records: the command, and where the user has a cts.toml, the files that were read."""
+        files = [str(file) for file in self.config_files]
+        return {"command": self.command, **({"config_files": files} if self.user_config else {})}
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -192,7 +210,7 @@ class EvaluationConfig:
 
 # --- Reading cts.toml
 
-TABLES: Final = ("models", "roles", "prompts", "search", "visit")
+TABLES: Final = ("models", "roles", "prompts", "search", "visit", "names")
 """The tables that a cts.toml may have; the catalogues of models and of search read theirs."""
 KEYS_FROM_ENVIRONMENT: Final = "keys come from the environment: use key_env"
 VARIABLE_PATTERN: Final = r"[A-Z_][A-Z0-9_]{0,63}"
@@ -229,6 +247,37 @@ _SECRET_VALUE = re.compile(
 """Values that look like a key, whatever their field is called: an authorization scheme, or a well-known prefix."""
 
 
+def config_home(environ: Mapping[str, str]) -> Path:
+    """Return the folder of users' configurations: XDG_CONFIG_HOME if it is an absolute path, else ~/.config."""
+    named = Path(environ.get("XDG_CONFIG_HOME", ""))
+    return named if named.is_absolute() else Path(os.path.expanduser("~/.config"))
+
+
+def user_config_path(environ: Mapping[str, str]) -> Path:
+    """Return where the user's own cts.toml is, if there is one."""
+    return config_home(environ) / "cts" / "cts.toml"
+
+
+def user_config_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the user's own cts.toml; None if there is none.
+
+    It needs no consent, so nobody else may be able to change it: UsageError if the file or its folder belongs to
+    another user (but root), or can be written by others. It may be a link, as managers of dotfiles make them.
+    """
+    path = user_config_path(environ)
+    if not path.is_absolute() or not path.is_file():
+        return None
+    target = path.resolve()
+    for place in dict.fromkeys((path.parent, target.parent, target)):
+        found = place.stat()
+        if found.st_uid not in (os.geteuid(), 0):
+            raise UsageError(f"{path}: not read: {place} belongs to another user (uid {found.st_uid})")
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            command = f"chmod go-w {shlex.quote(str(place))}"
+            raise UsageError(f"{path}: not read: other users can write {place}; type {command}")
+    return path
+
+
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
     try:
@@ -239,7 +288,10 @@ def read_tables(path: Path) -> dict[str, dict[str, Any]]:
         raise InputError(path, "is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
-        raise InputError(path, f"not valid TOML: {error}", line=int(found[1]) if found else None) from error
+        hint = "; texts stand in quotes" if str(error).startswith("Invalid value") else ""
+        raise InputError(
+            path, f"not valid TOML: {error}{hint}", line=int(found[1]) if found else None
+        ) from error
     except RecursionError:
         raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
     except ValueError:  # int() refuses more than 4,300 digits
@@ -252,10 +304,38 @@ def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     return {name: data.get(name, {}) for name in TABLES}
 
 
+MAX_NAME: Final = 60
+"""Characters of a name in `[names]`."""
+
+
+def display_names(files: Iterable[Path]) -> dict[str, str]:
+    """Read what reports call models, systems and datasets: `[names]` of each cts.toml over those before it.
+
+    Raises InputError, also where two would have the same name.
+    """
+    names: dict[str, str] = {}
+    for path in files:
+        own = read_tables(path)["names"]
+        names = {name: shown for name, shown in names.items() if name not in own}
+        for name, shown in own.items():
+            line = isinstance(shown, str) and shown.strip() and shown.isprintable()
+            if not line or len(shown) > MAX_NAME:
+                problem: str | None = f"must be a name of one line in quotes, at most {MAX_NAME} characters"
+            elif other := [one for one, its in names.items() if its == shown]:
+                problem = f"is the name of {other[0]!r} already; give each its own"
+            else:
+                problem = _value_problem("", shown, key_place=False)
+            if problem:
+                raise field_error(path, "names", name, problem)
+            names[name] = shown
+    return names
+
+
 def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:
     """Return the shipped table updated by the fields of the user's `[table]`. Raises InputError."""
     if not isinstance(row, dict):
-        raise InputError(path, "expected a table", field=table)
+        kind = table.partition(".")[0]
+        raise InputError(path, f"expected a table; fields stand below [{kind}.NAME]", field=table)
     return {**(shipped or {}), **row}
 
 
@@ -385,9 +465,9 @@ def address_problem(url: str, *, optional: bool = False, query: bool = False) ->
         parts = urlsplit(url)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        return "is not an http(s) address"
+        return "is not an http(s) address (http://HOST:PORT/...)"
     if not valid or re.search(r"\s", url):
-        return "is not an http(s) address"
+        return "is not an http(s) address (http://HOST:PORT/...)"
     if parts.username or parts.password or parts.fragment or (parts.query and not query):
         parts_named = "user names or fragments" if query else "user names, queries or fragments"
         return f"must not carry {parts_named}; {KEYS_FROM_ENVIRONMENT}"
@@ -409,7 +489,7 @@ def variant_of(player: str, known: Container[str]) -> tuple[str, str]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'? known: ...`."""
+    """Return `; did you mean 'x'? known: ...`, or `; known: ...` where nothing is spelled like it."""
     names = sorted(known)
-    match = get_close_matches(name.lower(), names, n=1)
-    return (f"; did you mean {match[0]!r}?" if match else ";") + f" known: {', '.join(names)}"
+    match = closest(name, names)
+    return (f"; did you mean {match!r}?" if match else ";") + f" known: {', '.join(names)}"

@@ -29,6 +29,8 @@ Each adapter translates foreign exceptions into these in one place.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -216,3 +218,14 @@ def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSErro
 def storage_hint(error: OSError) -> str:
     """Return what the user has to do about a disk that refused a write."""
     return f"{'check the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"
+
+
+_CLOSE: Final = 0.75
+"""difflib's ratio of a misspelled name; at its usual 0.6 "mine" would be "gemini"."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is spelled nearly like `name`, for "did you mean"; None if there is none."""
+    names, typed = list(known), name.lower()
+    swapped = (one for one in names if sorted(one) == sorted(typed))
+    return next(swapped, None) or next(iter(get_close_matches(typed, names, 1, _CLOSE)), None)

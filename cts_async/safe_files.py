@@ -48,6 +48,12 @@ def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
     return fd
 
 
+def create_file(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a small new file. Raises OSError; FileExistsError also where `path` is a link that leads nowhere."""
+    with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
 def check_writable(path: Path) -> None:
     """Raise OSError if `path` exists and `open_file` would refuse it."""
     with suppress(FileNotFoundError), open_folder(path.parent) as folder:

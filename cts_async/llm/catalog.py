@@ -6,10 +6,11 @@ once; the rest of the program sees `ModelSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
@@ -104,6 +105,8 @@ class ModelSpec:
     judge_nuggets: Count = JUDGE_NUGGETS
     """The most nuggets that it labels in one call as a judge."""
     note: str = ""
+    demo: bool = False
+    """True for the scripted models of `cts demo`."""
 
     @property
     def prompt_size(self) -> PromptSize:
@@ -111,9 +114,17 @@ class ModelSpec:
         return "small" if self.embedded else "full"
 
     @property
+    def address_hint(self) -> str:
+        """What may be wrong with the address of an OpenAI-style server that has no path; else ""."""
+        if self.api != "openai" or not self.base_url or urlsplit(self.base_url).path.strip("/"):
+            return ""
+        return f"base_url has no path; most OpenAI-style servers need {self.base_url.rstrip('/')}/v1"
+
+    @property
     def identity(self) -> dict[str, Any]:
         """The fields that determine its replies: two runs of one name must agree on them."""
-        return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params))}
+        demo = {"demo": True} if self.demo else {}
+        return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params)), **demo}
 
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
@@ -129,6 +140,10 @@ class Catalogue:
     roles: Mapping[str, str] = field(default_factory=dict)
     prompts: Mapping[str, Path] = field(default_factory=dict)
     """Folders of prompts by the name that follows a model's, as in `gpt@short`."""
+    files: tuple[Path, ...] = ()
+    """The user's files that were read, each over those before it."""
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    """By alias, the last of these files that has a table for it."""
 
     def resolve(self, name: str, environ: Mapping[str, str]) -> ModelSpec:
         """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint; `@NAME` may follow.
@@ -179,39 +194,53 @@ class Catalogue:
             meant = (
                 f"; did you mean {by_id[0]!r}, whose id that is?" if by_id else suggestion(alias, self.models)
             )
-            raise UsageError(f"unknown model {name!r}{meant}")
+            raise UsageError(f"unknown model {name!r}{meant}. {self._how_to_add()}")
         if colon and not model.strip():
             raise UsageError(f"model {name!r} names no model id after the colon")
         if not is_one_line(name):
             raise UsageError(f"model {name!r} has control characters or line breaks in its name")
         return self.models[alias], model.strip()
 
+    def _how_to_add(self) -> str:
+        place = (
+            self.files[-1]
+            if self.files
+            else f"./cts.toml (none was read in {Path.cwd()}; cts init writes one)"
+        )
+        return f"To add your own, put [models.mine] with base_url and model into {place}"
 
-def load_catalogue(user_file: Path | None = None) -> Catalogue:
-    """Read the shipped catalogue and, over it, the `[models.NAME]` and `[roles]` tables of `user_file`.
+
+def load_catalogue(*user_files: Path | None) -> Catalogue:
+    """Read the shipped catalogue and, over it, the `[models]`, `[roles]` and `[prompts]` of each file (None: no file).
 
     Raises InputError with file, line and field of the first mistake.
     """
-    shipped = read_tables(SHIPPED)
-    rows: dict[str, dict[str, Any]] = shipped["models"]
-    specs = {name: _spec(name, row, SHIPPED) for name, row in rows.items()}
-    if user_file is None:
-        return Catalogue(specs)
-    user = read_tables(user_file)
+    rows: dict[str, dict[str, Any]] = read_tables(SHIPPED)["models"]
+    catalogue = Catalogue({name: _spec(name, row, SHIPPED) for name, row in rows.items()})
+    for file in user_files:
+        if file is not None:
+            catalogue = _read_over(catalogue, rows, file)
+    return catalogue
+
+
+def _read_over(below: Catalogue, rows: dict[str, dict[str, Any]], file: Path) -> Catalogue:
+    """Return the catalogue with the tables of a file over it, which become part of `rows`."""
+    user, specs = read_tables(file), {**below.models}
     for name, row in user["models"].items():
-        fixed = isinstance(row, dict) and not _LIMITS.isdisjoint(row)
-        specs[name] = _spec(
-            name, merge_table(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
-        )
-    prompts = _prompt_folders(user["prompts"], user_file)
-    return Catalogue(specs, _roles(user["roles"], Catalogue(specs), prompts, user_file), prompts)
+        rows[name] = merge_table(rows.get(name), f"models.{name}", row, file)
+        fixed = not _LIMITS.isdisjoint(row) or (name in specs and specs[name].limits_fixed)
+        specs[name] = _spec(name, rows[name], file, fixed=fixed)
+    prompts = {**below.prompts, **_prompt_folders(user["prompts"], file)}
+    sources = {**below.sources, **dict.fromkeys(user["models"], file)}
+    found = Catalogue(specs, below.roles, prompts, (*below.files, file), sources)
+    return replace(found, roles={**below.roles, **_roles(user["roles"], found, file)})
 
 
 # --- TOML ---------------------------------------------------------------------------------------------
 
 _FORM: Final = TypeAdapter(ModelSpec)
 _FIELDS: Final = tuple(
-    known.name for known in fields(ModelSpec) if known.name not in ("name", "limits_fixed")
+    known.name for known in fields(ModelSpec) if known.name not in ("name", "limits_fixed", "demo")
 )
 """The fields of a `[models.NAME]` table."""
 
@@ -237,10 +266,8 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     return spec
 
 
-def _roles(
-    table: Mapping[str, Any], catalogue: Catalogue, prompts: Container[str], path: Path
-) -> dict[str, str]:
-    """Check that each role is one of ROLES and each value a model that can be found, without a name of `prompts`."""
+def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:
+    """Check that each role is one of ROLES and each value a model that can be found, without a name of prompts."""
     for role, name in table.items():
         line = line_of(path, "roles", role)
         if role not in ROLES:
@@ -249,7 +276,7 @@ def _roles(
         try:
             if not isinstance(name, str):
                 raise UsageError("must be a model's name, in quotes")
-            if variant_of(name, prompts)[1]:
+            if variant_of(name, catalogue.prompts)[1]:
                 raise UsageError(f"{name!r} names prompts, which only options can: --{role} {name}")
             catalogue._find(name)
         except UsageError as error:

@@ -2,7 +2,8 @@
 
 A directory can come from anybody. Its cts.toml could point a known model at another host, or name any variable as a key
 (compare CVE-2026-21852, a project's settings that override a base URL). So everything beyond the shipped catalogue needs
-the user's consent. Naming a file with --config is consent, and so is setting a variable in the environment.
+the user's consent. Naming a file with --config is consent, and so is setting a variable in the environment. The user's
+own cts.toml, which nobody else can write (`config.user_config_file`), is as trusted as the shipped catalogue.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Final
 
 from yarl import URL
 
+from cts_async.config import config_home
 from cts_async.errors import UsageError, write_error
-from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.safe_files import replace_file
-from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
+from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
 
 __all__ = ["Concern", "Trust", "concerns", "is_trusted", "remember", "sent_keys", "trust_in"]
 
@@ -42,9 +44,9 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How a file differs from the shipped catalogues: its own entries, and what of them needs consent."""
+    """How files differ from the shipped catalogues: which file each entry comes from, and what needs consent."""
 
-    own: frozenset[str] = frozenset()
+    sources: Mapping[str, Path] = field(default_factory=dict)
     concerns: tuple[Concern, ...] = ()
 
     def concerns_of(self, used: Iterable[Spec]) -> tuple[Concern, ...]:
@@ -53,16 +55,20 @@ class Trust:
         return self.concerns if any(concern.entry in entries for concern in self.concerns) else ()
 
 
-def trust_in(file: Path) -> Trust:
-    """Compare `file` with the shipped catalogues. Raises InputError."""
-    shipped = _by_entry(load_catalogue(), load_search())
-    read = _by_entry(load_catalogue(file), load_search(file))
-    own = {entry: spec for entry, spec in read.items() if shipped.get(entry) != spec}
-    return Trust(frozenset(own), tuple(concerns(own, shipped)))
+def trust_in(file: Path | None, user: Path | None = None) -> Trust:
+    """Compare `file` with the shipped catalogues, and the `user`'s own file over them. Raises InputError."""
+    shipped = _by_entry()
+    trusted = _by_entry(user) if user else shipped
+    sources = {entry: user for entry, spec in trusted.items() if user and shipped.get(entry) != spec}
+    if file is None:
+        return Trust(sources)
+    read = _by_entry(user, file)
+    own = {entry: spec for entry, spec in read.items() if trusted.get(entry) != spec}
+    return Trust({**sources, **dict.fromkeys(own, file)}, tuple(concerns(own, trusted)))
 
 
 def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[Concern]:
-    """What needs consent in a file's `own` tables, given the `shipped` ones, both by entry. Pure.
+    """What needs consent in a file's `own` tables, given the `shipped` ones (and the user's), both by entry. Pure.
 
     Without consent, the key of a shipped entry is sent to no other host, whatever the table's name; other keys must be
     named *_API_KEY; no other variable's value is sent as a model id, and no private pages are fetched.
@@ -89,8 +95,11 @@ def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[C
         model_env = spec.model_env if isinstance(spec, ModelSpec) else None
         if model_env not in shipped_ids and not _USUAL_MODEL.fullmatch(model_env or ""):
             yield Concern(entry, f"send the value of {model_env} to {where} ({entry})")
-        if isinstance(spec, ReaderSpec) and spec.allow:
-            yield Concern(entry, f"fetch private pages at {', '.join(spec.allow)} ({entry})")
+        before = shipped.get(entry)
+        known = before.allow if isinstance(before, ReaderSpec) else ()
+        allow = [place for place in getattr(spec, "allow", ()) if place not in known]
+        if allow:
+            yield Concern(entry, f"fetch private pages at {', '.join(allow)} ({entry})")
 
 
 def _is_moved(spec: Spec, shipped: Spec | None) -> bool:
@@ -101,12 +110,12 @@ def _is_moved(spec: Spec, shipped: Spec | None) -> bool:
     return bool(at_home) and _origin(spec) != _origin(shipped) and not _is_loopback(_origin(spec))
 
 
-def sent_keys(used: Iterable[Spec], own: Iterable[str], file: Path | None) -> str:
+def sent_keys(used: Iterable[Spec], sources: Mapping[str, Path]) -> str:
     """One line that says which file sends which key variable where, for all that is `used`; "" without keys."""
-    own, sent = frozenset(own), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+    sent = defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
     for spec in used:
         if spec.key_env:
-            source = str(file) if entry_of(spec) in own else "shipped catalogue"
+            source = str(sources.get(entry_of(spec), "shipped catalogue"))
             clear = "" if _is_private(spec) else ", not encrypted"
             sent[source][f"{spec.key_env} to {_origin(spec)}{clear}"].append(entry_of(spec))
     return "; ".join(
@@ -138,16 +147,15 @@ def remember(file: Path, environ: Mapping[str, str]) -> None:
 
 def _record(file: Path, environ: Mapping[str, str]) -> Path | None:
     """The record of consent to `file`; None if the file's own directory would contain it, and so could forge it."""
-    home = Path.home()
-    named = Path(environ.get("XDG_CONFIG_HOME", ""))  # one that is not absolute does not count (XDG)
-    folder = (named if named.is_absolute() else home / ".config") / "cts-async" / "trusted"
+    folder = config_home(environ) / "cts-async" / "trusted"
     path = file.resolve()
-    if folder.resolve().is_relative_to(path.parent) and path.parent != home.resolve():
+    if folder.resolve().is_relative_to(path.parent) and path.parent != Path.home().resolve():
         return None
     return folder / sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
 
 
-def _by_entry(models: Catalogue, tools: SearchCatalogue) -> dict[str, Spec]:
+def _by_entry(*files: Path | None) -> dict[str, Spec]:
+    models, tools = load_catalogue(*files), load_search(*files)
     specs: list[Spec] = [*models.models.values(), *tools.engines.values(), *tools.readers.values()]
     return {entry_of(spec): spec for spec in specs}
 

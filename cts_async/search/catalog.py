@@ -50,6 +50,7 @@ class ServiceSpec(_Table):
     their values; in the url they are percent-encoded.
     """
 
+    kind: str
     table: ClassVar[str]
     """The first part of its tables' names."""
     placeholders: ClassVar[tuple[str, ...]]
@@ -74,6 +75,17 @@ class ServiceSpec(_Table):
     key_format: str = "Bearer {key}"
     path: Path | None = None
     """corpus: the documents; None for those of the run (`--corpus`)."""
+    usd_per_1000: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Dollars for 1,000 queries or pages; None if unknown. Only forecasts use it."""
+    price_source: str = ""
+    """Where the price was found, and when."""
+
+    @property
+    def usd_per_request(self) -> float | None:
+        """Dollars of a query or page, 0 for what this machine does by itself; None if unknown."""
+        if self.usd_per_1000 is None:
+            return 0.0 if self.kind in ("corpus", "direct") else None
+        return self.usd_per_1000 / 1000
 
     def missing_key(self, environ: Mapping[str, str]) -> str:
         """Return the environment variable of its key if that is not set, else ""."""
@@ -168,22 +180,23 @@ class SearchCatalogue:
 
 def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
     if name not in specs:
-        raise UsageError(f"unknown {what} {name!r}{suggestion(name, specs)}")
+        table = next(iter(specs.values())).table
+        own = f"To add your own, put [{table}.mine] with its url into cts.toml"
+        raise UsageError(f"unknown {what} {name!r}{suggestion(name, specs)}. {own}")
     return specs[name]
 
 
-def load_search(user_file: Path | None = None) -> SearchCatalogue:
-    """Read the shipped catalogue, and the `[search.NAME]` and `[visit.NAME]` tables of `user_file` on top of it."""
-    shipped = read_tables(SHIPPED)
-    user = read_tables(user_file) if user_file is not None else {}
+def load_search(*user_files: Path | None) -> SearchCatalogue:
+    """Read the shipped catalogue and, over it, the `[search]` and `[visit]` tables of each file (None: no file)."""
+    files = [(file, read_tables(file)) for file in (SHIPPED, *user_files) if file is not None]
 
     def specs(model: type[_Spec]) -> dict[str, _Spec]:
-        table = model.table
-        found = {name: _valid(model, name, row, SHIPPED) for name, row in shipped[table].items()}
-        if user_file is not None:
-            for name, row in user[table].items():
-                row = merge_table(shipped[table].get(name), f"{table}.{name}", row, user_file)
-                found[name] = _valid(model, name, row, user_file)
+        rows: dict[str, dict[str, Any]] = {}
+        found = {}
+        for file, tables in files:
+            for name, row in tables[model.table].items():
+                rows[name] = merge_table(rows.get(name), f"{model.table}.{name}", row, file)
+                found[name] = _valid(model, name, rows[name], file)
         return found
 
     return SearchCatalogue(specs(EngineSpec), specs(ReaderSpec))
@@ -228,15 +241,16 @@ def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) ->
         "key_header": "" if key_elsewhere or not spec.key_env else spec.key_header,
     }
     if spec.kind == "http":
-        needed, *_ = places = model.placeholders
         for place in _PLACEHOLDER.findall(spec.url):
-            if place not in places:
-                problem = f"unknown placeholder {{{place}}}{suggestion(place, places)}"
+            if place not in model.placeholders:
+                problem = f"unknown placeholder {{{place}}}{suggestion(place, model.placeholders)}"
                 raise field_error(path, table, "url", problem)
+        needed = model.placeholders[0]
         if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
             raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
-    try:
-        AllowList.parse(getattr(spec, "allow", ()))
-    except ValueError as error:
-        raise field_error(path, table, "allow", str(error)) from None
+    if isinstance(spec, ReaderSpec):
+        try:
+            AllowList.parse(spec.allow)
+        except ValueError as error:
+            raise field_error(path, table, "allow", str(error)) from None
     return spec.model_copy(update=derived | (_SERPER if spec.kind == "serper" else {}))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import re
 import socketserver
+import stat
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +17,9 @@ from pathlib import Path
 import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import Cts, typed
+
+from cts_async.llm.catalog import load_catalogue
+from cts_async.search.catalog import load_search
 
 KEY = "sk-live-9fK2mQ7xR4tW8zB1"
 HOME_OF_GPT = "it belongs to https://api.openai.com"
@@ -134,17 +142,97 @@ def test_own_models_and_unused_models_need_no_consent(cts: Cts, provider: Remote
     mine = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "m"\nkey_env = "LAB_API_KEY"\n'
     stolen = '[models.gpt]\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
     Path("cts.toml").write_text(mine + stolen)
-    done = cts("run", "--all", "mine", "-k", 1, "--no-orig", "--limit", 1, "--no-judge")
+    assert cts("run", "--all", "mine", "-qv").err.startswith(
+        "cts: --quiet and --verbose contradict each other"
+    )
+    done = cts("run", "--all", "mine", "-k", 1, "--no-orig", "--limit", 1, "--no-judge", "-v")
     assert done.code == 0, done.err
+    assert re.search(
+        r"^[\d:]{8} sample-mine-k1.* s01 rewrite: \d\.\d\d s, .* tokens \(mine", done.err, re.MULTILINE
+    )
     assert done.err.splitlines()[0] == (
         f"cts.toml: sends LAB_API_KEY to {provider.url.removesuffix('/v1')} (model mine)"
     )
     assert "AWS_SECRET_ACCESS_KEY" not in done.err
 
 
+def test_users_own_file_needs_no_consent_and_is_overridden_by_the_folders(cts: Cts, provider: Remote) -> None:
+    """Nor may the folder's send the keys of the user's models elsewhere."""
+    assert cts("init", "--user").code == 0
+    mine = Path(os.environ["XDG_CONFIG_HOME"], "cts/cts.toml")
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o600
+    mine.write_text(
+        f'[models.gpt]\nbase_url = "{provider.url}"\nmodel = "ours"\nrequests_per_min = 9000\n'
+        f'[models.lab]\nbase_url = "{provider.url}"\nmodel = "m"\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
+        '[visit.direct]\nallow = ["wiki.lan"]\n[roles]\njudge = "lab"\n'
+    )
+    Path("cts.toml").write_text("[models.gpt]\nmax_concurrency = 3\n[visit.direct]\ntimeout_s = 9\n")
+    done = cts(*RUN)
+    assert done.code == 0, done.err
+    origin = provider.url.removesuffix("/v1")
+    assert done.err == f"cts.toml: sends OPENAI_API_KEY to {origin} (model gpt)\n"
+    manifest = json.loads(next(Path("runs").glob("*/run.json")).read_bytes())
+    assert manifest["config_files"] == [str(mine), "cts.toml"]
+    gpt, lab = (json.loads(cts("models", name, "--json").out) for name in ("gpt", "lab"))
+    assert (gpt["base_url"], gpt["model"], gpt["source"]) == (provider.url, "ours", "cts.toml")
+    assert (gpt["limits"]["max_concurrency"], gpt["limits"]["fixed"]) == (3, True)
+    assert (lab["source"], lab["roles"]) == (str(mine), ["judge"])
+    assert cts("models").out.endswith(f"Configuration files read: {mine}, then cts.toml\n")
+    Path("cts.toml").write_text('[models.lab]\nbase_url = "http://evil.example/v1"\n')
+    done = cts("run", "--all", "lab")
+    told = f"would send AWS_SECRET_ACCESS_KEY to http://evil.example (model lab; it belongs to {origin}): read that"
+    assert (done.code, told in done.err) == (2, True)
+    Path("cts.toml").write_text('[models.gpt]\nbase_url = "https://api.openai.com/v1"\n')
+    assert "it belongs to" in cts(*RUN).err, "the user moved that key to another host"
+
+
+def test_users_own_file_that_others_can_change_is_refused(cts: Cts, tmp_path: Path) -> None:
+    cts("init", "--user")
+    folder = Path(os.environ["XDG_CONFIG_HOME"], "cts")
+    for place in (folder / "cts.toml", folder):
+        before = place.stat().st_mode
+        place.chmod(0o777)
+        done = cts("models")
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            f"cts: {folder}/cts.toml: not read: other users can write {place}; type chmod go-w {place}\n"
+        )
+        place.chmod(before)
+    (tmp_path / "dotfiles").mkdir(0o700)
+    (folder / "cts.toml").rename(tmp_path / "dotfiles/cts.toml")
+    (folder / "cts.toml").symlink_to(tmp_path / "dotfiles/cts.toml")
+    assert str(folder / "cts.toml") in cts("models").out
+    (tmp_path / "dotfiles").chmod(0o770)
+    assert f"other users can write {tmp_path / 'dotfiles'}; type" in cts("models").err
+    (folder / "cts.toml").unlink()
+    assert cts("models").code == 0
+
+
+def test_init_writes_a_file_of_which_every_example_is_valid(cts: Cts) -> None:
+    done = cts("init")
+    assert (done.code, done.out) == (
+        0,
+        "cts.toml: written; uncomment what you use (remove the #), then run cts models\n",
+    )
+    text = Path("cts.toml").read_text()
+    assert tomllib.loads(text) == {}
+    assert cts("init").err == "cts: cts.toml: exists already; nothing was changed\n"
+    Path("cts.toml").write_text(re.sub(r"^#(?=\S)", "", text, flags=re.MULTILINE))
+    models, tools = load_catalogue(Path("cts.toml")), load_search(Path("cts.toml"))
+    assert {*models.sources} == {"mine", "mini"}
+    assert models.roles == dict.fromkeys(("support", "judge", "agent", "visit", "extractor"), "mine")
+    assert models.models["mine"].output_usd_per_mtok == 1.5
+    assert {*models.prompts} == {"short"}
+    assert {"searx", "brave"} < {*tools.engines}
+    assert tools.reader("direct").allow == ("wiki.lan", "10.1.0.0/16")
+    examples = [line for line in text.splitlines() if re.match("#[^ ]", line)]
+    assert max(map(len, text.splitlines())) <= 120
+    assert len(examples) > 40
+
+
 def test_plan_needs_no_consent(cts: Cts) -> None:
     evil("http://127.0.0.1:9/v1")
-    done = cts("plan", "--all", "gpt", "-k", 1, "--limit", 1)
+    done = cts("plan", "--all", "gpt", "-k", 1, "--limit", 1, "--no-judge")
     assert (done.code, done.err) == (0, "")
 
 
@@ -184,10 +272,11 @@ SHOUTED = f"Incorrect API key: {KEY.upper()[:12]}\\r\\n {KEY.upper()[12:]}"
 def test_key_repeated_by_a_server_is_written_nowhere(cts: Cts, answer: str, code: int, kept: bool) -> None:
     with hostile(answer.encode()) as url:
         evil(url)
-        done = cts(*RUN, "--limit", 8, "--config", "cts.toml", "--max-outage", 0.5)
+        done = cts(*RUN, "--limit", 8, "--config", "cts.toml", "--max-outage", 0.5, "--log", "run.log")
     assert done.code == code, done.err
-    written = {path: path.read_text(errors="replace") for path in Path("runs").rglob("*") if path.is_file()}
-    assert len(written) >= 2
+    files = [Path("run.log"), *(path for path in Path("runs").rglob("*") if path.is_file())]
+    written = {path: path.read_text(errors="replace") for path in files}
+    assert len(written) >= 3
     for name, text in {**written, "standard error": done.err, "standard output": done.out}.items():
         for spelled in (text.lower(), text.lower().replace("\\u00", "%")):
             assert not any(KEY[i : i + 8].lower() in spelled for i in range(len(KEY) - 7)), name

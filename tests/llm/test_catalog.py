@@ -143,7 +143,7 @@ def test_another_model_at_a_known_endpoint_has_no_known_price(shipped: Catalogue
     [
         ("gtp", "unknown model 'gtp'; did you mean 'gpt'? known: claude, deepseek, ernie"),
         ("openrouter:x", "unknown model 'openrouter:x'"),
-        ("zzz", "unknown model 'zzz'; known: claude"),
+        ("mine", "unknown model 'mine'; known: claude"),  # not gemini
         ("gpt:", "names no model id"),
         ("", "unknown model ''"),
     ],

@@ -128,7 +128,7 @@ def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_
     file = written(tmp_path, '[models.ernie]\nmodel = "ernie-5"\n')
     assert trust_in(file).concerns == ()
     spec = load_catalogue(file).resolve("ernie", {"QIANFAN_BASE_URL": "http://proxy.example/v2"})
-    assert sent_keys([spec], {"model ernie"}, file) == (
+    assert sent_keys([spec], {"model ernie": file}) == (
         f"{file}: sends QIANFAN_API_KEY to http://proxy.example, not encrypted (model ernie)"
     )
 
@@ -137,7 +137,7 @@ def test_consent_is_asked_for_what_is_used_and_given_to_the_whole_file(tmp_path:
     evil = '[models.gpt]\nbase_url = "http://evil.example/v1"\n[models.kimi]\nkey_env = "HOME"\n'
     file = written(tmp_path, evil + MODEL + 'base_url = "http://h/v1"\n')
     trust, catalogue = trust_in(file), load_catalogue(file)
-    assert trust.own == {"model gpt", "model kimi", "model m"}
+    assert trust.sources == dict.fromkeys(("model gpt", "model kimi", "model m"), file)
     assert trust.concerns_of([catalogue.resolve("m", {}), catalogue.resolve("claude", {})]) == ()
     of_gpt = trust.concerns_of([catalogue.resolve("gpt:gpt-4.1", {})])
     assert [concern.entry for concern in of_gpt] == ["model gpt", "model kimi"]
@@ -156,12 +156,12 @@ def test_keys_are_named_with_their_file_and_host(tmp_path: Path) -> None:
     )
     models, tools = load_catalogue(file), load_search(file)
     used = [models.resolve(name, {}) for name in ("m", "n", "here", "gpt", "local")]
-    assert sent_keys([*used, tools.engine("s"), tools.reader("direct")], trust_in(file).own, file) == (
+    assert sent_keys([*used, tools.engine("s"), tools.reader("direct")], trust_in(file).sources) == (
         f"{file}: sends LAB_API_KEY to https://lab.example:8443 (model m, model n), "
         "HERE_API_KEY to http://127.0.0.1:8000 (model here), S_API_KEY to http://h, not encrypted (search s); "
         "shipped catalogue: sends OPENAI_API_KEY to https://api.openai.com (model gpt)"
     )
-    assert sent_keys([models.resolve("local", {})], frozenset(), None) == ""
+    assert sent_keys([models.resolve("local", {})], {}) == ""
 
 
 def test_consent_is_to_one_path_and_one_content(tmp_path: Path) -> None:

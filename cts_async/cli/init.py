@@ -1,0 +1,44 @@
+"""`cts init`: a commented cts.toml to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cts_async.report.output import plain
+
+TEMPLATE = Path(__file__).with_name("init.toml")
+
+
+def init(
+    user: Annotated[
+        bool,
+        typer.Option("--user", help="Write ~/.config/cts/cts.toml instead, which applies in every folder."),
+    ] = False,
+) -> None:
+    """Write a commented cts.toml into this folder, to add models, roles, prompts, search engines and page readers.
+
+    Example: cts init
+
+    Example: cts init --user
+
+    Every line is an example, commented out. An existing file is never overwritten. The user's file (--user) is read
+    first; the cts.toml of the working folder, or --config FILE, overrides it field by field.
+    """
+    import os
+
+    from cts_async.config import user_config_path
+    from cts_async.errors import UsageError, write_error
+    from cts_async.safe_files import create_file
+
+    path = user_config_path(os.environ) if user else Path("cts.toml")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_file(path, TEMPLATE.read_bytes(), mode=0o600 if user else 0o644)
+    except FileExistsError:
+        raise UsageError(f"{path}: exists already; nothing was changed") from None
+    except OSError as error:
+        raise write_error(path, error) from None
+    print(plain(f"{path}: written; uncomment what you use (remove the #), then run cts models"))
