@@ -13,17 +13,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 from cts_async.analysis.runs import find_runs
-from cts_async.config import JudgeConfig, RunConfig
+from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import RunStopped, UsageError
 from cts_async.report.rows import Tables as Tables
 from cts_async.report.rows import tables_of
 
 T = TypeVar("T")
+MOST_QUESTIONS: Final = 3
+"""The largest `k`, as of -k."""
 Player = str | Callable[..., Any]
 """A name as on the command line, or a function (see `role`)."""
 
@@ -46,21 +48,20 @@ def run(
 ) -> Tables:
     """Run or resume systems, as `cts run` does, and load them.
 
-    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, and
-    paths may be texts, `prompts` is one text. Progress goes to standard error unless
-    `quiet`. Raises UsageError, and RunStopped where the run ended early: then nothing is lost, and the same call
-    resumes it.
+    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, a
+    path may be a text, and one path or text stands for several. The user's own cts.toml is read, ./cts.toml only as
+    `config_file`. Progress goes to standard error unless `quiet`. Raises UsageError, and RunStopped where the run ended
+    early: then nothing is lost, and the same call resumes it.
     """
+    from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
 
     names = _Names()
-    named = {name: _option(names, name, value) for name, value in options.items()}
-    models = names.all(model)
-    ks = (k,) if isinstance(k, int) else tuple(k)
-    plan = make_plan(_config(RunConfig, models=models, ks=ks, **named), _catalogue(named), os.environ)
+    config = _config(RunConfig, names, {"models": names.all(model), "ks": _questions(k)}, options)
+    plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
     groups = [
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
@@ -80,15 +81,15 @@ def judge(
 
     `options` are the fields of `cts_async.config.JudgeConfig`. Raises as `run`.
     """
+    from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.report.progress import RunGroup
 
     words = [runs] if isinstance(runs, str | Path) else list(runs)
     paths = tuple(one.path for one in find_runs([str(word) for word in words]))
     names = _Names()
-    named = {name: _option(names, name, value) for name, value in options.items()}
-    config = _config(JudgeConfig, judges=names.all(judge), runs=paths, **named)
-    plan = plan_judging(config, _catalogue(named), os.environ)
+    config = _config(JudgeConfig, names, {"judges": names.all(judge), "runs": paths}, options)
+    plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
     groups = [
         RunGroup(plan.group(one), plan.n_answers, tuple(plan.directories()), None, plan.embedded)
         for one in plan.judges
@@ -99,7 +100,7 @@ def judge(
 
 def compare(
     *runs: str | Path,
-    judges: Sequence[str] = (),
+    judges: str | Sequence[str] = (),
     baseline: str | None = None,
     seed: int = 0,
     published: bool = False,
@@ -111,6 +112,7 @@ def compare(
     from cts_async.report.comparison import compare_runs, comparison_json
 
     words = [str(run) for run in runs or ("runs",)]
+    judges = [judges] if isinstance(judges, str) else judges
     found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
     if not published:
         return comparison_json(found)
@@ -134,6 +136,8 @@ class _Names:
 
         if isinstance(player, str):
             return player
+        if not callable(player):
+            raise UsageError(f"{player!r}: name a model or a role of yours, or give a function")
         name = remember_function(player, self._functions)
         self._functions[name] = player
         return name
@@ -141,48 +145,56 @@ class _Names:
     def all(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
         """The names of one player or several."""
         several = players if isinstance(players, Sequence) and not isinstance(players, str) else [players]
+        if not several:
+            raise UsageError("name at least one model, or give a function")
         return tuple(self.one(player) for player in several)
 
 
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
-_PATHS: Final = frozenset({"gold", "corpus", "runs_dir", "config_file", "out"})
-_SEVERAL_PATHS: Final = frozenset({"replay", "given_questions", "given_rewrites"})
+_COUNTS: Final = frozenset({"limit", "in_flight", "max_turns", "nuggets_per_call"})
 
 
-def _option(names: _Names, field: str, value: Any) -> Any:
-    """An option's value as its configuration has it."""
-    if value is None:
-        return None
-    if field in _PLAYERS:
-        return names.one(value)
-    if field == "judges":
-        return names.all(value)
-    if field in _PATHS:
-        return Path(value)
-    if field in _SEVERAL_PATHS:
-        return (Path(value),) if isinstance(value, str | Path) else tuple(map(Path, value))
-    return tuple(value) if isinstance(value, list) else value
+def _config(kind: type[T], names: _Names, given: Mapping[str, Any], options: Mapping[str, Any]) -> T:
+    """A configuration of what a function was `given` itself, and its `options`. UsageError names a wrong one."""
+    from pydantic import TypeAdapter, ValidationError
+
+    types = get_type_hints(kind)
+    # There is no default file: one that is named is consented to, as with --config.
+    fields = {"user_config": user_config_file(os.environ), "config_consent": "named", **given}
+    for name, value in options.items():
+        if name in given or name not in types:
+            known = sorted(types.keys() - given.keys())
+            raise UsageError(f"{name}: no such option{suggestion(name, known)}")
+        if value is None:
+            fields.pop(name, None)
+            continue
+        if name in _PLAYERS:
+            value = names.one(value)
+        elif name == "judges":
+            value = names.all(value) if value else ()
+        elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
+            value = (value,)
+        try:
+            fields[name] = TypeAdapter(types[name]).validate_python(value)
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"].removeprefix("Input ").partition(" for <")[0]
+            raise UsageError(f"{name}: {problem}, not {value!r}") from None
+        if name in _COUNTS and fields[name] < 1:
+            raise UsageError(f"{name}: must be at least 1, not {value!r}")
+    return kind(**fields)
 
 
-def _config(kind: Callable[..., T], **fields: Any) -> T:
-    if isinstance(fields.get("prompts"), str):
-        fields["prompts"] = (fields["prompts"],)
-    try:
-        return kind(**fields)
-    except TypeError as error:
-        raise UsageError(str(error).rpartition("() ")[2]) from None
-
-
-def _catalogue(options: Mapping[str, Any]) -> Any:
-    from cts_async.llm.catalog import load_catalogue
-
-    return load_catalogue(options.get("config_file"))
+def _questions(k: int | Sequence[int]) -> tuple[int, ...]:
+    """Numbers of questions, as -k takes them. Raises UsageError."""
+    ks = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
+    if not ks or any(not isinstance(one, int) or not 1 <= one <= MOST_QUESTIONS for one in ks):
+        raise UsageError(f"k: must be a number from 1 to {MOST_QUESTIONS}, or a list of them, not {k!r}")
+    return ks
 
 
 def _drive(run: Any, plan: Any, groups: Any, used: Any, *, quiet: bool) -> None:
     """Run a plan to its end; in a thread of its own where this one has a running event loop."""
     from cts_async.cli.drive import drive
-    from cts_async.engine.signals import interrupt
 
     def main() -> RunStopped | None:
         return drive(run, plan, groups, used, quiet=quiet)
@@ -192,12 +204,20 @@ def _drive(run: Any, plan: Any, groups: Any, used: Any, *, quiet: bool) -> None:
     except RuntimeError:
         stopped = main()
     else:
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(main)
-            try:
-                stopped = running.result()
-            except KeyboardInterrupt:
-                interrupt()  # as a first Ctrl-C: what is in flight is finished
-                stopped = running.result()
+        stopped = _in_thread(main)
     if stopped is not None:
         raise stopped
+
+
+def _in_thread(main: Callable[[], T]) -> T:
+    """The result of `main` in another thread. Ctrl-C, which only this one gets, stops it as it stops a command."""
+    from cts_async.engine.signals import interrupt
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(main)
+        while not running.done():
+            try:
+                wait([running])
+            except KeyboardInterrupt:
+                interrupt()
+        return running.result()

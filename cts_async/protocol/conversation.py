@@ -22,7 +22,6 @@ temperature of 0.6 belongs to the model's entry in the catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, Protocol
@@ -47,20 +46,35 @@ from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """Who plays the user, and who turns what was said into a query."""
+    """Who plays the user, and who turns the conversation into a query."""
 
     answerer: Answerer
     rewriter: Rewriter
     """Turns questions asked at once and their answers into a query."""
-    support: Role | None
-    """The model that reformulates a conversation and chooses among offered queries; None: no system converses."""
+    reformulator: Reformulator
+    selector: Selector
+    """Chooses among the queries offered in mode "select"."""
 
-    @property
-    def model(self) -> Role:
-        """The supporting model of a system that converses."""
-        if self.support is None:
-            raise RuntimeError("a conversation needs a supporting model")
-        return self.support
+
+class TurnClarifier(Protocol):
+    """The Clarifier of a conversation."""
+
+    async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
+        """What is offered at turn `turn` (from 1); the step is `clarify/TURN`."""
+
+
+class Reformulator(Protocol):
+    """Sums up a conversation as one query."""
+
+    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
+        """The query after turn `turn` (from 1); the step is `reformulate/TURN`."""
+
+
+class Selector(Protocol):
+    """Chooses in the place of the user."""
+
+    async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
+        """Index in `view.offered` of the query closest to q*; the step is `select/TURN`."""
 
 
 class Answerer(Protocol):
@@ -101,25 +115,28 @@ class ModelAnswerer:
 
 
 class Nobody:
-    """Plays the roles that a run does not have, and is never asked."""
+    """Plays the roles that a run does not have, and is never asked: every method raises RuntimeError."""
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """Raises RuntimeError."""
         raise RuntimeError("this run has no User Answerer")
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
-        """Raises RuntimeError."""
         raise RuntimeError("this run has no Rewriter")
 
+    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
+        raise RuntimeError("no system of this run converses")
+
+    async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
+        raise RuntimeError("no system of this run offers queries")
+
     async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        """Raises RuntimeError."""
         raise RuntimeError("this run has no search")
 
 
 async def converse(
     ctx: Context,
     people: Participants,
-    clarifier: Role,
+    clarifier: TurnClarifier,
     instance: Instance,
     system: System,
     *,
@@ -132,23 +149,15 @@ async def converse(
     """
     if system.mode == "at-once":
         view = TurnView(instance.blurred_query, Conversation(instance.blurred_query), system.k)
-        offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
+        offer = await clarifier.offer(ctx, view, 1)
         if every_turn:
             return (ConversationTurn(offer.offered, offer.types, offer.reasoning),)
-        answers, q_hat = await answer_and_rewrite(ctx, people, instance, offer.offered)
+        answers = await answer_all(ctx, people, instance, offer.offered)
+        q_hat = await rewrite(ctx, people, instance, offer.offered, answers)
         return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
     if system.mode == "respond":
         return await _respond(ctx, people, clarifier, instance, system, every_turn)
-    return await _select(ctx, people, clarifier, instance, system)
-
-
-async def answer_and_rewrite(
-    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
-) -> tuple[tuple[Answer, ...], str]:
-    """The answers to questions asked at once, as by `answer_all`, and q-hat."""
-    answers = await answer_all(ctx, people, instance, questions)
-    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    return answers, await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+    return await _select(ctx, people.selector, clarifier, instance, system)
 
 
 async def answer_all(
@@ -156,41 +165,54 @@ async def answer_all(
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
-    asks: list[Callable[[], Awaitable[Answer]]] = [
-        partial(people.answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
-    ]
-    return tuple(await ctx.gather(asks))
+    answer = people.answerer.answer
+    return tuple(await ctx.gather([partial(answer, ctx, view, n) for n, view in enumerate(views, 1)]))
+
+
+async def rewrite(
+    ctx: Context,
+    people: Participants,
+    instance: Instance,
+    questions: tuple[str, ...],
+    answers: tuple[Answer, ...],
+) -> str:
+    """q-hat: q with what the answers to the questions add, as one query."""
+    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    return await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
 
 
 async def _respond(
-    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System, every_turn: bool
+    ctx: Context,
+    people: Participants,
+    clarifier: TurnClarifier,
+    instance: Instance,
+    system: System,
+    every_turn: bool,
 ) -> tuple[ConversationTurn, ...]:
     q, turns = instance.blurred_query, list[ConversationTurn]()
     history = Conversation(q)
     for turn in range(1, system.k + 1):
-        offer = await clarify_turn(ctx, clarifier, TurnView(q, history, 1), system.scheme, system.mode, turn)
+        offer = await clarifier.offer(ctx, TurnView(q, history, 1), turn)
         (question,) = offer.offered
         view = AnswererView(instance.fused_query, question, history)
         reply = await people.answerer.answer(ctx, view, turn)
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
         query = ""
         if every_turn or turn == system.k:
-            query = await reformulate(ctx, people.model, ReformulatorView(history), turn)
+            query = await people.reformulator.reformulate(ctx, ReformulatorView(history), turn)
         turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
     return tuple(turns)
 
 
 async def _select(
-    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System
+    ctx: Context, selector: Selector, clarifier: TurnClarifier, instance: Instance, system: System
 ) -> tuple[ConversationTurn, ...]:
     query, turns = instance.blurred_query, list[ConversationTurn]()
     history = Conversation(query)
     for turn in range(1, system.k + 1):
         view = TurnView(query, history, QUERIES_OFFERED)
-        offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, turn)
-        chosen = await select(
-            ctx, people.model, SelectorView(instance.fused_query, history, offer.offered), turn
-        )
+        offer = await clarifier.offer(ctx, view, turn)
+        chosen = await selector.select(ctx, SelectorView(instance.fused_query, history, offer.offered), turn)
         query = offer.offered[chosen]
         history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, query)))
         turns.append(
@@ -240,26 +262,31 @@ def form_of(scheme: Scheme, mode: Mode, k: int) -> Clarification:
     )
 
 
-async def clarify_turn(
-    ctx: Context, clarifier: Role, view: TurnView, scheme: Scheme, mode: Mode, turn: int
-) -> Clarified:
-    """What the Clarifier offers at turn `turn` (from 1); the step is `clarify/TURN`."""
-    language = language_of(view.conversation.first_query)
-    return await clarifier.ask(
-        ctx,
-        f"clarify/{turn}",
-        prompt_of(scheme, mode),
-        language,
-        form_of(scheme, mode, view.k),
-        policy=PATIENT,
-        conversation=conversation_text(view.conversation, offering_of(mode), language),
-        blurred_query=view.blurred_query,
-        k=view.k,
-    )
+@dataclass(frozen=True, slots=True)
+class ModelTurnClarifier:
+    """A model that is prompted by the system's scheme."""
+
+    role: Role
+    system: System
+
+    async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
+        """What the model offers at turn `turn` (from 1)."""
+        language = language_of(view.conversation.first_query)
+        scheme, mode = self.system.scheme, self.system.mode
+        return await self.role.ask(
+            ctx,
+            f"clarify/{turn}",
+            prompt_of(scheme, mode),
+            language,
+            form_of(scheme, mode, view.k),
+            policy=PATIENT,
+            conversation=conversation_text(view.conversation, offering_of(mode), language),
+            blurred_query=view.blurred_query,
+            k=view.k,
+        )
 
 
 # --- The conversation in prompts, the reformulator and the selecting user (AT-CoT, table 4)
-
 
 _LABELS: Final[dict[Language, tuple[str, str, str, str, str]]] = {
     "en": ("Query", "Question", "Answer", "Offered", "Chosen"),
@@ -289,32 +316,37 @@ def numbered_queries(offered: tuple[str, ...]) -> str:
     return "\n".join(f"{n}. {query}" for n, query in enumerate(offered, 1))
 
 
-async def reformulate(ctx: Context, reformulator: Role, view: ReformulatorView, turn: int) -> str:
-    """The conversation up to turn `turn` (from 1) summed up as one query; the step is `reformulate/TURN`."""
-    language = language_of(view.conversation.first_query)
-    return await reformulator.ask(
-        ctx,
-        f"reformulate/{turn}",
-        "reformulate",
-        language,
-        OneLine(),
-        policy=PATIENT,
-        conversation=conversation_text(view.conversation, "questions", language),
-    )
+@dataclass(frozen=True, slots=True)
+class SupportModel:
+    """The model that reformulates a conversation, and chooses among offered queries in the place of the user."""
 
+    role: Role
 
-async def select(ctx: Context, selector: Role, view: SelectorView, turn: int) -> int:
-    """Index in `view.offered` of the query closest to q*, by the user's choice; the step is `select/TURN`."""
-    language = language_of(view.fused_query)
-    return await selector.ask(
-        ctx,
-        f"select/{turn}",
-        "select_query",
-        language,
-        Choice(view.offered),
-        on_record=("clear_query",),
-        policy=PATIENT,
-        clear_query=view.fused_query,
-        conversation=conversation_text(view.conversation, "queries", language),
-        offered_queries=numbered_queries(view.offered),
-    )
+    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
+        """The conversation up to turn `turn` (from 1) summed up as one query."""
+        language = language_of(view.conversation.first_query)
+        return await self.role.ask(
+            ctx,
+            f"reformulate/{turn}",
+            "reformulate",
+            language,
+            OneLine(),
+            policy=PATIENT,
+            conversation=conversation_text(view.conversation, "questions", language),
+        )
+
+    async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
+        """Index in `view.offered` of the query closest to q*, by the user's choice."""
+        language = language_of(view.fused_query)
+        return await self.role.ask(
+            ctx,
+            f"select/{turn}",
+            "select_query",
+            language,
+            Choice(view.offered),
+            on_record=("clear_query",),
+            policy=PATIENT,
+            clear_query=view.fused_query,
+            conversation=conversation_text(view.conversation, "queries", language),
+            offered_queries=numbered_queries(view.offered),
+        )

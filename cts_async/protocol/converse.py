@@ -20,13 +20,12 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.conversation import ModelAnswerer, Participants, converse, prompt_of, prompts_of
-from cts_async.protocol.custom.sources import is_custom
+from cts_async.protocol.conversation import converse, prompt_of, prompts_of
+from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
-from cts_async.protocol.roles import ModelRewriter
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import TALK, RunFiles
 from cts_async.protocol.systems import (
@@ -49,8 +48,8 @@ _CHOOSE_MODELS: Final = "--model, --support, --all NAME"
 class ConversePlan(SystemsPlan):
     """Conversations of several systems over the same instances."""
 
-    support: str
-    """The model that plays the user and reformulates."""
+    roles: RoleNames
+    """Who plays the user and reformulates; nobody searches or judges."""
     n_queries: int
     """Distinct underspecified queries of the instances."""
 
@@ -58,9 +57,18 @@ class ConversePlan(SystemsPlan):
         """Number of results that the system's finished run has."""
         return self.n_queries if system.mode == "at-once" else self.n_instances
 
+    @property
+    def support(self) -> str:
+        """The names of who plays the user and reformulates."""
+        return ", ".join(dict.fromkeys(self.roles.supporters))
+
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
-        user = {"support": self.support} if system.mode != "at-once" else {}
+        roles, user = self.roles, dict[str, str]()
+        if system.mode != "at-once":
+            custom = roles.support in self.custom
+            apart = dict(zip(("answerer", "rewriter"), roles.supporters, strict=True))
+            user = apart if custom else {"support": roles.support}
         return {"clarifier": system.clarifier, **user}
 
     def identity(self, system: System) -> dict[str, Any]:
@@ -72,7 +80,7 @@ class ConversePlan(SystemsPlan):
             "mode": system.mode,
             "k": system.k,
             "data": dict(self.data_identity),
-            "models": {role: self.specs[name].identity for role, name in self.players(system).items()},
+            "models": {role: self.player_identity(role, name) for role, name in self.players(system).items()},
             "prompts": self.prompt_digests(system),
             "judges": [],
             "seed": self.config.seed,
@@ -82,25 +90,23 @@ class ConversePlan(SystemsPlan):
         """Pairs of a role's prompt and who is given it."""
         own = prompt_of(system.scheme, system.mode)
         user = [role for role in prompts_of(system) if role != own and system.mode != "at-once"]
-        return [(own, system.clarifier), *((role, self.support) for role in user)]
+        pairs = [(own, system.clarifier), *((role, self.roles.support) for role in user)]
+        return [(role, name) for role, name in pairs if name not in self.custom]
 
 
 def plan_conversations(
     config: ConverseConfig, catalogue: Catalogue, environ: Mapping[str, str]
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
-    for name in filter(None, (*config.models, config.support, config.every_role)):
-        if is_custom(name, catalogue):
-            raise UsageError(
-                f"{name}: roles of your own play in cts run and cts judge; conversations take models"
-            )
     prompts, catalogue = choose_prompts(config, catalogue)
-    systems = _systems(config, prompts)
+    config = replace(config, support=config.support or config.every_role, every_role=None)
+    config, custom = label_players(config, catalogue)
+    systems = _systems(config, prompts, custom)
     dataset = open_dataset(config.data, None, config.fields)
-    support = choose_roles(config, catalogue.roles).support
-    wanted = {name: ["model"] for name in config.models}
-    if any(system.mode != "at-once" for system in systems):
-        wanted.setdefault(support, []).append("support")
+    roles = replace(choose_roles(config, catalogue.roles), judges=(), agent="")
+    wanted = {name: ["model"] for name in config.models if name not in custom}
+    if roles.support not in custom and any(system.mode != "at-once" for system in systems):
+        wanted.setdefault(roles.support, []).append("support")
     specs = resolve_all(wanted, catalogue, environ, options=_CHOOSE_MODELS)
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
@@ -111,7 +117,7 @@ def plan_conversations(
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
     usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
-    roles, defaults = RoleNames(support, (), agent=""), RoleNames(usual, (), agent="")
+    defaults = RoleNames(usual, (), agent="")
     marks = {
         system: mark(system, roles, defaults, judged=False) for system in systems if system.mode != "at-once"
     }
@@ -120,12 +126,14 @@ def plan_conversations(
     plan = ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},
-        support=support,
+        roles=roles,
         specs=specs,
+        custom=custom,
+        catalogue=catalogue if custom else None,
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=prompts,
-        remarks=tuple(remarks_on(prompts, languages)),
+        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
         instances=lambda: selected_instances(dataset.instances(), config),
         n_instances=queries.total(),
         n_queries=len(queries),
@@ -149,14 +157,14 @@ def selected_instances(instances: Iterable[Instance], config: ConverseConfig) ->
             yield instance
 
 
-def _systems(config: ConverseConfig, prompts: PromptSet) -> list[System]:
-    """Scheme by scheme, every mode with its number of questions or turns."""
+def _systems(config: ConverseConfig, prompts: PromptSet, custom: Players) -> list[System]:
+    """Scheme by scheme, every mode with its number of questions or turns; code of the user's once for each mode."""
     found = []
     for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)):
         ks = (config.questions,) if mode == "at-once" else config.ks
         own = replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,))
-        found += systems_of(own, variants=prompts.variants)
-    return found
+        found += systems_of(own, variants=prompts.variants, custom=custom)
+    return list(dict.fromkeys(found))
 
 
 # --- Running it
@@ -175,19 +183,17 @@ async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -
 
 def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:
     seen: set[str] = set()
+    people = resources.participants(plan.roles)
     for instance in plan.instances():
         first = instance.blurred_query not in seen
         seen.add(instance.blurred_query)
         for system, run in files.items():
             due = first or system.mode != "at-once"
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
-                # In mode "at-once" nobody plays the user: the Clarifier's role fills the place.
-                user = resources.role(plan.players(system).get("support", system.clarifier))
-                people = Participants(ModelAnswerer(user), ModelRewriter(user), user)
                 walk = partial(
                     converse,
                     people=people,
-                    clarifier=resources.role(system.clarifier),
+                    clarifier=resources.turn_clarifier(system),
                     instance=instance,
                     system=system,
                     every_turn=True,

@@ -18,7 +18,7 @@ from typing import Any
 from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, model_prices
+from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, model_prices, unpriced_models
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
@@ -273,6 +273,8 @@ class _Estimates:
                 continue  # people's answers take no calls
             if kind == "clarify" and system.clarifier in self.plan.given:
                 continue
+            if kind == "reformulate" and self.plan.roles.supporters[1] in self.plan.custom:
+                continue
             if kind in ("answer", "rewrite")[n_supporters_of(self.plan.config) :]:
                 continue
             role = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter"}.get(kind, "support")
@@ -420,6 +422,8 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
     if plan.searches and plan.roles.visit:
         yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
+    if plan.searches and (tools := [spec.name for spec in plan.search.opened]):
+        yield f"each tool call is one request to {' or '.join(tools)}"
     measured = {(one.kind, one.model): one.observed for one in work if one.observed}
     if measured:
         steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
@@ -476,9 +480,14 @@ class Forecast:
     unknown: tuple[str, ...] = ()
     """Custom roles, as "label (role)": what they call comes on top."""
 
+    tools: tuple[StepsForecast, ...] = ()
+    """Queries of each search engine and pages of each reader."""
+
     @property
     def total(self) -> Effort:
-        return total_of(self.work)
+        """Calls and tokens of models, and the dollars of models, search engines and page readers."""
+        tools = total_of(self.tools)
+        return total_of(self.work) + Effort(cost_usd=tools.cost_usd, priced=tools.priced)
 
     def of(self, system: str) -> Effort:
         """The effort of one system."""
@@ -502,8 +511,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     tools = plan.search.opened if plan.roles.agent in plan.specs else []
     each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
     tool_work = [
-        StepsForecast("", "tool", spec.name, each, Effort(1.0, priced=False), SENDING_S, 1.0)
-        for spec in tools
+        StepsForecast("", "tool", spec.name, each, _request_of(spec), SENDING_S, 1.0) for spec in tools
     ]
     lanes = (*lanes_of(players, work), *lanes_of(tools, tool_work))
     chain_s = max(walks.values(), default=0.0)
@@ -520,10 +528,17 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         in_flight_s=in_flight_s,
         binding=binding,
         time_s=time_s,
-        unpriced=tuple(spec.name for spec in players if model_prices(spec) is None),
+        unpriced=unpriced_models(players),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
+        tools=tuple(tool_work),
         unknown=tuple(f"{label} ({role})" for label, roles in plan.custom.items() for role in roles),
     )
+
+
+def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
+    """The effort of one query or page."""
+    usd = spec.usd_per_request
+    return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
 def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:

@@ -225,27 +225,27 @@ def _check_options(config: RunConfig) -> None:
     problems = (
         (
             config.given_questions and config.given_rewrites,
-            "--questions and --rewrites: the rewritten queries alone decide what is searched; leave out one",
+            "--questions and --rewrites: cannot be combined: rewritten queries need no questions; use one of them",
         ),
-        (given and own, f"{given} takes the Clarifier's place: leave out --model {', '.join(config.models)}"),
+        (given and own, f"{given} replaces the Clarifier: omit --model {', '.join(config.models)}"),
         (
             (given or stop) and (set(config.schemes), set(config.modes)) != ({"cts"}, {"at-once"}),
-            f"{given or stop}: questions are asked at once only; leave out --scheme and --mode"
+            f"{given or stop}: works with questions asked at once only; omit --scheme and --mode"
             + " (cts converse holds conversations without a search)" * bool(stop),
         ),
-        (config.given_rewrites and config.ks != (1,), "--rewrites: no question is asked; leave out -k"),
-        (config.given_rewrites and config.answers, "--rewrites: nobody answers; leave out --answers"),
+        (config.given_rewrites and config.ks != (1,), "--rewrites asks no questions: omit -k"),
+        (config.given_rewrites and config.answers, "--rewrites asks no questions: omit --answers"),
         (
             config.given_rewrites and stop,
-            f"--rewrites: leaves nothing to do before the search; leave out {stop}",
+            f"--rewrites starts with the search: omit {stop}",
         ),
         (
             config.given_questions and config.stop_after == "questions",
-            f"--questions: leaves nothing to do; leave out {stop}, or stop after answers or rewrite",
+            f"--questions: nothing is left to do with {stop}; omit it, or stop after answers or rewrite",
         ),
         (
             stop and "gold" in config.references,
-            f"--gold-query: {stop} ends before the search; leave out one of them",
+            f"--gold-query: {stop} ends before the search; use one of them",
         ),
     )
     for wrong, problem in problems:

@@ -33,6 +33,7 @@ from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.custom.sources import is_custom
 from cts_async.protocol.gold_check import (
     SMALL,
     GoldForm,
@@ -130,6 +131,8 @@ class GoldPlan(Plan):
 def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> GoldPlan:
     """Check everything, `out` too. Raises UsageError; starts and writes nothing."""
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
+    if is_custom(extractor, catalogue):
+        raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
     config = _search_of_intents(config, extractor)
     plan = make_plan(config, catalogue, environ)
     built = GoldPlan(
@@ -225,7 +228,7 @@ class _Build:
 
     async def _walk(self, ctx: Context, *, intent: Intent) -> Line:
         """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
-        query, plan = intent.instance.fused_query, self.plan
+        query, plan, agent = intent.instance.fused_query, self.plan, self.plan.roles.agent
         trace = await self.searcher.search(ctx, SearchView(query), retry_failures=self._found_nothing(intent))
         found = collect(trace.turns)
         await self.archive.keep(trace_line(intent.instance, trace, found))
@@ -249,7 +252,7 @@ class _Build:
             "provenance": {
                 "made_by": f"cts_async {__version__}",
                 "run": plan.directory.name,
-                "agent": plan.specs[plan.roles.agent].model,
+                "agent": plan.specs[agent].model if agent in plan.specs else agent,
                 "extractor": plan.specs[plan.extractor].model,
                 "date": plan.current_date,
             },

@@ -85,7 +85,7 @@ def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] |
     if wanted is None:
         return None
     if dataset.annotations is None:
-        problem = f"nobody answered questions about {dataset.name}; people did for qulac and clariq"
+        problem = f"there are no human answers for {dataset.name}; only qulac and clariq have them"
         raise UsageError(f"--answers {wanted}: {problem} (--data qulac:PATH --answers qulac)")
     kind = dataset.name.partition("-need")[0]
     if wanted != kind:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -24,7 +24,23 @@ JUDGING = "judge/"
 """Prefix of the names of judging steps; the judge's name follows."""
 MAX_BRIEFS = 4096
 
+SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery et al. 2024)"
+"""A. Panickssery, S. R. Bowman, S. Feng: "LLM Evaluators Recognize and Favor Their Own Generations", NeurIPS 2024."""
+
 Labels: TypeAlias = tuple[tuple[str, Coverage], ...]
+
+
+def own_text(judge: str, players: Mapping[str, str], models: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the roles in which a judge wrote what it judges: Clarifier, agent, both or none.
+
+    `players` are names by role, `models` the ids of models at their providers by role. A player without an id is none.
+    """
+    id = models.get(f"judge {judge}")
+    return tuple(
+        role
+        for role in ("clarifier", "agent")
+        if role in players and role in models and (players[role] == judge or models[role] == id)
+    )
 
 
 class Judge(Protocol):
@@ -190,6 +206,7 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_STARTS_WITH_HAN: Final = re.compile(f"[{_HAN}]")
 _TOKENS: Final = re.compile(re.sub(r"\(\?P<\w+>", "(?:", _TOKEN.pattern), re.VERBOSE)
 """The same without names: found all at once."""
 _GROUPING_COMMA: Final = re.compile("(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
@@ -245,6 +262,27 @@ def terms_of(text: str) -> Terms:
     return Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
 
 
+def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
+    """Return those of the `wanted` terms that the text has, as `terms_of(text).every` has them, several times faster."""
+    tokens = set(_TOKENS.findall(_normalised(text)))
+    runs = [token for token in tokens if _STARTS_WITH_HAN.match(token)]
+    chinese = " ".join(runs)
+    found = (term for term in _chinese_among(wanted) if term in chinese)
+    others = map(_known_terms, tokens.difference(runs))
+    return wanted & frozenset(found).union(*others)
+
+
+@lru_cache(maxsize=64)
+def _chinese_among(terms: frozenset[str]) -> tuple[str, ...]:
+    return tuple(term for term in terms if _STARTS_WITH_HAN.match(term))
+
+
+def _all_terms(token: str) -> frozenset[str]:
+    """All terms of a token that is not Chinese."""
+    found = _token(token)
+    return found.content | found.numbers | found.every
+
+
 def spelling(text: str) -> dict[str, str]:
     """How the text writes each of its content terms, in order: `{"citi": "cities", "1200": "1,200"}`."""
     spelled: dict[str, str] = {}
@@ -275,6 +313,7 @@ def _token(token: str) -> Terms:
 
 _NONE: Final[frozenset[str]] = frozenset()
 _known_word: Final = lru_cache(maxsize=8192)(_token)
+_known_terms: Final = lru_cache(maxsize=8192)(_all_terms)
 # Many answers are judged by the same nuggets.
 _nugget_terms: Final = lru_cache(maxsize=8192)(terms_of)
 

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Participants, answer_all, answer_and_rewrite, converse
+from cts_async.protocol.conversation import Participants, TurnClarifier, answer_all, converse, rewrite
 from cts_async.protocol.given import Given
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.roles import Clarifier, Role, Searcher
+from cts_async.protocol.roles import Clarifier, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
 from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Stage
@@ -45,18 +45,18 @@ async def clarify_then_search(
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
     questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
     if cast.stop_after == "questions":
-        return Outcome(instance, k, questions, (), "", None, ())
+        return Outcome(instance, k, questions)
+    answers = await answer_all(ctx, cast.people, instance, questions)
     if cast.stop_after == "answers":
-        answers = await answer_all(ctx, cast.people, instance, questions)
-        return Outcome(instance, k, questions, answers, "", None, ())
-    answers, q_hat = await answer_and_rewrite(ctx, cast.people, instance, questions)
+        return Outcome(instance, k, questions, answers)
+    q_hat = await rewrite(ctx, cast.people, instance, questions, answers)
     if cast.stop_after == "rewrite":
-        return Outcome(instance, k, questions, answers, q_hat, None, ())
+        return Outcome(instance, k, questions, answers, q_hat)
     return await _search(ctx, cast, instance, q_hat, k, questions, answers)
 
 
 async def converse_then_search(
-    ctx: Context, cast: Cast, clarifier: Role, instance: Instance, system: System
+    ctx: Context, cast: Cast, clarifier: TurnClarifier, instance: Instance, system: System
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
     turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
@@ -68,9 +68,8 @@ async def converse_then_search(
 
 async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
     """A reference point: the agent on q itself (`orig`) or on q* (`gold`), nobody asked."""
-    return await _search(
-        ctx, cast, instance, instance.blurred_query if kind == "orig" else instance.fused_query
-    )
+    query = instance.blurred_query if kind == "orig" else instance.fused_query
+    return await _search(ctx, cast, instance, query)
 
 
 async def search_given(ctx: Context, cast: Cast, instance: Instance, rewrites: Given) -> Outcome:

@@ -18,10 +18,10 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
-from cts_async.protocol.custom.sources import Players, label_players
+from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.given import Given, bound, with_given
 from cts_async.protocol.human_answers import THRESHOLD, people_of
-from cts_async.protocol.judge import LEXICAL
+from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, own_text
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
@@ -83,6 +83,11 @@ class SystemsPlan(ABC):
         """Whether the embedded model plays any role: then the scores are a smoke test."""
         return any(spec.embedded for spec in self.specs.values())
 
+    @property
+    def demo(self) -> bool:
+        """Whether the scripted models of `cts demo` play: then no score is a model's."""
+        return any(spec.demo for spec in self.specs.values())
+
     def directories(self) -> Sequence[Path]:
         """The systems' run directories."""
         return list(self.systems.values())
@@ -94,6 +99,13 @@ class SystemsPlan(ABC):
     @abstractmethod
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
+
+    def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
+        """What determines the replies of the player of a role ("judge NAME" for a judge)."""
+        if name in self.specs:
+            return self.specs[name].identity
+        played = "judge" if role.startswith("judge ") else role
+        return next(one.identity for kind, one in self.custom[name].items() if kind == played)
 
     @abstractmethod
     def prompted(self, system: System) -> list[tuple[str, str]]:
@@ -129,8 +141,9 @@ class SystemsPlan(ABC):
         for player in dict.fromkeys(player for _, player, _ in given):
             prompts = self.prompts.of(player)
             # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
-            asks = [one for role, name, found in given if name == player and _asks(role) for one in found]
-            used = asks or [one for _, name, found in given if name == player for one in found]
+            own = [(role, one) for role, name, found in given if name == player for one in found]
+            asks = [one for role, one in own if role not in PLAYED_BY and role != "judge"]
+            used = asks or [one for _, one in own]
             if prompts is not self.prompts and not any(one.variant for one in used):
                 raise _unchanged(prompts, player, used)
 
@@ -139,7 +152,7 @@ class SystemsPlan(ABC):
         config = self.config
         bad_gold = {"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}
         return {
-            "command": config.command,
+            **config.noted,
             "data": {
                 "spec": config.data,
                 "path": str(self.dataset.path),
@@ -152,6 +165,7 @@ class SystemsPlan(ABC):
             "players": self.players(system),
             "prices": manifest_prices(self.specs.values()),
             "embedded": self.embedded,
+            **({"demo": True} if self.demo else {}),
             "n_expected": self.n_expected(system),
         }
 
@@ -238,13 +252,10 @@ class Plan(SystemsPlan):
         return named
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
-        """What determines the replies of the player of a role ("judge NAME" for a judge)."""
+        """What determines the replies of the player of a role; given texts are a Clarifier's."""
         if role == "clarifier" and name in self.given:
             return self.given[name].identity
-        if name in self.specs:
-            return self.specs[name].identity
-        played = "judge" if role.startswith("judge ") else role
-        return next(one.identity for kind, one in self.custom[name].items() if kind == played)
+        return SystemsPlan.player_identity(self, role, name)
 
     def prompted(self, system: System) -> list[tuple[str, str]]:
         """Pairs of a role's prompt and who is given it; code of the user's needs none, nor do given texts."""
@@ -255,6 +266,7 @@ class Plan(SystemsPlan):
         unused = ["answer", "respond"] * (self.people is not None)
         unused += ["clarify"] * (system.clarifier in self.given)
         unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
+        unused += ["reformulate"] * (self.roles.supporters[1] in self.custom)
         pairs = [
             (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support)
             for role in roles
@@ -278,10 +290,6 @@ PLAYED_BY: Final = {
     "gold": "extractor",
 }
 """The role that is given a prompt; a judge is given "judge", and the Clarifier all others."""
-
-
-def _asks(prompt: str) -> bool:
-    return prompt not in PLAYED_BY and prompt != "judge"
 
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
@@ -315,18 +323,12 @@ def make_plan(
     config, custom = label_players(config, catalogue)
     if config.given_questions:
         config = replace(config, models=tuple(rows))
-    systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants)
+    systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
-    engines = load_search(config.config_file)
-    search = (
-        SearchPlan(engines.engine(CORPUS), engines.reader(CORPUS))
-        if config.stop_after
-        else plan_search(config, engines, environ, dataset.corpus)
-    )
+    search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
-    models = _wanted(config, roles, given=rows)
-    wanted = {name: played for name, played in models.items() if name not in custom}
+    wanted = _wanted(config, roles, given=rows, custom=custom)
     if keyless or keys_elsewhere:
         environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
@@ -343,15 +345,9 @@ def make_plan(
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    marks = _marks(systems, roles, search, config, catalogue, custom)
-    marks = {system: text + prompts.mark(clarifying=bool(system.k)) for system, text in marks.items()}
-    names = run_names(systems, dataset.name, config.name, marks)
-    directories = {system: config.runs_dir / names[system] for system in systems}
-    own = {directory.resolve() for directory in directories.values()}
-    for run in search.replayed:
-        if run.resolve() in own:  # its journal would grow while it is read
-            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
-    gold = dataset.gold_path
+    marks = _marks(systems, roles, search, config, catalogue, custom, prompts)
+    directories = _directories(run_names(systems, dataset.name, config.name, marks), config, search)
+    agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
         config=config,
         systems=directories,
@@ -368,11 +364,10 @@ def make_plan(
         tools=search.notes,
         judges=roles.judges,
         prompts=prompts,
-        remarks=tuple(remarks_on(prompts, languages)),
-        settings=_settings(config, specs.get(roles.agent)),
+        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
+        settings=_settings(config, agent),
         current_date=config.date or _current_date(directories),
-        agent_prompt=config.agent_prompt
-        or (specs[roles.agent].agent_prompt if roles.agent in specs else "query"),
+        agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
         data_identity={
             "name": dataset.name,
             "sha256": dataset.sha256(),
@@ -383,7 +378,22 @@ def make_plan(
         given=given,
     )
     plan.check_prompts()
-    return plan
+    return replace(plan, remarks=(*plan.remarks, *_remarks_on_judges(plan)))
+
+
+def _remarks_on_judges(plan: Plan) -> Iterator[str]:
+    """Notice judges that judge their own text; not those of a smoke test, whose scores mean nothing."""
+    for judge in () if plan.config.no_judge else plan.roles.judges:
+        if judge not in plan.specs or plan.specs[judge].embedded:
+            continue
+        roles = set[str]()
+        for system in plan.systems:
+            players = plan.players(system)
+            ids = {role: plan.specs[name].model for role, name in players.items() if name in plan.specs}
+            roles.update(own_text(judge, players, ids))
+        if roles:
+            named = " and ".join(sorted(roles))
+            yield f"{judge} judges its own text, as {named}: {SELF_PREFERENCE}. Use --judge for another judge."
 
 
 def _marks(
@@ -393,8 +403,9 @@ def _marks(
     config: RunConfig,
     catalogue: Catalogue,
     custom: Players,
+    prompts: PromptSet,
 ) -> dict[System, str]:
-    """Suffixes of run names for roles and search that differ from the defaults, whatever a system is compared with.
+    """Suffixes of run names for what differs from the defaults, whatever a system is compared with.
 
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     A custom Clarifier that can play the other roles does so by default.
@@ -402,27 +413,43 @@ def _marks(
     marks = {}
     for system in systems:
         clarifying = system.kind == "clarify"
-        usual = choose_roles(RunConfig(models=(system.clarifier,) * clarifying), catalogue.roles)
+        clarifiers = (system.clarifier,) if clarifying else ()
+        playing, usual = roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
         if {"answerer", "rewriter", "agent"} <= custom.get(system.clarifier, {}).keys():
             usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
         people = f"+answers-{config.answers}" if config.answers and clarifying else ""
-        given = "+questions" * bool(config.given_questions and clarifying)
+        given = "+questions" if config.given_questions and clarifying else ""
         if config.stop_after:
-            roles, usual = replace(roles, agent=""), replace(usual, agent="")
+            playing, usual = replace(playing, agent=""), replace(usual, agent="")
             given += f"+stop-after-{config.stop_after}"
-        differing = mark(system, roles, usual, judged=not config.no_judge)
+        differing = mark(system, playing, usual, judged=not config.no_judge)
         if config.stop_after == "questions":
             differing = ""  # only the Clarifier plays
-        marks[system] = given + differing + people + search.mark(config)
+        edited = prompts.mark(clarifying=bool(system.k))
+        marks[system] = given + differing + people + search.mark(config) + edited
     return marks
 
 
-def _wanted(config: RunConfig, roles: RoleNames, given: Container[str] = ()) -> dict[str, list[str]]:
-    """The roles of each model, by its name; the Clarifiers in `given` are none."""
+def _directories(names: Mapping[System, str], config: RunConfig, search: SearchPlan) -> dict[System, Path]:
+    """The systems' run directories. Raises UsageError if one of them is to be replayed."""
+    directories = {system: config.runs_dir / name for system, name in names.items()}
+    own = {directory.resolve() for directory in directories.values()}
+    for run in search.replayed:
+        if run.resolve() in own:  # its journal would grow while it is read
+            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
+    return directories
+
+
+def _wanted(
+    config: RunConfig, roles: RoleNames, given: Container[str] = (), custom: Container[str] = ()
+) -> dict[str, list[str]]:
+    """The roles of each model, by its name; the Clarifiers in `given` are none, nor are players in `custom`."""
     supporters = roles.supporters[: n_supporters_of(config)]
+    if "select" in config.modes or ("respond" in config.modes and roles.supporters[1] not in custom):
+        supporters += (roles.support,)  # chooses and reformulates
     names: dict[str, tuple[str | None, ...]] = {
         "model": tuple(name for name in config.models if name not in given),
-        "support": tuple(dict.fromkeys(supporters)) * bool(config.models),
+        "support": tuple(dict.fromkeys(supporters)) if config.models else (),
         "judge": () if config.no_judge else roles.judges,
         "agent": () if config.stop_after else (roles.agent,),
         "visit": () if config.stop_after else (roles.visit,),
@@ -431,7 +458,7 @@ def _wanted(config: RunConfig, roles: RoleNames, given: Container[str] = ()) -> 
     wanted: dict[str, list[str]] = {}
     for role, players in names.items():
         for name in players:
-            if name is not None:
+            if name is not None and name not in custom:
                 wanted.setdefault(name, []).append(role)
     return wanted
 
@@ -552,7 +579,12 @@ class SearchPlan:
 def plan_search(
     config: RunConfig, catalogue: SearchCatalogue, environ: Mapping[str, str], documents: Path | None
 ) -> SearchPlan:
-    """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError."""
+    """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError.
+
+    A run that stops before the search has neither documents nor runs to replay.
+    """
+    if config.stop_after:
+        return SearchPlan(catalogue.engine(CORPUS), catalogue.reader(CORPUS))
     journals = [run / STEPS for run in config.replay]
     for run, journal in zip(config.replay, journals, strict=True):
         if not journal.is_file():

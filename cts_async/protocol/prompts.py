@@ -20,12 +20,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal
 
 from cts_async.config import VARIANT, CommandConfig, variant_of
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
@@ -319,8 +318,8 @@ def _check_name(path: Path) -> None:
     named = _NAME.fullmatch(path.name.removesuffix(".txt"))
     if named is None or named["role"] not in FIELDS or path.suffix != ".txt":
         known = [f"{role}.{language}.txt" for role in FIELDS for language in ("en", "zh")]
-        near = get_close_matches(path.name, [*known, "agent.native.txt"], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = closest(path.name, [*known, "agent.native.txt"])
+        hint = f"; did you mean {near!r}?" if near else ""
         form = f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}"
         raise InputError(path, f"is no prompt's name{hint} {form}" if near else form)
 
@@ -358,9 +357,9 @@ def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> No
     fields = FIELDS[role]
     if exact and name in fields:
         return
-    near = get_close_matches(name.lower(), fields, 1, 0.75)
+    near = closest(name, fields)
     if near or name in _EVERY_FIELD:
-        hint = f"; did you mean {{{near[0]}}}?" if near else ";"
+        hint = f"; did you mean {{{near}}}?" if near else ";"
         has = ", ".join(f"{{{one}}}" for one in fields)
         raise InputError(path, f"unknown field {name}{hint} {role} has {has}", line=line)
 

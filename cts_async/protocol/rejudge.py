@@ -165,7 +165,7 @@ class JudgePlan:
     def manifest_notes(self) -> dict[str, Any]:
         """What the manifest records in addition to the identity."""
         return {
-            "command": self.config.command,
+            **self.config.noted,
             "n_expected": self.n_answers,
             "embedded": self.embedded,
             "prices": manifest_prices(self.specs.values()),
@@ -353,7 +353,7 @@ def _parts(file: Path) -> list[str]:
 def several(out: Path, n_files: int) -> bool:
     """Whether OUT has a directory for each file: as it was begun, else if there are several files.
 
-    UsageError for several files into an OUT that holds the verdicts on one.
+    UsageError for several files into an OUT that has the judgments of one.
     """
     manifest = read_manifest(out)
     if manifest is None:
@@ -362,7 +362,7 @@ def several(out: Path, n_files: int) -> bool:
         return True
     if n_files > 1:
         of = manifest.get("identity", {}).get("candidates", "one file")
-        raise UsageError(f"{out} holds the verdicts on {of} alone: use another --out for several files")
+        raise UsageError(f"{out} has the judgments of {of} alone: use another --out for several files")
     return False
 
 

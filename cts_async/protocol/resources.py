@@ -33,7 +33,15 @@ from cts_async.llm.local import serving
 from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.conversation import Answerer, ModelAnswerer, Nobody
+from cts_async.protocol.conversation import (
+    Answerer,
+    ModelAnswerer,
+    ModelTurnClarifier,
+    Nobody,
+    Participants,
+    SupportModel,
+    TurnClarifier,
+)
 from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
 from cts_async.protocol.custom.sources import Players
@@ -46,12 +54,11 @@ from cts_async.protocol.roles import (
     ModelClarifier,
     ModelRewriter,
     PageVisitor,
-    Rewriter,
     Role,
     Searcher,
 )
 from cts_async.protocol.run_files import STEPS
-from cts_async.protocol.systems import check_prices
+from cts_async.protocol.systems import RoleNames, System, check_prices
 from cts_async.search.agent import Agent
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
@@ -113,15 +120,26 @@ class Resources:
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
 
-    def answerer(self, name: str) -> Answerer:
-        """Who answers under that name; nobody if no role of this run has it."""
-        model = ModelAnswerer(self.role(name)) if name in self.models else Nobody()
-        return self.custom.get((name, "answerer")) or model
+    def turn_clarifier(self, system: System) -> TurnClarifier:
+        custom = self.custom.get((system.clarifier, "clarifier"))
+        return custom or ModelTurnClarifier(self.role(system.clarifier), system)
 
-    def rewriter(self, name: str) -> Rewriter:
-        """Who rewrites under that name; nobody if no role of this run has it."""
-        model = ModelRewriter(self.role(name)) if name in self.models else Nobody()
-        return self.custom.get((name, "rewriter")) or model
+    def participants(self, roles: RoleNames, people: Answerer | None = None) -> Participants:
+        """Who plays the user and the Rewriter; nobody where no role of this run has that name.
+
+        `people` answer in the place of the User Answerer.
+        """
+        answers, rewrites = roles.supporters
+        rewriter = self.custom.get((rewrites, "rewriter"))
+        support = SupportModel(self.role(roles.support)) if roles.support in self.models else Nobody()
+        return Participants(
+            people
+            or self.custom.get((answers, "answerer"))
+            or (ModelAnswerer(self.role(answers)) if answers in self.models else Nobody()),
+            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else Nobody()),
+            rewriter or support,
+            support,
+        )
 
 
 class ModelPlan(Protocol):
@@ -209,7 +227,7 @@ class ModelHost:
     ) -> None:
         self.tools: Tools | None = None
         self.on_lane: Callable[[Lane], None] = lambda lane: None
-        """Told of the lane of a model that is opened while jobs run."""
+        """Called with the lane of a model that is opened while jobs run."""
         self._resources, self._catalogue, self._open_model = resources, catalogue, open_model
         self._budget, self._opening = budget, anyio.Lock()
 
@@ -218,6 +236,9 @@ class ModelHost:
 
         Raises RoleFailed if it is unknown, lacks its key, cannot be opened, or has no price where dollars are limited.
         """
+        # Before the lock: calls side by side would pass it one by one, and no longer share writes and wake-ups.
+        if name in self._resources.models:
+            return self._resources.models[name]
         async with self._opening:
             if name in self._resources.models:
                 return self._resources.models[name]
@@ -377,16 +398,15 @@ def open_budget(
     if lines != Lines():
         prices = {spec.model: model_prices(spec) for spec in (*asked, *specs)}
         spent = spent_before(journals, prices, counts)
-    deadline = (
-        None if config.deadline is None else deadline_in(config.deadline - time.time(), config.deadline)
-    )
-    return Budget(lines, spent, deadline=deadline, events=events)
+    return Budget(lines, spent, deadline=deadline_at(config.deadline), events=events)
 
 
-def deadline_in(seconds: float, stamp: float) -> Deadline:
-    """A deadline in so many seconds, which messages show as the wall-clock time `stamp`."""
-    shown = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
-    return Deadline(asyncio.get_running_loop().time() + seconds, shown)
+def deadline_at(stamp: float | None) -> Deadline | None:
+    """The deadline at the wall-clock time `stamp`, in seconds since 1970; None without one."""
+    if stamp is None:
+        return None
+    text = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
+    return Deadline(asyncio.get_running_loop().time() + stamp - time.time(), text)
 
 
 def spent_before(

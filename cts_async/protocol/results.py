@@ -48,17 +48,22 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     with what the run's last stage made.
     """
     instance, trace = outcome.instance, outcome.trace
-    if trace is None:
-        return _unsearched_line(system, outcome)
-    return {
+    answers, query = [answer.text for answer in outcome.answers], outcome.rewritten_query
+    line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": outcome.k,
         "questions": outcome.questions,
-        "answers": [answer.text for answer in outcome.answers],
-        "rewritten_query": outcome.rewritten_query,
+    }
+    if trace is None:
+        made = {"answers": answers, "rewritten_query": query}
+        return {**line, **{name: value for name, value in made.items() if value}}
+    return {
+        **line,
+        "answers": answers,
+        "rewritten_query": query,
         "answer": trace.answer,
         "answer_from": trace.answer_from,
         "search": search_json(trace),
@@ -66,23 +71,9 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     }
 
 
-def _unsearched_line(system: str, outcome: Outcome) -> Line:
-    instance, answers = outcome.instance, [answer.text for answer in outcome.answers]
-    return {
-        "id": instance.id,
-        "system": system,
-        "fused_query": instance.fused_query,
-        "blurred_query": instance.blurred_query,
-        "k": outcome.k,
-        "questions": outcome.questions,
-        **({"answers": answers} if answers else {}),
-        **({"rewritten_query": outcome.rewritten_query} if outcome.rewritten_query else {}),
-    }
-
-
 def conversation_json(system: System, turns: tuple[ConversationTurn, ...]) -> Line:
-    """The additional fields of a system that converses: `scheme`, `mode` and `turns`; none for other systems."""
-    if not system.converses:
+    """The additional fields of a conversation: `scheme`, `mode` and `turns`; none without turns."""
+    if not turns:
         return {}
     return {"scheme": system.scheme, "mode": system.mode, "turns": [_turn(turn) for turn in turns]}
 

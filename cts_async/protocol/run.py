@@ -25,7 +25,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.conversation import Nobody, Participants
+from cts_async.protocol.conversation import Nobody
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
@@ -150,24 +150,22 @@ def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextM
 
 @asynccontextmanager
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
-    """Everybody but the Clarifiers who plays in the plan's instances. Raises UsageError where something is missing."""
+    """Open the players of all roles but the Clarifiers'. Raises UsageError where something is missing."""
     async with open_search(plan, resources) if plan.searches else nullcontext(Nobody()) as searcher:
         people = None if plan.people is None else HumanAnswerer(plan.people)
-        answerer, rewriter = plan.roles.supporters
-        support = resources.role(plan.roles.support) if plan.roles.support in plan.specs else None
-        user = Participants(people or resources.answerer(answerer), resources.rewriter(rewriter), support)
+        user = resources.participants(plan.roles, people)
         yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
 
 
 def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
-    """How one instance goes through one system."""
+    """The steps of one instance in one system, to be called with the Context of its job."""
     if system.kind == "rewrites":
         return partial(search_given, cast=cast, instance=instance, rewrites=cast.given[system.clarifier])
     if system.kind != "clarify":
         return partial(search_only, cast=cast, instance=instance, kind=system.kind)
     if system.converses:
-        role = resources.role(system.clarifier)
-        return partial(converse_then_search, cast=cast, clarifier=role, instance=instance, system=system)
+        asks = resources.turn_clarifier(system)
+        return partial(converse_then_search, cast=cast, clarifier=asks, instance=instance, system=system)
     clarifier = cast.given.get(system.clarifier) or resources.clarifier(system.clarifier)
     return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
 
@@ -181,15 +179,13 @@ def work_left(plan: Plan, files: Files) -> Iterator[tuple[Instance, System]]:
 
 
 def lines_of(system: System, instance: Instance, ended: Outcome | StepError) -> EndedLines:
-    """What is recorded once an instance has ended."""
+    """What is recorded of an instance that has ended: further judges' lines, and last its result."""
     if isinstance(ended, StepError):
         return [(None, failure_line(system.label, instance, ended))]
     further = ended.judgments[1:]
     judgments = [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
-    return [
-        *judgments,
-        (None, {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}),
-    ]
+    result = {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
+    return [*judgments, (None, result)]
 
 
 def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:

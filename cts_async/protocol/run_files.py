@@ -332,7 +332,7 @@ def with_judges(
 ) -> dict[str, Any]:
     """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
-    A judge's file holds the verdicts of one model only: UsageError where its name now stands for another one. A file
+    A judge's file has the judgments of one model only: UsageError if its name now means another one. A file
     of which nothing is recorded is accepted.
     """
     recorded = dict(manifest.get(FURTHER) or {})
@@ -342,7 +342,7 @@ def with_judges(
         changes = list(differences(before, now)) if before else []
         if changes and path.exists() and path.stat().st_size:
             raise UsageError(
-                f"{path} has verdicts of another {name}: {'; '.join(changes)}. "
+                f"{path} has judgments by another {name}: {'; '.join(changes)}. "
                 "Use another name for the new judge, or move that file away to judge again"
             )
         recorded[name] = now

@@ -60,14 +60,18 @@ class System:
 
 
 def systems_of(
-    config: RunConfig, rewrites: Iterable[str] = (), variants: Container[str] = ()
+    config: RunConfig,
+    rewrites: Iterable[str] = (),
+    variants: Container[str] = (),
+    custom: Container[str] = (),
 ) -> list[System]:
     """References first, then every Clarifier with every scheme, mode and budget of questions, then given `rewrites`.
 
     `variants` are the names of prompts that may follow a Clarifier's, as in `gpt@short`.
 
-    The benchmark's own scheme asks at once only: it is left out with other modes. UsageError where a scheme or
-    mode of the configuration would get no system at all.
+    The default scheme cts supports only at-once: it is left out with other modes. UsageError where a scheme or
+    mode of the configuration would get no system at all. A Clarifier in `custom` is code of the user's: it has no
+    scheme, and is left out of mode "select", since it asks questions.
     """
     references: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
     pairs = [
@@ -75,17 +79,22 @@ def systems_of(
         for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes))
         if scheme != "cts" or mode == "at-once"
     ]
-    for mode in config.modes:
+    own: list[tuple[Scheme, Mode]] = [
+        ("cts", mode) for mode in dict.fromkeys(config.modes) if mode != "select"
+    ]
+    only_own = bool(config.models) and all(name in custom for name in config.models)
+    for mode in () if only_own else config.modes:
         if mode not in {mode for _, mode in pairs}:
             raise UsageError(
-                f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of "
+                f"--mode {mode}: the default scheme cts supports only at-once; add --scheme with one of "
                 f"{', '.join(scheme for scheme in SCHEMES if scheme != 'cts')}"
             )
-    if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
-        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
+    if "cts" in config.schemes and not only_own and not any(scheme == "cts" for scheme, _ in pairs):
+        raise UsageError("--scheme cts: supports only --mode at-once; add it, or omit --scheme cts")
     clarifying = [
         System("clarify", name, k, scheme, mode, variant_of(name, variants)[1])
-        for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
+        for name in dict.fromkeys(config.models)
+        for (scheme, mode), k in product(own if name in custom else pairs, dict.fromkeys(config.ks))
     ]
     given = [System("rewrites", label) for label in rewrites]
     return [references[name] for name in dict.fromkeys(config.references)] + clarifying + given

@@ -31,13 +31,22 @@ class Conversation:
     first_query: str
     exchanges: tuple[Exchange, ...] = ()
 
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The questions asked so far, each with its answer."""
+        return tuple((question, one.reply) for one in self.exchanges for question in one.offered)
+
 
 @dataclass(frozen=True, slots=True)
 class ClarifierView:
-    """The Clarifier sees the underspecified query q and how many questions it may ask."""
+    """The Clarifier sees the underspecified query q and how many questions it may ask.
+
+    Only in mode "respond" are there `pairs` too: what it has asked before, and the answers.
+    """
 
     blurred_query: str
     k: int
+    pairs: tuple[tuple[str, str], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,11 @@ class AnswererView:
     fused_query: str
     question: str
     conversation: Conversation | None = None
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...] | None:
+        """The earlier questions of the conversation, each with its answer; None without a conversation."""
+        return None if self.conversation is None else self.conversation.pairs
 
 
 @dataclass(frozen=True, slots=True)

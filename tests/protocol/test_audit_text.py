@@ -44,7 +44,7 @@ def found(q_star: str, known: list[str], text: str, vocabulary: frozenset[str] =
         ("2033年门票", ["门票"], "二〇三三年", ["2033年"]),
     ],
 )
-def test_what_nobody_said_is_secret(q_star: str, known: list[str], text: str, spans: list[str]) -> None:
+def test_text_in_no_answer_is_secret(q_star: str, known: list[str], text: str, spans: list[str]) -> None:
     assert found(q_star, known, text) == spans
 
 

@@ -265,9 +265,7 @@ def world_with_canaries(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("unknown_share", [1.0, 0.5])
-def test_intent_reaches_nobody_but_through_an_answer_to_one_question(
-    tmp_path: Path, unknown_share: float
-) -> None:
+def test_intent_reaches_other_roles_only_through_answers(tmp_path: Path, unknown_share: float) -> None:
     world = world_with_canaries(tmp_path / "world")
     provider = FakeProvider(Settings(unknown_share=unknown_share, keep=True))
     results = results_of(campaign(tmp_path, provider, data=f"sample:{world}")["fake-k2"])

@@ -21,7 +21,9 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Model
 from cts_async.protocol.conversation import (
     ModelAnswerer,
+    ModelTurnClarifier,
     Participants,
+    SupportModel,
     converse,
     form_of,
     prompt_of,
@@ -68,10 +70,12 @@ def talk_with(
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Participants(ModelAnswerer(role), ModelRewriter(role), role)
+    talk = Participants(ModelAnswerer(role), ModelRewriter(role), SupportModel(role), SupportModel(role))
 
     async def walk(ctx: Context) -> Any:
-        return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
+        return await converse(
+            ctx, talk, ModelTurnClarifier(role, system), instance, system, every_turn=every_turn
+        )
 
     async def finish(result: Any) -> None:
         ended.append(result)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from audited_runs import copied, plant
+from custom_roles import command, script
 from fake_provider import FakeProvider, Settings
 from talk_world import INTENTS, write_talk_world
 
@@ -21,6 +23,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
 from cts_async.protocol.results import failed, latest_results
+from cts_async.records import SCHEMES
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2
 RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"
@@ -153,7 +156,7 @@ def test_every_scheme_has_a_run_in_every_mode(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
+def test_evaluation_options_do_not_change_the_run(tmp_path: Path) -> None:
     plan = planned(tmp_path, modes=("select",))
     (system,) = plan.systems
     identity = plan.identity(system)
@@ -165,9 +168,94 @@ def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     assert identity == planned(tmp_path, modes=("select",), topics=1).identity(system)
 
 
+# --- Roles of the user's own
+
+FUNCTIONS = """
+from cts_async import role
+
+@role("clarifier")
+def ask(view):
+    said = [answer for _, answer in view.pairs]
+    return [f"{view.blurred_query} after {said}: {n}?" for n in range(view.k)]
+
+@role("answerer")
+def answer(view):
+    return f"{view.fused_query.split()[-1]} {len(view.pairs)}"
+
+@role("rewriter")
+def rewrite(view):
+    return " ".join([view.blurred_query, *(answer for _, answer in view.pairs)])
+"""
+COMMAND = """
+import json, sys
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    view, said = asked["view"], [answer for _, answer in asked["view"]["pairs"]]
+    reply = {
+        "clarifier": lambda: {"questions": [f"{view['blurred_query']} after {said}: {n}?" for n in range(view["k"])]},
+        "answerer": lambda: {"answer": f"{view['fused_query'].split()[-1]} {len(said)}"},
+        "rewriter": lambda: {"query": " ".join([view["blurred_query"], *said])},
+    }
+    print(json.dumps({"id": asked["id"], **reply[asked["role"]]()}), flush=True)
+"""
+
+
+def test_own_roles_hold_a_conversation_turn_by_turn(tmp_path: Path) -> None:
+    lab = script(tmp_path, "my_lab.py", FUNCTIONS)
+    (tmp_path / "wire").mkdir()
+    runs = held(tmp_path, FakeProvider(), models=(str(lab),), every_role=str(lab), schemes=SCHEMES[1:])
+    wire = command(script(tmp_path, "wire.py", COMMAND))
+    wired = held(tmp_path / "wire", FakeProvider(), models=(wire,), every_role=wire, schemes=SCHEMES[1:])
+    for found, label in ((runs, "my_lab.ask"), (wired, "wire.py")):
+        assert list(found) == [f"{label}-respond-k2", f"{label}-k4"]  # no scheme, and no mode "select"
+        talk = read_talk(found[f"{label}-respond-k2"])
+        assert [(turn.offered, turn.query) for turn in talk.conversations["2-1"]] == [
+            (("ferry after []: 0?",), "ferry times 0"),
+            (("ferry after ['times 0']: 0?",), "ferry times 0 times 1"),
+        ]
+        (turn,) = read_talk(found[f"{label}-k4"]).conversations["2-1"]
+        assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
+        audits = [audit_run(path) for path in found.values()]
+        assert [(one.n_held, one.n_requests, one.findings) for one in audits] == [
+            (N, N * TURNS * 3, []),
+            (TOPICS, TOPICS, []),
+        ]
+    said = {"clarify/2": [["ferry after []: 0?", "noon"]], "answer/1": [["a?", "b"]], "reformulate/2": []}
+    for step, pairs in said.items():
+        tampered = copied(runs["my_lab.ask-respond-k2"], tmp_path / step.replace("/", "-"))
+        plant(
+            tampered, "2-1", step, lambda record, pairs=pairs: record["request"]["view"].update(pairs=pairs)
+        )
+        problems = {(one.step, one.problem) for one in audit_run(tampered).findings}
+        assert (step, "pairs is not exactly what was asked and answered") in problems
+
+
+def test_own_roles_and_models_converse_with_each_other(tmp_path: Path) -> None:
+    lab = script(tmp_path, "my_lab.py", FUNCTIONS)
+    provider = FakeProvider(Settings(unknown_share=0.0))
+    runs = held(tmp_path, provider, models=("fake", str(lab)))
+    assert list(runs) == [
+        *("fake-at-cot-respond-k2", "my_lab.ask-respond-k2", "fake-at-cot-select-k2"),
+        *("fake-at-cot-k4", "my_lab.ask-k4"),
+    ]
+    assert len(provider.seen) == sum(CALLS.values()) + N * TURNS * 2  # answers and reformulations
+    answered = held(tmp_path, FakeProvider(), support=str(lab), modes=("respond",))
+    for path in (*runs.values(), *answered.values()):
+        assert audit_run(path).findings == [], path.name
+
+
 @pytest.mark.parametrize(
-    "options", [{"models": ("baseline",)}, {"models": ("gpt",), "support": "exec:./user.sh"}]
+    ("options", "problem"),
+    [
+        ({"models": ("baseline",), "modes": ("select",)}, "--mode select: baseline asks questions"),
+        ({"support": "baseline", "modes": ("select",)}, "--mode select: baseline cannot choose"),
+        ({"models": ("baseline",), "support": "gpt"}, "--scheme: baseline is code of yours"),
+        ({"models": ("no.py:ask",)}, "no.py: no such file"),
+    ],
 )
-def test_custom_roles_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"(baseline|exec:./user.sh): roles of your own play in cts run"):
-        plan_conversations(ConverseConfig(**options), load_catalogue(None), {})
+def test_a_mode_without_a_meaning_for_own_roles_is_refused(
+    tmp_path: Path, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        planned(tmp_path, **options)

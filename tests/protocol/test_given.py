@@ -418,17 +418,20 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
     [
         (
             {**GIVEN, "models": ("silent",)},
-            "--questions takes the Clarifier's place: leave out --model silent",
+            "--questions replaces the Clarifier: omit --model silent",
         ),
         ({**GIVEN, "given_rewrites": (Path("asked.csv"),)}, "--questions and --rewrites"),
-        ({**GIVEN, "stop_after": "questions"}, "leaves nothing to do"),
+        ({**GIVEN, "stop_after": "questions"}, "nothing is left to do"),
         ({**GIVEN, "schemes": ("cot",), "modes": ("respond",)}, "asked at once only"),
         ({**GIVEN, "given_questions": (Path("asked.csv"), Path("./asked.csv"))}, "both called asked"),
         (
             {"given_rewrites": (Path("asked.csv"),), "ks": (3,)},
-            "--rewrites: no question is asked; leave out -k",
+            "--rewrites asks no questions: omit -k",
         ),
-        ({"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"}, "leaves nothing to do"),
+        (
+            {"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"},
+            "--rewrites starts with the search",
+        ),
         ({"stop_after": "rewrite", "references": ("gold",)}, "--gold-query: .*ends before the search"),
         ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file"),
         ({"given_questions": (Path("empty"),)}, "not a run directory"),

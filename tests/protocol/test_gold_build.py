@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from custom_roles import script
 from fake_provider import FakeProvider, Settings
 from gold_world import DOCUMENTS, QUERIES, lines_of, write_world
 from hypothesis import given
@@ -89,6 +90,25 @@ def test_each_intent_is_searched_once_and_its_instances_share_the_gold(tmp_path:
     assert instances["q1"].nuggets == instances["q3"].nuggets != ()
     assert instances["q2"].nuggets
     assert instances["q4"].nuggets
+
+
+AGENT = """
+from cts_async import role
+
+@role("agent")
+def find(view, search, visit):
+    page = visit(search(view.query)[0].url)
+    return {"answer": page.text, "sources": [{"url": page.url, "title": page.title, "text": page.text}]}
+"""
+
+
+def test_an_own_agent_searches_and_a_model_extracts(tmp_path: Path) -> None:
+    write_world(tmp_path)
+    agent = str(script(tmp_path, "my_agent.py", AGENT))
+    with pytest.raises(UsageError, match="nuggets are extracted by a model; name one with --extractor"):
+        build(tmp_path, every_role=agent)
+    assert roles(build(tmp_path, every_role=agent, extractor="fake")) == {"gold": INTENTS}
+    assert {line["provenance"]["agent"] for line in lines_of(tmp_path / "GOLD.jsonl")} == {"my_agent.find"}
 
 
 def test_the_traces_are_archived_once(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_step_is_remembered_and_not_done_again(runs: dict[str, Path], tmp_path
 # --- Its audit
 
 
-NOBODY = "nobody gave this answer to the question that it was matched with"
+NOBODY = "this answer was not given to the question it was matched with"
 OTHER = {"text": "any time", "question": "which time do you mean by the ferries"}
 
 

@@ -294,7 +294,7 @@ def test_each_question_is_asked_once_for_all_files_also_of_judges_and_files_adde
     done = judge("--judge", "mine")
     assert done.exit_code == 0
     assert new_calls() == 5
-    assert "3 of 8 answers repeat others and took no calls" in done.stdout
+    assert "3 of 8 answers are duplicates and needed no calls" in done.stdout
     first, second = lines("out/a-x/per_item.jsonl"), lines("out/b-x/per_item.jsonl")
     by_id = [{item["id"]: item["nuggets"] for item in items} for items in (first, second)]
     assert [by_id[0][row["id"]] == by_id[1][row["id"]] for row in ROWS] == [True, True, False, True]
@@ -315,7 +315,7 @@ def test_one_file_after_several_goes_into_its_directory_and_several_after_one_ar
     judge("--judge", "mine", files=("c.jsonl",))
     assert len(lines("out/c/per_item.jsonl")) == 4
     judge("--judge", "mine", files=("c.jsonl",), out="one")
-    with pytest.raises(UsageError, match=r"one holds the verdicts on c\.jsonl alone: use another --out"):
+    with pytest.raises(UsageError, match=r"one has the judgments of c\.jsonl alone: use another --out"):
         judge("--judge", "mine", out="one")
 
 
@@ -341,7 +341,7 @@ def test_failure_is_asked_about_once_however_often_it_occurs(
     assert new_calls() == 1
 
 
-def test_empty_answers_fail_under_every_judge_and_ask_nobody(two: Path, new_calls: NewCalls) -> None:
+def test_empty_answers_fail_under_every_judge_without_a_call(two: Path, new_calls: NewCalls) -> None:
     write("e.jsonl", lambda i: "" if i else SAME)
     assert judge("--judge", "mine", "--judge", "other", files=("e.jsonl",)).exit_code == 1
     assert new_calls() == 2
@@ -381,7 +381,7 @@ def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], new_calls: Ne
     done = invoke("judge", *runs, "--judge", "other", "-q")
     assert done.exit_code == 0
     assert new_calls() == 3
-    assert "3 of 6 answers repeat others and took no calls" in done.stdout
+    assert "3 of 6 answers are duplicates and needed no calls" in done.stdout
     of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
     assert of_r == of_s
     (runs[1] / "judgments/other.jsonl").unlink()
@@ -398,9 +398,7 @@ def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], new_calls: Ne
         (("--empty-answers", "zero"), "--empty-answers"),
     ],
 )
-def test_options_of_candidates_are_refused_beside_runs(
-    here: Path, options: tuple[object, ...], named: str
-) -> None:
+def test_candidate_options_are_refused_with_runs(here: Path, options: tuple[object, ...], named: str) -> None:
     with pytest.raises(UsageError, match=f"{named} cannot be combined with RUN"):
         cts("judge", "runs/r", "--judge", "mine", *options)
 

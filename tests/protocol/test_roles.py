@@ -241,7 +241,7 @@ async def test_a_hostile_page_stays_data_and_goes_into_no_journal() -> None:
 @pytest.mark.parametrize(
     ("view", "fields_of_view"),
     [
-        (ClarifierView, "blurred_query, k"),
+        (ClarifierView, "blurred_query, k, pairs"),
         (AnswererView, "fused_query, question, conversation"),
         (RewriterView, "blurred_query, pairs"),
         (SearchView, "query"),

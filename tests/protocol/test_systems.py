@@ -48,9 +48,9 @@ def test_prompts_of_a_clarifier_end_its_label() -> None:
 @pytest.mark.parametrize(
     ("schemes", "modes", "said"),
     [
-        (["cts"], ["respond"], "--mode respond: the benchmark's own scheme asks at once only; add --scheme"),
-        (["cts"], ["at-once", "select"], "--mode select: the benchmark's own scheme"),
-        (["cts", "cot"], ["select"], "--scheme cts: asks at once only; add --mode at-once"),
+        (["cts"], ["respond"], "--mode respond: the default scheme cts supports only at-once; add --scheme"),
+        (["cts"], ["at-once", "select"], "--mode select: the default scheme cts"),
+        (["cts", "cot"], ["select"], "--scheme cts: supports only --mode at-once"),
     ],
 )
 def test_scheme_or_mode_without_any_system_is_refused(

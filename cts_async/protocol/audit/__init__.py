@@ -142,7 +142,7 @@ def _run_facts(
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(directory / MANIFEST, problem, field="system")
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
-    if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode != "at-once"):
+    if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode == "select"):
         problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
         raise InputError(directory / MANIFEST, problem, field="scheme")
     stop_after = str(identity.get("stop_after") or "")
@@ -153,7 +153,7 @@ def _run_facts(
     given = clarifies and bool(as_given(models["clarifier"]))
     return RunFacts(
         system="clarify" if clarifies else searched,
-        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0), given, stop_after),
+        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0), given, stop_after, "scheme" in identity),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),

@@ -4,6 +4,9 @@
     clarify             its view: q, k                 as for a model
     answer/i            question i, q* by its digest   as for a model
     rewrite             q, pairs                       as for a model
+    clarify/t           q, k, pairs                    what was asked and answered before turn t
+    answer/t            question, pairs, q*            the question of clarify/t after those pairs
+    reformulate/t       q, pairs                       what was asked and answered until then
     search              its query                      the Rewriter's reply; q for orig, q* for gold
     STEP/llm/n          messages and parameters        no text that occurs only in q*
     STEP/tool/n/...     a query or an address          no text that occurs only in q*
@@ -36,6 +39,7 @@ ROLES: Final[Mapping[str, RoleName]] = {
     "clarify": "clarifier",
     "answer": "answerer",
     "rewrite": "rewriter",
+    "reformulate": "rewriter",
     "search": "agent",
 }
 """The role of each step that may be a custom role's, by the first word of its name."""
@@ -43,15 +47,17 @@ VIEWS: Final[Mapping[str, frozenset[str]]] = {
     "clarify": frozenset({"blurred_query", "k"}),
     "answer": frozenset({"question"}),
     "rewrite": frozenset({"blurred_query", "pairs"}),
+    "reformulate": frozenset({"blurred_query", "pairs"}),
     "search": frozenset({"query"}),
 }
-"""The fields of its view, but for q*, of which the journal has the digest."""
+"""The fields of its view, but for q*, of which the journal has the digest, and the `pairs` before a turn."""
 _INNER: Final = r"/(?:llm/\d+|tool/\d+/(?:query|page)/\d+)"
-_IS_INNER: Final = re.compile(rf"(clarify|answer/\d+|rewrite|search){_INNER}")
+_IS_INNER: Final = re.compile(rf"(clarify(?:/\d+)?|(?:answer|reformulate)/\d+|rewrite|search){_INNER}")
 _OWN_STEP: Final[Mapping[str, str]] = {
-    "clarify": "clarify",
+    "clarify": r"clarify(?:/\d+)?",
     "answer": r"answer/\d+",
     "rewrite": "rewrite",
+    "reformulate": r"reformulate/\d+",
     "search": "search",
 }
 _NAME: Final = re.compile("[a-z_]{1,24}")

@@ -124,17 +124,15 @@ class RunScheme:
     """How a run's Clarifier was prompted and how it talked with the user, as named in the manifest."""
 
     scheme: str
-    """ "cts" is the benchmark's own: all questions at once, answered one by one; the others are AT-CoT's."""
+    """ "cts" is the benchmark's own, and code of the user's; the others are AT-CoT's."""
     mode: Literal["at-once", "respond", "select"]
     k: int
     given: bool = False
     """True if a file gave the questions: there is no Clarifier."""
     stop_after: str = ""
     """The last stage of a run without a search: questions, answers or rewrite."""
-
-    @property
-    def converses(self) -> bool:
-        return self.scheme != "cts"
+    converses: bool = False
+    """True for a conversation, whose manifest names scheme and mode."""
 
     @property
     def prompt(self) -> str:

@@ -191,8 +191,8 @@ class Rules:
             yield from self._custom(step, request, role, player)
             if role == "answer":
                 yield from self._question(step, view_of(request).get("question"), turn)
-            elif role == "rewrite":
-                yield from self._custom_pairs(step, request, rewritten_query(record))
+            if "pairs" in self._view_names(role):
+                yield from self._custom_pairs(step, request, record)
         elif role == "clarify":
             yield from self._clarify(step, request, turn)
         elif role == "answer":
@@ -261,7 +261,7 @@ class Rules:
         reply = response if isinstance(response, dict) else {}
         text, matched = reply.get("text"), reply.get("question")
         if record.get("ok") and text != UNKNOWN and (matched, text) not in pairs:
-            problem = "nobody gave this answer to the question that it was matched with"
+            problem = "this answer was not given to the question it was matched with"
             yield self._finding("provenance", step, problem, str(text))
 
     def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
@@ -339,12 +339,12 @@ class Rules:
 
     def _custom(self, step: str, request: Mapping[str, Any], role: str, player: str) -> Iterator[Finding]:
         """Check that the player of a role was sent exactly its view."""
-        view, of_user = view_of(request), role == "answer"
+        view, of_user, names = view_of(request), role == "answer", self._view_names(role)
         if request.get("custom") != player:
             problem = f"it was not sent to {player}, which plays this role in this run"
             yield self._finding("provenance", step, problem, str(request.get("custom")))
-        if set(view) != VIEWS[role]:
-            expected = ", ".join(sorted(VIEWS[role]))
+        if set(view) != names:
+            expected = ", ".join(sorted(names))
             problem = f"its view is not exactly {expected}"
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
         if further := sorted(set(request) - {"custom", "view"} - ({"on_record"} if of_user else set())):
@@ -353,38 +353,48 @@ class Rules:
             )
         if of_user and request.get("on_record") != step_key({"fused_query": self._queries.fused})[:16]:
             yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
-        if "blurred_query" in VIEWS[role] and view.get("blurred_query") != self._queries.blurred:
+        if "blurred_query" in names and view.get("blurred_query") != self._queries.blurred:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
-        if role == "clarify" and view.get("k") != self._scheme.k:
-            problem = f"k is {view.get('k')!r}, but a turn of this run has {self._scheme.k}"
+        if role == "clarify" and view.get("k") != (k := self._scheme.offers_per_turn):
+            problem = f"k is {view.get('k')!r}, but a turn of this run has {k}"
             yield self._finding("provenance", step, problem)
         if role == "search":
             yield from self._searched(step, view.get("query"))
-        if (secret := self._hidden_from(role)) is not None:
+        if (secret := self._hidden_from(step)) is not None:
             yield from self._leaks(step, request, secret, {"custom": player})
 
-    def _custom_pairs(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
+    def _view_names(self, role: str) -> frozenset[str]:
+        """The fields of a custom role's view that are recorded as they are."""
+        at_turn = self._scheme.converses if role == "clarify" else self._scheme.mode == "respond"
+        return VIEWS[role] | {"pairs"} if role in ("clarify", "answer") and at_turn else VIEWS[role]
+
+    def _custom_pairs(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        role, turn = role_and_turn(step)
+        if role == "rewrite":
+            possible = self._possible_pairs()
+        else:
+            turns = self._replies.conversations(turn if role == "reformulate" else turn - 1)
+            possible = (tuple((one.clarified.offered[0], one.reply) for one in before) for before in turns)
         given = view_of(request).get("pairs")
-        pairs = next(
-            (pairs for pairs in self._possible_pairs() if given == [list(one) for one in pairs]), None
-        )
+        pairs = next((pairs for pairs in possible if given == [list(one) for one in pairs]), None)
         if pairs is None:
             yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
-        elif q_hat is not None:
-            self._replies.pairs_of[q_hat] = pairs
+        elif role in ("rewrite", "reformulate") and (query := rewritten_query(record)) is not None:
+            self._replies.pairs_of[query] = pairs
 
-    def _hidden_from(self, role: str) -> Secret | None:
-        """What of q* a custom role may not have at the start; None if it knows q*."""
+    def _hidden_from(self, step: str) -> Secret | None:
+        """What of q* a custom role may not have at the start of its step; None if it knows q*."""
+        role, turn = role_and_turn(step)
         if role == "answer" or (role == "search" and self._run.system == "gold"):
             return None
-        return (
-            self._hidden_from_agent() if role == "search" else self._hidden(0 if role == "clarify" else None)
-        )
+        if role == "search":
+            return self._hidden_from_agent()
+        return self._hidden({"clarify": turn - 1, "reformulate": turn}.get(role))
 
     def _asked(self, step: str, request: Mapping[str, Any], record: Record, own: str) -> Iterator[Finding]:
         """Find text that occurs only in q* in what a custom role asked a model or a tool."""
         if own not in self._unheard:
-            secret = self._hidden_from(role_and_turn(own)[0])
+            secret = self._hidden_from(own)
             if secret is None:
                 return
             self._unheard[own] = self._run.own_prompts.without(secret, own)

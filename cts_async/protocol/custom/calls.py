@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from threading import Thread
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 import orjson
 
@@ -39,19 +40,29 @@ from cts_async.errors import (
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line, tools_taken
 from cts_async.protocol.custom.wire import View, response_of, trace_of, view_json
-from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.protocol.views import (
+    AnswererView,
+    ClarifierView,
+    JudgeView,
+    ReformulatorView,
+    RewriterView,
+    SearchView,
+    TurnView,
+)
 from cts_async.records import Answer, Judgment, Source, Trace, Turn
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import Tools, read_hits, read_page
 
 T = TypeVar("T")
 
-MAX_THREADS: Final = 256
-"""Of one function without `async`: more than instances are in flight, so that none waits for a thread."""
+THREAD: Final = "cts-async role"
+"""The name of the threads of functions without `async`."""
+MAX_FAILURES: Final = 50
+"""Requests of one call to models, search and pages that fail in a row: code that asks again for ever is ended."""
 ONCE: Final = RetryPolicy(max_transient=0, max_rate_limited=0, patience_s=0.0)
 """A function's models have been asked again by their own steps; only an unusable reply is worth another call."""
 
@@ -115,27 +126,28 @@ class Call:
         """Those of its model calls that have a reply."""
         self.replayed = 0
         """Those that the journal answered."""
-        self.stopped: RunStopped | None = None
-        """Why the run ended: code that catches this, or could not be told so, must not go on."""
-        self.refused: RoleFailed | None = None
-        """What it asked for and cannot have: code that catches this would give other results elsewhere."""
+        self.stopped: RunStopped | RoleFailed | None = None
+        """Why the call is over: the run ended, or the role asked for what it cannot have. Code that catches this, or
+        could not be told so, must not go on."""
         self._host, self._attempt = host, attempt
         self._occurrences: dict[str, _Occurrences] = {}
         self._tool_calls = 0
         self._waiting = 0
+        self._failures = 0
         self._timeout_s = timeout_s
         self._active_at = 0.0
         """When it was begun, or the run last ended working for it."""
         self._limit: asyncio.Timeout | None = None
-        self._ended = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.ended = False
 
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         try:
             found = await self.complete(model, messages, params)
-        except RoleFailed as error:
-            self.refused = error
+        except RoleFailed as error:  # code that goes on without it would give other results elsewhere
+            self.stop(error)
             raise
         if "refused" in found:
             raise ContentRefused(found["refused"])
@@ -145,8 +157,7 @@ class Call:
         self, model: str, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
-        self._begin()
-        try:
+        async with self._working():
             found = await self._host.model(model)
             plain = all(isinstance(message["content"], str) for message in messages)
             if found.spec.api != "openai" and ("tools" in params or not plain):
@@ -178,42 +189,25 @@ class Call:
             self.answered += 1
             self.replayed += replayed
             return response
-        except RunStopped as reason:
-            self.stop(reason)
-            raise
-        finally:
-            self._end()
 
     async def search(self, query: str) -> list[Hit]:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
-        self._begin()
-        try:
+        async with self._working():
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
-        except RunStopped as reason:
-            self.stop(reason)
-            raise
-        finally:
-            self._end()
 
     async def visit(self, url: str) -> Page:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
-        self._begin()
-        try:
+        async with self._working():
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
-        except RunStopped as reason:
-            self.stop(reason)
-            raise
-        finally:
-            self._end()
 
-    def stop(self, reason: RunStopped) -> None:
+    def stop(self, reason: RunStopped | RoleFailed) -> None:
         """End the call, whatever the role makes of the error that it is given."""
-        self.stopped = reason
-        if self._limit is not None and not self._ended:
+        self.stopped = self.stopped or reason
+        if self._limit is not None and not self.ended:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def _tool_step(self) -> str:
@@ -225,32 +219,33 @@ class Call:
             raise RoleFailed("this command has no search")
         return self._host.tools
 
-    def _begin(self) -> None:
-        """From here to `_end` the run works for the role: its time does not pass. RoleFailed if the call has ended."""
-        if self._ended:  # a thread cannot be stopped, and goes on
+    @asynccontextmanager
+    async def _working(self) -> AsyncIterator[None]:
+        """The run works for the role: its time does not pass. RoleFailed if the call has ended."""
+        if self.ended or self.stopped:
+            await asyncio.sleep(0)  # a loop that asks again for ever is cancelled here
             raise RoleFailed("this call has ended")
         self._waiting += 1
-
-    def _end(self) -> None:
-        self._waiting -= 1
-        self._active_at = asyncio.get_running_loop().time()
+        try:
+            yield
+            self._failures = 0
+        except RunStopped as reason:
+            self.stop(reason)
+            raise
+        except StepError as error:
+            self._failures += 1
+            if self._failures == MAX_FAILURES:
+                self.stop(RoleFailed(f"{MAX_FAILURES} requests in a row failed (the last: {error})"))
+            raise
+        finally:
+            self._waiting -= 1
+            self._active_at = asyncio.get_running_loop().time()
 
     async def within_time(self, work: Callable[[], Awaitable[T]], who: str) -> T:
         """The result of `work`. Raises TimedOut when it neither ends nor asks the run for anything in time."""
         loop = asyncio.get_running_loop()
         self._active_at = loop.time()
-        timer: asyncio.TimerHandle
-
-        def check() -> None:
-            # One timer looks whether it is too late: moving the deadline at every question would cost more.
-            nonlocal timer
-            left_s = self._timeout_s - (0.0 if self._waiting else loop.time() - self._active_at)
-            if left_s > 0:
-                timer = loop.call_later(left_s, check)
-            else:
-                limit.reschedule(loop.time())
-
-        timer = loop.call_later(self._timeout_s, check)
+        self._timer = loop.call_later(self._timeout_s, self._check_time)
         self._limit = limit = asyncio.timeout(None)
         try:
             async with limit:
@@ -259,11 +254,24 @@ class Call:
             if not limit.expired():  # the role's own
                 raise
         finally:
-            timer.cancel()
-            self._ended = True
+            self._timer.cancel()
+            self.ended = True
         if self.stopped is not None:
             raise self.stopped
         raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
+
+    def _check_time(self) -> None:
+        """End the call if it is too late, else look again when it could be.
+
+        One timer: moving the deadline at every question would cost more. A method: a function that names itself is a
+        cycle, and keeps its call and prompts in memory until Python looks for cycles.
+        """
+        loop = asyncio.get_running_loop()
+        left_s = self._timeout_s - (0.0 if self._waiting else loop.time() - self._active_at)
+        if left_s > 0:
+            self._timer = loop.call_later(left_s, self._check_time)
+        elif self._limit is not None:
+            self._limit.reschedule(loop.time())
 
 
 def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -351,6 +359,11 @@ class CustomPlayer:
         """Exactly `view.k` questions."""
         return await self._ask(ctx, "clarify", view, QuestionList(view.k))
 
+    async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
+        """The questions of one turn of a conversation: it has no scheme, and names no types."""
+        seen = ClarifierView(view.blurred_query, view.k, view.conversation.pairs)
+        return await self._ask(ctx, f"clarify/{turn}", seen, Clarification(view.k))
+
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """The user's answer to one question."""
         return await self._ask(ctx, f"answer/{turn}", view, ShortPhrase(), on_record=("fused_query",))
@@ -358,6 +371,11 @@ class CustomPlayer:
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         """The rewritten query."""
         return await self._ask(ctx, "rewrite", view, OneLine())
+
+    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
+        """The query after so many turns of a conversation."""
+        seen = RewriterView(view.conversation.first_query, view.conversation.pairs)
+        return await self._ask(ctx, f"reformulate/{turn}", seen, OneLine())
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
@@ -416,12 +434,15 @@ class CustomPlayer:
                 if call.stopped:
                     raise call.stopped from None
                 raise
-            except (Exception, SystemExit) as error:
+            except (Exception, SystemExit, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+                    raise  # ours; any other is the code's own, of a task that it has cancelled
                 raise RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}")) from None
             finally:
                 self.replays.answered += call.replayed
-            if failure := call.stopped or call.refused:
-                raise failure
+            if call.stopped:
+                raise call.stopped
             response = _without_keys(response_of(self.player.role, value))
             if call.model_calls:
                 response["model_calls"] = call.model_calls
@@ -485,7 +506,6 @@ async def _recalled(ctx: Context, kind: str, request: str, key: str) -> Turn:
 def function_call(function: Callable[..., Any]) -> Perform:
     """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
     taken, is_async = tools_taken(function), inspect.iscoroutinefunction(function)
-    threads = anyio.CapacityLimiter(MAX_THREADS)
 
     async def perform(call: Call, view: View) -> Any:
         offered: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
@@ -496,18 +516,50 @@ def function_call(function: Callable[..., Any]) -> Perform:
         tools = {name: offered[name] for name in taken}
         if is_async:
             return await function(view, **tools)
-        threaded = {name: _from_thread(tool) for name, tool in tools.items()}
-        work = partial(function, view, **threaded)
-        result = await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
+        loop = asyncio.get_running_loop()
+        threaded = {name: _from_thread(call, tool, loop) for name, tool in tools.items()}
+        result = await _in_thread(partial(function, view, **threaded))
         return await result if inspect.isawaitable(result) else result
 
     return perform
 
 
-def _from_thread(tool: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+async def _in_thread(work: Callable[[], T]) -> T:
+    """The result of `work` in a daemon thread: one that hangs is abandoned, and does not keep the process alive."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+
+    def settle(error: BaseException | None, result: T | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(cast(T, result))
+        else:
+            # A future refuses StopIteration, and so does a coroutine.
+            stop = isinstance(error, StopIteration)
+            ended.set_exception(RuntimeError("raised StopIteration") if stop else error)
+
+    def run() -> None:
+        outcome: tuple[BaseException | None, T | None]
+        try:
+            outcome = (None, work())
+        except BaseException as error:
+            outcome = (error, None)
+        with suppress(RuntimeError):  # the loop has ended in the meantime
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    Thread(target=copy_context().run, args=(run,), daemon=True, name=THREAD).start()
+    return await ended
+
+
+def _from_thread(
+    call: Call, tool: Callable[..., Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop
+) -> Callable[..., T]:
     """A coroutine function as an ordinary one, for functions that run in a thread."""
 
-    def call(*args: Any, **kwargs: Any) -> T:
-        return anyio.from_thread.run(partial(tool, *args, **kwargs))
+    def request(*args: Any, **kwargs: Any) -> T:
+        if call.ended:  # a thread cannot be stopped: this ends one that asks on and catches every Exception
+            raise SystemExit("this call has ended")
+        return asyncio.run_coroutine_threadsafe(tool(*args, **kwargs), loop).result()
 
-    return call
+    return request

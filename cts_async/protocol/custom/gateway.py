@@ -115,7 +115,7 @@ class Gateway:
         token, _, path = request.raw_path.partition("?")[0][1:].partition("/")
         lease = self._leases.get(token)
         if lease is None:
-            return _error(404, "this call has ended, or never was")
+            return _error(404, "this call has ended or does not exist")
         if path == "v1/models":
             return self._list_models() if request.method == "GET" else _error(405, "only GET is served here")
         work = _WORK.get(path)
@@ -137,7 +137,6 @@ class Gateway:
         except _BadRequest as error:
             return _error(400, str(error))
         except RunStopped as stopped:
-            lease.call.stopped = stopped
             return _error(503, str(stopped))
         except CTSError as error:
             return _error(_status(error), str(error))

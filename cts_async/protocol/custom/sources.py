@@ -25,7 +25,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from cts_async.config import RunConfig, address_problem
@@ -33,6 +33,7 @@ from cts_async.custom import ATTRIBUTE, DEFAULT_TIMEOUT_S, RoleInfo, RoleName
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.judge import LEXICAL
+from cts_async.records import SCHEMES
 
 GROUP: Final = "cts_async.roles"
 COMMAND: Final = "exec:"
@@ -148,10 +149,12 @@ def _source(name: str, function: Callable[..., Any]) -> bytes:
         if file is not None and Path(file).is_file() and not name.startswith(MEMORY):
             return Path(file).read_bytes()
         return inspect.getsource(plain).encode()
-    except (OSError, TypeError):
+    except OSError:
         raise UsageError(
             f"{name}: its source cannot be found: put it in a file, and name FILE.py:FUNCTION"
         ) from None
+    except TypeError:
+        raise UsageError(f"{name}: is a {type(plain).__name__}, not a function: call it from one") from None
 
 
 def _resolved(name: str, role: RoleName) -> tuple[Callable[..., Any], str, str]:
@@ -231,7 +234,7 @@ def last_line(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"[:300]  # which names file and line
     text = " ".join("".join(traceback.format_exception_only(error)).split())
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename[:1] != "<"]
     if not frames:
         return text[:300]
     return f"{text[:300]} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
@@ -360,7 +363,10 @@ Players = Mapping[str, Mapping[RoleName, CustomRole]]
 """Custom players by label and role."""
 
 
-def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, Players]:
+ConfigT = TypeVar("ConfigT", bound=RunConfig)
+
+
+def label_players(config: ConfigT, catalogue: Catalogue) -> tuple[ConfigT, Players]:
     """Replace the names of custom roles in `config` by their labels, and give the players.
 
     `--all NAME` plays every role that NAME has; where it has no judge, the lexical one judges. Raises UsageError.
@@ -376,24 +382,47 @@ def label_players(config: RunConfig, catalogue: Catalogue) -> tuple[RunConfig, P
             visit_model=config.visit_model or LEXICAL,
             every_role=None,
         )
-    both: tuple[tuple[RoleName, str | None], ...] = (
-        ("answerer", config.answerer),
-        ("rewriter", config.rewriter),
-    )
-    supporting = [role for role, own in both if own is None]
+    models = tuple(found.label(name, "clarifier") for name in config.models)
+    support = config.support if config.models or config.given_questions else None
+    answers, rewrites = config.answerer or support, config.rewriter or support
+    answerer = answers and found.label(answers, "answerer")
+    rewriter = rewrites and found.label(rewrites, "rewriter")
+    if support is not None and is_custom(support, catalogue):
+        support = rewriter if config.rewriter is None else answerer
+    apart = support in found.players and answerer != rewriter  # two functions of one file
     config = replace(
         config,
-        models=tuple(found.label(name, "clarifier") for name in config.models),
-        support=config.support and found.label(config.support, *supporting),
-        answerer=config.answerer and found.label(config.answerer, "answerer"),
-        rewriter=config.rewriter and found.label(config.rewriter, "rewriter"),
+        models=models,
+        support=support or config.support,
+        answerer=answerer if apart or config.answerer else None,
+        rewriter=rewriter if apart or config.rewriter else None,
         agent=config.agent and found.label(config.agent, "agent"),
         judges=tuple(found.label(name, "judge") for name in config.judges),
     )
     clarifiers = [name for name in config.models if name in found.players]
-    if clarifiers and (set(config.schemes) != {"cts"} or set(config.modes) != {"at-once"}):
-        raise UsageError(f"{clarifiers[0]}: asks at once only; --scheme and --mode are for models")
+    if clarifiers and set(config.modes) == {"select"}:
+        raise UsageError(
+            f"--mode select: {clarifiers[0]} asks questions, and offers no queries; use --mode respond or at-once"
+        )
+    if len(clarifiers) == len(config.models) > 0 and set(config.schemes) not in ({"cts"}, set(SCHEMES[1:])):
+        raise UsageError(f"--scheme: {clarifiers[0]} is code of yours, which has no scheme; leave it out")
     return config, found.players
+
+
+def remarks_on_modes(config: RunConfig, players: Players) -> list[str]:
+    """Which Clarifiers have no part in mode "select". UsageError if nobody could choose among the queries of a model."""
+    if "select" not in config.modes:
+        return []
+    offering = [name for name in config.models if name not in players]
+    if offering and config.support in players:
+        raise UsageError(
+            f"--mode select: {config.support} cannot choose among the queries of {offering[0]}; "
+            "use --mode respond, or a model as --support"
+        )
+    left_out = ", ".join(name for name in config.models if name in players)
+    return [f"{left_out}: left out of mode select, which offers queries instead of questions"] * bool(
+        left_out
+    )
 
 
 def label_judges(judges: Sequence[str], catalogue: Catalogue) -> tuple[tuple[str, ...], Players]:

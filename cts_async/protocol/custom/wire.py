@@ -45,9 +45,9 @@ def view_json(view: View) -> dict[str, Any]:
     """A view as JSON: exactly what the role may see."""
     match view:
         case ClarifierView():
-            return {"blurred_query": view.blurred_query, "k": view.k}
+            return {"blurred_query": view.blurred_query, "k": view.k, **_earlier(view.pairs)}
         case AnswererView():
-            return {"fused_query": view.fused_query, "question": view.question}
+            return {"fused_query": view.fused_query, "question": view.question, **_earlier(view.pairs)}
         case RewriterView():
             return {"blurred_query": view.blurred_query, "pairs": [list(pair) for pair in view.pairs]}
         case SearchView():
@@ -55,6 +55,11 @@ def view_json(view: View) -> dict[str, Any]:
         case JudgeView():
             nuggets = [{"id": one.id, "text": one.text, "weight": one.weight} for one in view.nuggets]
             return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
+
+
+def _earlier(pairs: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
+    """What was asked and answered before, in a conversation."""
+    return {} if pairs is None else {"pairs": [list(pair) for pair in pairs]}
 
 
 def reply_value(role: RoleName, reply: Any, who: str) -> Any:

@@ -171,3 +171,14 @@ def alive(pid: int) -> bool:
         return b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except FileNotFoundError:
         return False
+
+
+def test_script_finds_its_neighbours_and_gets_no_modules_of_ours(tmp_path: Path) -> None:
+    script(tmp_path, "neighbour.py", "from os import environ as found")
+    content = "import neighbour\nassert not [n for n in neighbour.found if n.startswith('PYTHON')]\nreplies(sys.stdin)"
+
+    async def main() -> None:
+        async with started(tmp_path, content) as process:
+            assert await process.request({"role": "answerer", "view": {}}) == {"id": "1", "answer": "yes"}
+
+    asyncio.run(main())

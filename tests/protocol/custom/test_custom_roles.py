@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fake_provider import FakeProvider, Settings
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
+from cts_async.protocol.custom.calls import THREAD
 
 PROVIDER = Settings()
 
@@ -157,6 +159,40 @@ async def asks_nobody(view, llm):
     if view.blurred_query.startswith("Brack"):
         await llm("hello", model="nobody-knows-it")
     return ["What?", "Where?"]
+
+@role("clarifier")
+async def is_cancelled_by_itself(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        raise asyncio.CancelledError
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def asks_nobody_for_ever(view, llm):
+    while view.blurred_query.startswith("Brack"):
+        try:
+            await llm("hello", model="nobody-knows-it")
+        except Exception:
+            pass
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def asks_nobody_for_ever_in_a_thread(view, llm):
+    while view.blurred_query.startswith("Brack"):
+        try:
+            llm("hello", model="nobody-knows-it")
+        except Exception:
+            pass
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def fails_for_ever(view, llm):
+    while view.blurred_query.startswith("Brack"):
+        try:
+            await llm("hello", model="fake", temperature=object())
+        except Exception:
+            pass
+    return ["What?", "Where?"]
 """
 
 
@@ -170,6 +206,10 @@ async def asks_nobody(view, llm):
         ("returns_one", "unusable_output", "exactly 2 strings"),
         ("returns_a_number", "unusable_output", "expected a list of questions, got int"),
         ("asks_nobody", "role", "unknown model 'nobody-knows-it'"),
+        ("is_cancelled_by_itself", "role", "CancelledError"),
+        ("asks_nobody_for_ever", "role", "unknown model 'nobody-knows-it'"),
+        ("asks_nobody_for_ever_in_a_thread", "role", "unknown model 'nobody-knows-it'"),
+        ("fails_for_ever", "role", "50 requests in a row failed (the last: fake: the request cannot be sent"),
     ],
 )
 def test_a_function_that_fails_harms_its_own_instance_only(
@@ -182,6 +222,10 @@ def test_a_function_that_fails_harms_its_own_instance_only(
     assert failed[0]["error"]["kind"] == kind
     assert message in failed[0]["error"]["message"]
     assert len(lines) == 4
+    if function == "hangs_in_a_thread":  # it does not keep the process from ending
+        hung = [thread for thread in threading.enumerate() if thread.name == THREAD]
+        assert hung
+        assert all(thread.daemon for thread in hung)
 
 
 PATIENT = """

@@ -269,7 +269,7 @@ def test_a_question_that_failed_is_asked_again_under_its_number(tmp_path: Path) 
     assert (record["response"]["model_calls"], record["response"]["replayed"]) == (2, 2)
 
 
-def test_an_agent_whose_prompts_have_the_time_in_them_is_told_so(tmp_path: Path) -> None:
+def test_agent_with_the_time_in_its_prompts_gets_a_note(tmp_path: Path) -> None:
     agent = command(script(tmp_path, "agent.py", PERSISTENT.replace("PROMPT", "f'It is {time.time_ns()}'")))
     provider = FakeProvider()
     played(tmp_path, "baseline", FakeProvider(), agent=agent, limit=1)
