@@ -7,10 +7,10 @@ underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritt
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeVar, dataclass_transform
+from typing import Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
 from unicodedata import category
 
 Coverage = Literal["full", "partial", "none"]
@@ -36,6 +36,21 @@ AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
 """The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
+
+Caveat: TypeAlias = Literal["", "smoke test", "made up"]
+"""Why a run's scores say nothing about a model: the embedded model played, or the scripts of `cts demo`. "": they do."""
+SMOKE_TEST: Final = "smoke test"
+MADE_UP: Final = "made up"
+
+
+def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
+    """Read the caveat from a run's manifest, of any shape."""
+    return MADE_UP if manifest.get("demo") else SMOKE_TEST if manifest.get("embedded") else ""
+
+
+def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
+    """The distinct caveats of several runs, without ""."""
+    return tuple(dict.fromkeys(caveat for caveat in caveats if caveat))
 
 
 _IDEOGRAPH: Final = re.compile("[㐀-鿿豈-﫿]")
@@ -194,10 +209,10 @@ class Outcome:
     instance: Instance
     k: int
     questions: tuple[str, ...]
-    answers: tuple[Answer, ...]
-    rewritten_query: str
-    trace: Trace | None
-    judgments: tuple[Judgment, ...]
+    answers: tuple[Answer, ...] = ()
+    rewritten_query: str = ""
+    trace: Trace | None = None
+    judgments: tuple[Judgment, ...] = ()
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
