@@ -57,6 +57,25 @@ class Board:
         return self.systems.index(label)
 
 
+def with_names(board: Board, names: Mapping[str, str]) -> Board:
+    """Rename systems for readers: by their own name, or by their model's, which k follows (`GPT-5.2 (k=3)`)."""
+    entrants = (replace(entrant, label=_called(entrant.label, names)) for entrant in board.entrants)
+    return replace(board, entrants=tuple(with_distinct_labels(entrants)))
+
+
+def _called(label: str, names: Mapping[str, str]) -> str:
+    """Return a system's name; the mark of other roles (`+support-kimi`) stays."""
+    base, plus, mark = label.partition("+")
+    model, asked, k = base.rpartition("-k")
+    if label in names:
+        return names[label]
+    if base in names:
+        return names[base] + plus + mark
+    if asked and model in names:
+        return f"{names[model]} (k={k}){plus}{mark}"
+    return label
+
+
 def make_board(runs: Iterable[FinishedRun]) -> Board:
     """Build a board from runs, releasing each once it is read. Raises UsageError if two disagree about the nuggets."""
     rows, remarks = _Rows(), list[str]()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cts_async import scorer
-from cts_async.analysis.board import LABELS, NO_LABEL, Board
+from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Board
 from cts_async.analysis.stats import (
     ALPHA,
     Difference,
@@ -23,6 +23,7 @@ from cts_async.analysis.stats import (
     paired_differences,
     sign_flip_tests,
 )
+from cts_async.protocol.judge import own_text
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
@@ -50,10 +51,82 @@ class Standing:
     """Instances that every system of the leaderboard has a score for."""
     common_mean: float | None
     """The mean over these: means over each system's own instances may order two systems otherwise than their pairs."""
+    own_text: tuple[str, ...] = ()
+    """Roles in which the judge wrote what it judges (see `protocol.judge.own_text`)."""
+    p_holm: float | None = None
+    """The adjusted p of the test against the baseline; None without one."""
+    best: bool | None = None
+    """True if it has the highest `common_mean`, or no test shows that the system with the highest is better than this
+    one. None for references, which do not compete, and without a common instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All systems compared under one judge: what terminal, report, viewer and LaTeX show."""
+
+    judge: str
+    baseline: str
+    """"" for none."""
+    standings: tuple[Standing, ...]
+    """The baseline first, then by budget, best mean over their own instances first, as in JSON."""
+    pairs: tuple[PairTest, ...]
+    """The family of tests of Holm's correction."""
+
+    @property
+    def n_differs(self) -> bool:
+        """True if some mean is over other instances than the common ones."""
+        return any(one.n_common < one.scores.n_scored for one in self.standings)
+
+    @property
+    def ranked(self) -> tuple[Standing, ...]:
+        """The standings in the order of tables: within a budget the best mean over the common instances first."""
+        if any(one.common_mean is None for one in self.standings):
+            return self.standings
+        return tuple(
+            sorted(
+                self.standings,
+                key=lambda one: (one.system != self.baseline, one.k, *_by_common_mean(one)),
+            )
+        )
+
+    @property
+    def best(self) -> tuple[Standing, ...]:
+        """The system with the highest mean over the common instances, then those tied with it; () if none has one."""
+        return tuple(sorted((one for one in self.standings if one.best), key=_by_common_mean))
+
+
+def compare_under(
+    board: Board, judge: str, baseline: str, *, against_baseline: bool = False, seed: int = 0
+) -> Judged:
+    """Compare the systems that a judge has scored; a `baseline` of "" is none.
+
+    With `against_baseline` the family of tests is every system against the baseline, else all pairs. Which systems are
+    tied with the best one is always decided by the tests of all pairs.
+    """
+    every = compare_pairs(board, judge, seed=seed)
+    pairs = compare_pairs(board, judge, baseline, seed=seed) if against_baseline else every
+    standings = leaderboard(board, judge, baseline, seed=seed)
+    references = {entrant.label for entrant in board.entrants if entrant.system in REFERENCES}
+    rivals = [one for one in standings if one.common_mean is not None and one.system not in references]
+    first = min(rivals, key=_by_common_mean).system if rivals else ""
+    worse = {test.other for test in every if test.system == first and test.significant}
+    best = {one.system: one.system not in worse for one in rivals}
+    tests = {
+        test.system if test.other == baseline else test.other: test.p_holm
+        for test in pairs
+        if baseline in (test.system, test.other)
+    }
+    found = (replace(one, p_holm=tests.get(one.system), best=best.get(one.system)) for one in standings)
+    return Judged(judge, baseline, tuple(found), pairs)
+
+
+def _by_common_mean(one: Standing) -> tuple[float, str]:
+    # The order of a sum changes its last digits, so means are compared rounded.
+    return -round(one.common_mean or 0.0, 9), one.system
 
 
 def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
-    """Return the systems that this judge has scored: references first, then by budget, best mean first.
+    """Return the systems that this judge has scored, untested: references first, then by budget, best mean first.
 
     A `baseline` of "" is none.
     """
@@ -74,7 +147,10 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
         if summary.mean is not None:
             common_mean = math.fsum(scores[common, column]) / n_common if n_common else None
             own_delta = None if entrant.label == baseline else delta
-            standings.append(Standing(entrant.label, entrant.k, summary, own_delta, n_common, common_mean))
+            own = own_text(judge, entrant.players, entrant.models)
+            standings.append(
+                Standing(entrant.label, entrant.k, summary, own_delta, n_common, common_mean, own)
+            )
     return tuple(sorted(standings, key=lambda one: (one.system != baseline, one.k, -(one.scores.mean or 0))))
 
 
@@ -103,6 +179,11 @@ class PairTest:
     """The same at alpha / tests: what Holm's strictest step asks for."""
     n_needed: int | None
     """Instances that the observed difference would need if it were the true one; None for a difference of 0."""
+
+    @property
+    def significant(self) -> bool:
+        """True if the two differ at ALPHA after Holm's correction."""
+        return self.p_holm <= ALPHA
 
 
 def compare_pairs(

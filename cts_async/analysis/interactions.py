@@ -12,7 +12,7 @@ from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Read
 from cts_async.analysis.runs import FinishedRun
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
-from cts_async.records import Language, language_of, value
+from cts_async.records import Caveat, Language, language_of, value
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]
@@ -54,7 +54,7 @@ class Interactions:
     rows: tuple[Interaction, ...] = field(repr=False)
     n_failed: int = 0
     n_expected: int = 0
-    embedded: bool = False
+    caveat: Caveat = ""
 
     @property
     def n_turns(self) -> int:
@@ -94,7 +94,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         verdict = item.verdicts.get(judge) if judge else None
         rows.append(interaction(item.id, pairs, read, verdict.score if verdict else None))
     return Interactions(
-        run.label, run.clarifier, run.k, tuple(rows), run.n_failed, run.n_expected, run.embedded
+        run.label, run.clarifier, run.k, tuple(rows), run.n_failed, run.n_expected, run.caveat
     )
 
 

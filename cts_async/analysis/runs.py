@@ -25,7 +25,7 @@ from cts_async.protocol.run_files import (
     results_of,
     without,
 )
-from cts_async.records import UNKNOWN, Coverage, Failure, is_one_line
+from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
 ORIG: Final = "orig"
@@ -111,8 +111,7 @@ class FinishedRun:
     """Model ids by role, as far as the manifest has them."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
-    embedded: bool = False
-    """True if the embedded model played a role: the scores are a smoke test."""
+    caveat: Caveat = ""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """Answers that a judge failed to label. For the judge of the run itself they are among `n_failed`."""
     remarks: tuple[str, ...] = ()
@@ -334,7 +333,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         players=players,
         models=dict(_model_ids(identity.get("models"))),
         data=data_of(identity),
-        embedded=bool(manifest.get("embedded")),
+        caveat=caveat_of(manifest),
         judge_failures=lines.judge_failures(),
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),

@@ -169,6 +169,8 @@ _AT_ONCE: Final = 2_000_000
 RESAMPLES: Final = 10_000
 ENOUGH: Final = 30
 """With fewer instances the interval is too short."""
+FEWEST: Final = 5
+"""With fewer instances no interval is shown: a resample of 4 often repeats one or two of them."""
 _TAIL: Final = 100 * (1 - 0.95) / 2
 """2.5 but for rounding (2.5000000000000022), which the last digits of every published interval depend on."""
 _REPEATED: Final = 8
@@ -179,7 +181,7 @@ _REPEATED: Final = 8
 class Difference:
     """Mean of n paired differences with its 95 % interval, in points of restore_score_100.
 
-    A single difference has no interval: `low` and `high` are None.
+    `low` and `high` are data; what people read is `interval`. Both are None for a single difference.
     """
 
     n: int
@@ -193,9 +195,14 @@ class Difference:
         return 1 < self.n < ENOUGH
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval as it is shown; None below FEWEST instances."""
+        return None if self.low is None or self.high is None or self.n < FEWEST else (self.low, self.high)
+
+    @property
     def ends(self) -> tuple[float, float]:
         """The interval as it is drawn: of length 0 if there is none."""
-        return (self.mean if self.low is None else self.low), (self.mean if self.high is None else self.high)
+        return self.interval or (self.mean, self.mean)
 
 
 def paired_difference(

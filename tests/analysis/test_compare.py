@@ -10,24 +10,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import SCORING, Row, made_run
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.compare import (
     Extreme,
+    Judged,
     PairTest,
     Weights,
     cohen_kappa,
     compare_pairs,
+    compare_under,
     extremes,
     kendall_tau,
     krippendorff_alpha,
     leaderboard,
     robustness,
 )
-from cts_async.analysis.runs import read_run
+from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.protocol.judge import own_text
 from cts_async.records import COVERAGES
 
 LABELS = st.lists(st.sampled_from(COVERAGES), min_size=1, max_size=30)
@@ -52,6 +55,71 @@ def test_differences_are_over_common_instances(tmp_path: Path) -> None:
     assert gpt.scores.mean == pytest.approx(130 / 3)
     assert gpt.delta is not None
     assert (gpt.delta.n, gpt.delta.mean) == (2, 10.0)
+
+
+def names(judged: Judged) -> list[str]:
+    return [one.system for one in judged.best]
+
+
+def test_best_is_over_common_instances_with_its_ties(tmp_path: Path) -> None:
+    """a has 90 on ten instances, b 80 on them and 100 on twenty more, so b has the higher mean of its own (93.3).
+
+    a - b is 10 ten times: p = 2 / 2^10 = .002; of ten pairs two have a smaller p, so Holm gives 8 * .002. a - c is 1
+    once and 0 nine times: p = 1. gold has the highest mean of all, and does not compete.
+    """
+    a, c = [90.0] * 10, [89.0] + [90.0] * 9
+    board = scored(
+        tmp_path, orig=[0.0] * 30, a_k1=a, b_k3=[80.0] * 10 + [100.0] * 20, c_k1=c, gold=[100.0] * 30
+    )
+    judged = compare_under(board, "ernie", "orig")
+    found = {one.system: one for one in judged.standings}
+    assert names(judged) == ["a-k1", "c-k1"]
+    assert [found[name].best for name in ("orig", "gold", "b-k3")] == [None, None, False]
+    assert found["b-k3"].scores.mean == pytest.approx(280 / 3)
+    assert (found["b-k3"].common_mean, found["a-k1"].n_common) == (80.0, 10)
+    assert [one.system for one in judged.ranked] == ["orig", "gold", "a-k1", "c-k1", "b-k3"]
+    against = compare_under(board, "ernie", "b-k3", against_baseline=True)
+    assert (names(against), len(against.pairs)) == (["a-k1", "c-k1"], 4)
+    p = {one.system: one.p_holm for one in against.standings}
+    assert p["a-k1"] == 3 * 2 / 1024  # orig's is smaller, those of c and gold are equal
+    assert p["b-k3"] is None
+
+
+def test_systems_without_common_instance_have_no_best_one(tmp_path: Path) -> None:
+    judged = compare_under(scored(tmp_path, a_k1=[90.0, None], b_k1=[None, 10.0]), "ernie", "")
+    assert [(one.best, one.common_mean) for one in judged.standings] == [(None, None)] * 2
+
+
+def test_judge_of_its_own_text_is_found_by_name_or_model_id(tmp_path: Path) -> None:
+    """ernie by name as agent, and as Clarifier under another name with the same model id; code has no id."""
+    ids = {"judge ernie": "ernie-4.5", "agent": "webdancer-32b", "clarifier": "ernie-4.5"}
+    players = {"judge ernie": "ernie", "agent": "webdancer", "clarifier": "mine"}
+    assert own_text("ernie", players, ids) == ("clarifier",)
+    assert own_text("ernie", {**players, "agent": "ernie"}, ids) == ("clarifier", "agent")
+    assert own_text("gpt", players, ids) == ()
+    assert own_text("mine", players, {"agent": "webdancer-32b"}) == ()
+
+
+SCORE_ROWS = st.lists(st.tuples(*[st.sampled_from([0.0, 25.0, 50.0, 100.0])] * 3), min_size=1, max_size=8)
+PARTIAL_ROWS = st.lists(
+    st.tuples(*[st.sampled_from([0.0, 50.0, 100.0, math.nan])] * 3).filter(lambda row: math.isnan(sum(row))),
+    max_size=8,
+)
+
+
+ENTRANTS = tuple(FinishedRun(Path(name), name, name, ("ernie",), 0, 0, 0) for name in ("a", "b", "c"))
+
+
+@settings(max_examples=40)
+@given(SCORE_ROWS, PARTIAL_ROWS)
+def test_first_does_not_change_with_instances_that_another_system_lacks(
+    common: list[tuple[float, ...]], partial: list[tuple[float, ...]]
+) -> None:
+    def first(rows: list[tuple[float, ...]]) -> str:
+        board = Board(tuple(map(str, range(len(rows)))), ENTRANTS, ("ernie",), {"ernie": np.array(rows)}, {})
+        return compare_under(board, "ernie", "").best[0].system
+
+    assert first(common + partial) == first(common)
 
 
 # Paired tests
