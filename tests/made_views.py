@@ -25,9 +25,7 @@ SMOKE = "smoke-local-k1"
 TALK = "made-talk-gpt-at-cot-respond-k3"
 JUDGED = "judged"
 DAMAGED = "no-run"
-LARGE_K3, SMALL_K3, ORIG = (
-    f"sample-{label}+all-example" for label in ("example-large-k3", "example-small-k3", "orig")
-)
+GOOD_K3, POOR_K3, ORIG = (f"sample-{label}+all-made-up" for label in ("made-up-a-k3", "made-up-b-k3", "orig"))
 
 
 def make_views(folder: Path) -> Path:

@@ -22,6 +22,7 @@ from aiohttp import web
 
 from cts_async.report.viewer import app, library, pages
 from cts_async.report.viewer.app import runner_of
+from cts_async.report.viewer.library import Library
 
 TIMEOUT_S = 20.0
 
@@ -103,7 +104,7 @@ def viewer(root: Path) -> Iterator[Asker]:
     ready, ended = threading.Event(), asyncio.Event()
 
     async def main() -> None:
-        runner = runner_of(root, port)
+        runner = runner_of(Library(root), port)
         await runner.setup()
         await web.SockSite(runner, sock).start()
         ready.set()

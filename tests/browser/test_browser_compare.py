@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from made_views import LARGE_K3, ORIG, SMALL_K3
+from made_views import GOOD_K3, ORIG, POOR_K3
 from playwright.sync_api import Page, expect
 
 from browser.viewing import Viewer
@@ -13,7 +13,7 @@ from browser.viewing import Viewer
 def test_an_instance_leads_to_its_comparison_side_by_side(page: Page, viewer: Viewer) -> None:
     """orig and the Clarifier with three questions on s04, the museum."""
     page.goto(viewer.at("instance", run=ORIG, id="s04"))
-    page.get_by_label("Compare with").select_option(LARGE_K3)
+    page.get_by_label("Compare with").select_option(GOOD_K3)
     page.wait_for_url(re.compile("#/compare"))
     sides = page.get_by_role("region", name="Answer", exact=True).locator(".side")
     expect(sides).to_have_count(2)
@@ -22,13 +22,19 @@ def test_an_instance_leads_to_its_comparison_side_by_side(page: Page, viewer: Vi
     assert right
     assert right["x"] >= left["x"] + left["width"]
     expect(sides.nth(1)).to_contain_text("seniors aged 65 and over 7 crowns")
+    queries = page.get_by_role("region", name="Searched query").locator(".side")
+    assert [queries.nth(side).locator("mark").all_text_contents() for side in (0, 1)] == [
+        [],
+        [", Tidewheel Museum, seniors, 2033"],
+    ]
+    expect(page.get_by_text("Score of A − score of B: −45.0")).to_be_visible()
     row = page.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
     expect(row.locator("[data-label=Difference]")).to_contain_text("more in B")
 
 
 def test_a_failed_side_is_a_failure_and_never_a_difference(page: Page, viewer: Viewer) -> None:
-    """On s10 the search of example-large-k3 was refused."""
-    page.goto(viewer.at("compare", a=SMALL_K3, b=LARGE_K3, id="s10"))
+    """On s10 the search of made-up-a-k3 was refused."""
+    page.goto(viewer.at("compare", a=POOR_K3, b=GOOD_K3, id="s10"))
     page.get_by_role("heading", level=1, name="tram fares").wait_for()
-    expect(page.locator(".side-b").first).to_contain_text("refused by the content filter")
-    expect(page.get_by_text("Score of B")).to_have_count(0)
+    expect(page.locator(".side[data-side=B]").first).to_contain_text("refused by the content filter")
+    expect(page.get_by_text("Score of A")).to_have_count(0)

@@ -52,7 +52,8 @@ def innocent(page: Page) -> None:
         "all => all.map(e => e.outerHTML)"
     )
     links = page.locator("a[href]").evaluate_all("links => links.map((link) => link.href)")
-    assert not [link for link in links if not link.startswith(("http:", "https:"))]
+    own = page.url.partition("#")[0]
+    assert not [link for link in links if not link.startswith(("http:", "https:", f"{own}#"))]
     text = page.locator("body").inner_text() + page.title()
     assert not set(VISIBLE_TRICKS) & set(text)
 
@@ -73,6 +74,15 @@ def test_hostile_instances_open_from_the_list_by_their_ids(page: Page, viewer: V
         query = parse_qs(urlsplit(page.url).fragment.partition("?")[2])
         assert query["id"] == [id]
         innocent(page)
+
+
+def test_hostile_instances_are_text_in_a_table_of_runs_and_side_by_side(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("matrix", runs=f"{NAME},{NAME}"))
+    page.locator(".matrix-row").first.wait_for()
+    innocent(page)
+    page.goto(viewer.at("compare", a=NAME, b=NAME, id=IDS[0]))
+    expect(page.get_by_text("The same text.").first).to_be_visible()
+    innocent(page)
 
 
 def test_everything_that_a_hostile_instance_holds_is_text(page: Page, viewer: Viewer) -> None:

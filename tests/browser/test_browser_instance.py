@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from example_world import TALKS
-from made_views import LARGE_K3, TALK
+from made_views import GOOD_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer
+from cts_async.demo import scripts
 from cts_async.engine.journal import read_records
 
 
 @pytest.fixture
 def museum(page: Page, viewer: Viewer) -> Page:
     """Instance s04 of the example: its museum, whose three questions were all answered."""
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.goto(viewer.at("instance", run=GOOD_K3, id="s04"))
     page.get_by_role("heading", level=1, name="museum ticket prices").wait_for()
     return page
 
@@ -29,11 +29,35 @@ def part(page: Page, name: str) -> Locator:
 def test_conversation_and_added_words_are_shown(museum: Page) -> None:
     """Rewritten: "museum ticket prices, Tidewheel Museum, seniors, 2033"."""
     talk = part(museum, "Questions and answers")
-    for text in (text for pair in TALKS["museum ticket prices"] for text in pair):
+    for text in (text for pair in scripts()["talks"]["museum ticket prices"] for text in pair):
         expect(talk.get_by_text(text, exact=True)).to_be_visible()
     added = " ".join(part(museum, "Rewritten query").locator("p").first.locator("mark").all_inner_texts())
     assert all(word in added for word in ("Tidewheel", "seniors", "2033")), added
     assert "ticket" not in added
+
+
+def test_texts_are_copied_as_they_are_and_strips_say_what_their_pieces_are(museum: Page) -> None:
+    museum.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.taken = text } }")
+    for name, text in {
+        "Copy Blurred query (q)": "museum ticket prices",
+        "Copy Rewritten query": "museum ticket prices, Tidewheel Museum, seniors, 2033",
+    }.items():
+        museum.get_by_role("button", name=name, exact=True).press("Enter")
+        expect(museum.get_by_role("button", name=name.replace("Copy", "Copied"), exact=True)).to_be_focused()
+        assert museum.evaluate("window.taken") == text
+    strip = museum.locator(".strip-way").first
+    expect(strip.locator(".legend")).to_have_text("full 4partial 1none 0")
+    expect(strip.get_by_role("list")).to_be_hidden()
+    strip.locator("summary").press("Enter")
+    expect(strip.get_by_role("listitem")).to_have_text(
+        [
+            "N1 full, weight 3",
+            "N2 full, weight 3",
+            "N3 full, weight 1",
+            "N4 full, weight 2",
+            "N5 partial, weight 1",
+        ]
+    )
 
 
 def test_agent_turns_are_in_order(museum: Page) -> None:
@@ -50,11 +74,11 @@ def test_nuggets_have_their_text_weight_sources_and_each_judges_word(museum: Pag
     nuggets = part(museum, "Nuggets")
     row = nuggets.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
     expect(row.locator("[data-label=Weight]")).to_have_text("3")
-    expect(row.locator("[data-label=example]")).to_contain_text("full")
+    expect(row.locator("[data-label=made-up]")).to_contain_text("full")
     expect(row.locator("[data-label=lexical]")).to_contain_text("full")
     expect(row).to_contain_text("d013")
     pass_ = nuggets.get_by_role("row").filter(has_text="also admits one grandchild")
-    expect(pass_.locator("[data-label=example]")).to_contain_text("partial")
+    expect(pass_.locator("[data-label=made-up]")).to_contain_text("partial")
 
 
 def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> None:
@@ -64,13 +88,19 @@ def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> No
     steps.get_by_role("button", name="Show rewrite").click()
     shown = steps.get_by_role("region", name="Record")
     expect(shown).to_contain_text('"step": "rewrite"')
-    lines = read_records(viewer.runs / LARGE_K3 / "steps.jsonl")
+    lines = read_records(viewer.runs / GOOD_K3 / "steps.jsonl")
     (line,) = [line for line in lines if line["instance"] == "s04" and line["step"] == "rewrite"]
     assert json.loads(shown.inner_text()) == line
+    # Without the clipboard what is copied is a selection.
+    museum.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject() }")
+    museum.evaluate("addEventListener('copy', () => { window.taken = document.activeElement.value })")
+    steps.get_by_role("button", name="Copy Record").click()
+    expect(steps.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
+    assert json.loads(museum.evaluate("window.taken")) == line
 
 
 def test_a_failed_instance_says_where_and_why_and_has_no_score(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s10"))
+    page.goto(viewer.at("instance", run=GOOD_K3, id="s10"))
     failed = page.locator("main .trouble")
     expect(failed).to_contain_text("search/turn/1")
     expect(failed).to_contain_text("refused by the content filter")

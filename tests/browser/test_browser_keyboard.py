@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_views import LARGE_K3, LIST
+from made_views import GOOD_K3, LIST
 from playwright.sync_api import Page, expect
 
 from browser.checks import measured
@@ -38,9 +38,9 @@ def heading_has_focus(page: Page, text: str) -> None:
 def test_from_the_top_to_an_instance_and_back(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.url)
     page.locator("section.group").first.wait_for()
-    tab_to(page, "example-large-k3")
+    tab_to(page, "made-up-a-k3")
     page.keyboard.press("Enter")
-    heading_has_focus(page, "example-large-k3")
+    heading_has_focus(page, "made-up-a-k3")
     page.locator("tr[data-id]").first.wait_for()
     tab_to(page, "museum ticket prices")
     page.keyboard.press("Enter")
@@ -60,7 +60,7 @@ def test_the_skip_link_is_first_and_passes_over_the_head(page: Page, viewer: Vie
 
 
 def test_j_and_k_walk_the_instances_and_u_goes_up(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.goto(viewer.at("instance", run=GOOD_K3, id="s04"))
     page.get_by_role("link", name="Next instance").wait_for()
     page.keyboard.press("j")
     heading_has_focus(page, "property tax rate")
@@ -68,7 +68,7 @@ def test_j_and_k_walk_the_instances_and_u_goes_up(page: Page, viewer: Viewer) ->
     page.keyboard.press("k")
     heading_has_focus(page, "museum ticket prices")
     page.keyboard.press("u")
-    heading_has_focus(page, "example-large-k3")
+    heading_has_focus(page, "made-up-a-k3")
 
 
 def test_j_and_k_walk_the_list_of_runs_and_the_leaderboard(page: Page, viewer: Viewer) -> None:
@@ -105,7 +105,7 @@ def test_question_mark_lists_keys_which_can_be_disabled(
     new_page: Callable[..., Page], viewer: Viewer
 ) -> None:
     page = new_page()
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.goto(viewer.at("instance", run=GOOD_K3, id="s04"))
     page.get_by_role("link", name="Next instance").wait_for()
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")

@@ -13,7 +13,7 @@ import pytest
 from fake_provider import provider_process
 from made_live import lane, live, part, worker
 from made_runs import Row, made_run
-from made_views import LARGE_K3
+from made_views import GOOD_K3
 from playwright.sync_api import Page, expect
 from real_run import RealRun
 
@@ -67,7 +67,8 @@ def test_page_of_a_growing_run_updates_itself(page: Page, viewer: Viewer, growin
     write_live(growing, running(2, mean=40.0, lanes=[outage]))
     expect(page.locator("tbody tr[data-id=g1]")).to_be_visible()
     expect(page.locator(".live")).to_contain_text("2 of 4")
-    expect(page.locator(".live")).to_contain_text("40.0")
+    expect(page.locator(".facts.large")).to_contain_text("Mean so far40.0")
+    expect(page.locator("dt", has_text="Mean")).to_have_count(1)
     expect(provider).to_contain_text("down")
     remove_live(growing)
     expect(page.get_by_text("● running")).to_have_count(0)
@@ -136,7 +137,7 @@ def test_unreachable_server_is_reported_and_retried(
 ) -> None:
     watch.expected = "net::ERR_INTERNET_DISCONNECTED"
     page = new_page()
-    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.goto(viewer.at("instance", run=GOOD_K3, id="s04"))
     page.get_by_role("link", name="Next instance").wait_for()
     page.context.set_offline(True)
     page.keyboard.press("j")

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from hostile_world import IMAGE, NAME, SCRIPT, SVG
-from made_views import LARGE_K3
+from made_views import GOOD_K3
 from playwright.sync_api import Browser, Page, expect
 from typed_commands import cts_in
 
@@ -70,7 +70,7 @@ def test_no_button_would_upload_a_figure(compared: Page) -> None:
 def test_it_links_to_the_viewer(compared: Page) -> None:
     links = compared.locator("a[href^='http://127.0.0.1:8518/#/instance?run=']")
     addresses = links.evaluate_all("links => links.map((link) => link.href)")
-    assert [address for address in addresses if unquote(address).count(LARGE_K3)]
+    assert [address for address in addresses if unquote(address).count(GOOD_K3)]
 
 
 @pytest.mark.parametrize("screen", SCREENS)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
-from made_views import JUDGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
+from made_views import GOOD_K3, JUDGED, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
@@ -16,18 +16,19 @@ TRACE = "ol.trace > li"
 PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "runs": ("", {}, "section.group"),
     "leaderboard": ("leaderboard", {"data": "sha of made.sha of made gold"}, "tbody tr"),
-    "run": ("run", {"run": LARGE_K3}, "tr[data-id]"),
+    "matrix": ("matrix", {"data": "sha of made.sha of made gold"}, ".matrix-row"),
+    "run": ("run", {"run": GOOD_K3}, "tr[data-id]"),
     "smoke test": ("run", {"run": SMOKE}, "tr[data-id]"),
-    "instance": ("instance", {"run": LARGE_K3, "id": "s04"}, TRACE),
-    "Chinese instance": ("instance", {"run": LARGE_K3, "id": "s03"}, TRACE),
-    "failed instance": ("instance", {"run": LARGE_K3, "id": "s10"}, ".trouble"),
+    "instance": ("instance", {"run": GOOD_K3, "id": "s04"}, TRACE),
+    "Chinese instance": ("instance", {"run": GOOD_K3, "id": "s03"}, TRACE),
+    "failed instance": ("instance", {"run": GOOD_K3, "id": "s10"}, ".trouble"),
     "conversation": ("instance", {"run": TALK, "id": "t1"}, ".bubble"),
     "judged answer": ("instance", {"run": JUDGED, "id": "s01"}, ".nuggets tbody tr"),
-    "compared": ("compare", {"a": ORIG, "b": LARGE_K3, "id": "s04"}, ".nuggets tbody tr"),
+    "compared": ("compare", {"a": ORIG, "b": GOOD_K3, "id": "s04"}, ".nuggets tbody tr"),
     "filtered away": ("run", {"run": LIST, "text": "nothing like this"}, ".empty"),
 }
 """By name: route, parameters, and what is there once the page is complete."""
-FEW = ("runs", "run", "instance", "compared")
+FEW = ("runs", "matrix", "run", "instance", "compared")
 """Those in which every part of the others occurs."""
 SCREENS: Mapping[str, dict[str, Any]] = {
     "wide": {},
@@ -104,7 +105,7 @@ def test_on_paper_every_page_is_light_and_without_controls(
         show(page, viewer, name)
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(251, 251, 249)"
-        for controls in page.locator(".top, .filters, .pager, .contents, .steps-way").all():
+        for controls in page.locator(".top, .filters, .pager, .contents, .steps-way, .copy-way").all():
             expect(controls).to_be_hidden()
 
 

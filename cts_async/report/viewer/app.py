@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -31,8 +31,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from cts_async.errors import UsageError
-from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Refused, opened
-from cts_async.report.viewer.leaderboards import Leaderboards
+from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name, opened
+from cts_async.report.viewer.leaderboards import Leaderboards, board_csv
 from cts_async.report.viewer.library import Changes, Indexer, Library
 from cts_async.report.viewer.pages import Endpoints
 
@@ -82,10 +82,10 @@ HEARTBEAT: Final = b": here\n\n"
 
 
 class Server:
-    """Request handlers over one folder. `port` returns the port once it is known."""
+    """Request handlers over runs. `port` returns the port once it is known."""
 
-    def __init__(self, root: Path, port: Callable[[], int]) -> None:
-        self.library = Library(root)
+    def __init__(self, library: Library, port: Callable[[], int]) -> None:
+        self.library = library
         self.answers = Endpoints(self.library)
         self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
@@ -113,6 +113,7 @@ class Server:
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
         app.router.add_get("/api/download", self._download)
+        app.router.add_get("/api/csv", self._csv)
         return app
 
     async def _json(
@@ -129,12 +130,14 @@ class Server:
         return await self._send(request, found, {"Content-Type": "application/json"})
 
     async def _leaderboard(self, request: web.Request) -> web.Response:
-        data_sha = _parameters(request).get("data", "")
+        board = await self._board(_parameters(request).get("data", ""))
+        return web.Response(body=orjson.dumps(board), content_type="application/json")
+
+    async def _board(self, data_sha: str) -> Json:
         runs = await self._in_thread(partial(self.library.over, data_sha))
         if not runs:
             raise Refused(404, "no runs over these data")
-        board = await self._leaderboards.of(data_sha, runs)
-        return web.Response(body=orjson.dumps(board), content_type="application/json")
+        return await self._leaderboards.of(data_sha, runs)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """A run's row whenever its files change, as server-sent events; of all runs if none is named."""
@@ -187,17 +190,34 @@ class Server:
         while await self._in_thread(partial(self.answers.index_further, parameters)):
             pass  # all of the journal: a file that ends early would look complete
         name, lines = await self._in_thread(partial(self.answers.download, parameters))
-        headers = {
-            "Content-Type": "application/jsonl",
-            "Content-Disposition": f'attachment; filename="{name}.jsonl"',
-        }
+        return await self._send_file(request, name, "application/jsonl", lines)
+
+    async def _csv(self, request: web.Request) -> web.StreamResponse:
+        """The instances of a run that pass the filters, or a leaderboard once it is computed."""
+        parameters = _parameters(request)
+        if data_sha := parameters.get("data", ""):
+            board = await self._board(data_sha)
+            while board["computing"] and not board["boards"]:
+                board = await self._board(data_sha)
+            name, pieces = file_name(f"{board['data']}-leaderboard", "csv"), board_csv(board)
+        else:
+            while await self._in_thread(partial(self.answers.index_results, parameters)):
+                pass
+            name, pieces = await self._in_thread(partial(self.answers.csv, parameters))
+        return await self._send_file(request, name, "text/csv; charset=utf-8", pieces)
+
+    async def _send_file(
+        self, request: web.Request, name: str, kind: str, pieces: Iterator[bytes]
+    ) -> web.StreamResponse:
+        """Send a file to be saved, piece by piece at the client's pace."""
+        headers = {"Content-Type": kind, "Content-Disposition": f'attachment; filename="{name}"'}
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
         while (
             request.method == "GET"
-            and (line := await self._in_thread(partial(next, lines, None))) is not None
+            and (piece := await self._in_thread(partial(next, pieces, None))) is not None
         ):
-            await response.write(line)
+            await response.write(piece)
         await response.write_eof()
         return response
 
@@ -337,6 +357,12 @@ def _static_file(request: web.Request, name: str) -> web.Response:
 # --- Serving
 
 
+def viewed(paths: Sequence[Path]) -> Library:
+    """The runs in these folders. Raises UsageError if one is not a readable folder."""
+    folders = [viewed_folder(path) for path in paths]
+    return Library(Path(os.path.commonpath(folders)), folders)
+
+
 def viewed_folder(path: Path) -> Path:
     """The folder to show, links resolved. Raises UsageError if it is not a readable folder."""
     try:
@@ -381,12 +407,12 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def runner_of(folder: Path, port: int) -> web.AppRunner:
-    """The server over a folder, to be set up and given a socket on that port."""
+def runner_of(library: Library, port: int) -> web.AppRunner:
+    """The server over runs, to be set up and given a socket on that port."""
     logger = logging.getLogger(__name__)
     logger.addFilter(_is_not_malformed_request)
     return web.AppRunner(
-        Server(folder, lambda: port).app(),
+        Server(library, lambda: port).app(),
         access_log=None,
         logger=logger,
         handle_signals=False,
@@ -401,11 +427,11 @@ def _is_not_malformed_request(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-async def serve(folder: Path, sock: socket.socket, started: Callable[[str], None]) -> None:
+async def serve(library: Library, sock: socket.socket, started: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `started` receives the address."""
     sys.setswitchinterval(SWITCH_S)
     port = int(sock.getsockname()[1])
-    runner = runner_of(folder, port)
+    runner = runner_of(library, port)
     await runner.setup()
     try:
         await web.SockSite(runner, sock).start()

@@ -1,17 +1,18 @@
 """Files of unknown origin, read safely; growing JSON Lines files (results, judgments, journal) by byte index.
 
 Only regular files are opened, read-only, and never through a symbolic link. A run of 100,000 instances opens within a
-second and in bounded memory because lines stay in their files: a results line takes 42 bytes of index, a journal line
+second and in bounded memory because lines stay in their files: a results line takes 44 bytes of index, a journal line
 16.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +24,12 @@ from cts_async import scorer
 from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import Mark, failed, latest_rows, unmarked
 from cts_async.records import UNKNOWN
+from cts_async.report.untrusted import as_count, as_object, as_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from cts_async.report.summary import Spent
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -159,6 +163,12 @@ def display_name(path: str) -> str:
     return path.encode("utf-8", "backslashreplace").decode()
 
 
+def file_name(words: str, ending: str) -> str:
+    """A name for a file that is downloaded: letters, digits, dots and hyphens."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", words).strip("-.")[:100]
+    return f"{name or 'download'}.{ending}"
+
+
 def is_serializable(value: Any) -> bool:
     """Whether parsed JSON can be written again; orjson refuses to write values nested hundreds of levels deep."""
     try:
@@ -175,7 +185,7 @@ _GUARD_BYTES: Final = 64
 """Bytes before the end of what was read that must be unchanged for the file to count as the same."""
 _MAX_COUNT: Final = 65_535
 _FIRST_ROWS: Final = 1024
-_RESULT_KINDS: Final = ("int64", "int64", "int64", "float64", "uint16", "uint16", "bool", "int64")
+_RESULT_KINDS: Final = ("int64", "int64", "int64", "float64", "uint16", "uint16", "uint16", "bool", "int64")
 _JOURNAL_LINE: Final = re.compile(
     rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
 )
@@ -341,6 +351,8 @@ class ResultLines:
     """NaN if there is none."""
     asked: Array
     unknown: Array
+    turns: Array
+    """The agent's model calls."""
     failed: Array
     marks: Array
 
@@ -434,6 +446,7 @@ class ResultsIndex:
             float(score) if scored and score is not None else float("nan"),
             min(len(answers), _MAX_COUNT),
             min(answers.count(UNKNOWN), _MAX_COUNT),
+            min(as_count(as_object(line.get("search")).get("model_calls")), _MAX_COUNT),
             lost,
             self._mark(line),
         )
@@ -489,3 +502,67 @@ def _parsed_hash(line: bytes) -> int | None:
     if record is None or not isinstance(record.get("instance"), str):
         return None
     return id_hash(record["instance"])
+
+
+class SpendingIndex:
+    """Seconds and dollars of the model calls of each instance, as a journal has them.
+
+    In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
+    model and kind.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        prefix: str,
+        prices: Mapping[str, Mapping[str, float | None]],
+        block: int = BLOCK,
+    ) -> None:
+        self.tail = Tail(path, block)
+        self._prefix, self._prices = prefix, prices
+        self._columns = Columns("int64", "float64", "float64")
+        """The steps of an instance in a block, as one row."""
+
+    @property
+    def nbytes(self) -> int:
+        return self._columns.nbytes
+
+    def advance(self) -> bool:
+        """Index another block; False if there was none."""
+        if self.tail.renewed():
+            self._columns = Columns("int64", "float64", "float64")
+        found = self.tail.next()
+        if found is None:
+            return False
+        rows = [
+            (id, spent.latency_s, math.nan if (cost := spent.cost_usd(self._prices)) is None else cost)
+            for id, spent in self._spent_in(found[1]).items()
+        ]
+        if rows:
+            self._columns.add(*zip(*rows, strict=True))
+        return True
+
+    def of(self, ids: Array) -> Array:
+        """Seconds and dollars of instances, given by hash, NaN where unknown; shape (2, instances)."""
+        import numpy as np
+
+        known, *amounts = self._columns.all()
+        if not len(known):
+            return np.full((2, len(ids)), math.nan)
+        distinct, places = np.unique(known, return_inverse=True)
+        sums = np.array([np.bincount(places, amount) for amount in amounts])
+        at = np.minimum(np.searchsorted(distinct, ids), len(distinct) - 1)
+        return np.where(distinct[at] == ids, sums[:, at], math.nan)
+
+    def _spent_in(self, block: bytes) -> dict[int, Spent]:
+        from cts_async.report.summary import Spent
+
+        found: dict[int, Spent] = {}
+        for raw in block.split(b"\n"):
+            # Only calls of models have this; within a text its quotation marks would be escaped.
+            record = record_in(raw) if b'"model":' in raw else None
+            instance = record and as_text(record.get("instance"))
+            if record and instance and instance.startswith(self._prefix):
+                with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
+                    found.setdefault(id_hash(instance.removeprefix(self._prefix)), Spent()).add(record)
+        return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from cts_async.analysis.losses import GoldNugget, NuggetLoss
 from cts_async.analysis.stability import segments
 from cts_async.datasets.gold import NuggetReader, normalise
 from cts_async.datasets.io import CSV_SUFFIXES, Fields
@@ -20,7 +21,7 @@ from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
-from cts_async.report.untrusted import as_float, as_list, as_object, as_text, nuggets_of, turns_of
+from cts_async.report.untrusted import as_float, as_list, as_object, as_text, as_texts, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
     NO_INSTANCE,
     Json,
@@ -33,8 +34,10 @@ from cts_async.report.viewer.index import (
     record_in,
     stat_of,
 )
+from cts_async.report.viewer.losses import instance_losses
 from cts_async.report.viewer.run import Metadata, OpenRun
 from cts_async.report.viewer.trace import n_steps, search_events
+from cts_async.report.viewer.unfinished import done_before
 
 Line: TypeAlias = Mapping[str, Any]
 
@@ -61,12 +64,15 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
     if found is None:
         raise Refused(404, NO_INSTANCE)
     row, line = found
+    if line.get("error") is not None:
+        line = {**done_before(run, id), **line}
     turns = turns_of(line)
     blurred = as_text(line.get("blurred_query")) or ""
     # A conversation without an agent ends with a query that would be searched.
     rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
     fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
     verdicts = dict(_verdicts(run, lines, row, line))
+    texts = gold.of(run.metadata, id, fused)
     search = line.get("search")
     return {
         "run": run.place.name,
@@ -82,11 +88,12 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "answer_from": as_text(line.get("answer_from")),
         "search": search if isinstance(search, dict) and is_serializable(search) else None,
         "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
-        "nuggets": _nuggets(verdicts, gold.of(run.metadata, id, fused)),
+        "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "error": _error(line),
         "previous": _neighbour(run, lines, row - 1),
         "next": _neighbour(run, lines, row + 1),
         "beside": list(beside),
+        "caveat": run.metadata.caveat,
         # None while the journal is being indexed.
         "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
         "steps": n_steps(run, id),
@@ -103,16 +110,36 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
 
 def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
     score = as_float(verdict.get("restore_score_100"))
-    return {"judge": judge, "score": score, "smoke_test": run.metadata.embedded}
+    return {"judge": judge, "score": score}
 
 
-def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[Json]:
+def _losses(
+    run: OpenRun, line: Line, verdicts: Mapping[str, Line], texts: GoldNuggets
+) -> dict[str, NuggetLoss]:
+    """What each nugget lost by the first judge, and where; {} while the journal is being indexed."""
+    verdict = next(iter(verdicts.values()), None)
+    if verdict is None or not run.journal_ready:
+        return {}
+    return {one.id: one for one in instance_losses(run, line, verdict, texts)}
+
+
+def _nuggets(
+    verdicts: Mapping[str, Line], texts: GoldNuggets, losses: Mapping[str, NuggetLoss]
+) -> list[Json]:
     """The nuggets with texts and sources of the gold; those that only the gold has come last."""
-    rows = {row["id"]: row for row in nuggets_of(verdicts)}
+    rows = {row["id"]: {**row, "loss": _loss(losses.get(row["id"]))} for row in nuggets_of(verdicts)}
     for id, known in texts.items():
-        row = rows.setdefault(id, {"id": id, "weight": known.weight, "coverage": {}})
+        row = rows.setdefault(id, {"id": id, "weight": known.weight, "coverage": {}, "loss": None})
         row |= {"text": known.text, "sources": list(known.sources)}
     return [{"sources": [], **row} for row in rows.values()]
+
+
+def _loss(loss: NuggetLoss | None) -> Json | None:
+    if loss is None:
+        return None
+    at = loss.document
+    shown = at and {"url": at.url, "title": at.title, "kind": at.kind, "event": at.event, "rank": at.rank}
+    return {"points": loss.points, "stage": loss.stage, "document": shown}
 
 
 def _error(line: Line) -> Json | None:
@@ -132,15 +159,6 @@ def _neighbour(run: OpenRun, lines: ResultLines, row: int) -> str | None:
 
 
 # --- Texts of nuggets
-
-
-@dataclass(frozen=True, slots=True)
-class GoldNugget:
-    """A nugget's text and sources: their URLs, else their ids in the gold."""
-
-    text: str
-    weight: float
-    sources: tuple[str, ...]
 
 
 GoldNuggets: TypeAlias = Mapping[str, GoldNugget]
@@ -228,10 +246,13 @@ def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping
             id, query = finder.identifier(row or {}, 1), finder.text_or_none(row or {}, "fused_query", 1)
             nuggets = NuggetReader(path, finder).read(row or {}, 1) or ()
             urls = _source_urls((row or {}).get("sources"))
+            references = _references(finder.value(row or {}, "gold", 1))
             record = _GoldRecord(
                 normalise(query or ""),
                 {
-                    one.id: GoldNugget(one.text, one.weight, tuple(urls.get(at, at) for at in one.source_ids))
+                    one.id: GoldNugget(
+                        one.text, one.weight, tuple(urls.get(at, at) for at in one.source_ids), references
+                    )
                     for one in nuggets
                 },
             )
@@ -244,3 +265,9 @@ def _source_urls(sources: Any) -> dict[str, str]:
     """URLs by the ids that a gold record gives its sources."""
     rows = [one for one in as_list(sources) if isinstance(one, dict)]
     return {str(one.get("id")): one["url"] for one in rows if isinstance(one.get("url"), str)}
+
+
+def _references(gold: Any) -> tuple[str, ...]:
+    """The URLs that a gold record gives for its intent as a whole; `gold` may be JSON in a text."""
+    record = record_in(gold.encode(errors="replace")) if isinstance(gold, str) else gold
+    return tuple(as_texts(as_object(record).get("reference_urls")))

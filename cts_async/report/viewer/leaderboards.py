@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ NICE: Final = 10
 _PROGRAM: Final = "cts_async.report.viewer.leaderboards"
 
 _SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
-_DELTA: Final = {"": "mean", "_low": "low", "_high": "high"}
+_GAIN: Final = ("gain", "gain_pairs", "gain_low", "gain_high")
 
 Runs = Sequence[tuple[Place, Metadata]]
 
@@ -74,6 +74,21 @@ class Leaderboards:
             self._latest[data_sha] = await _computed_by_child(
                 {place.name: str(place.path) for place, _ in runs}
             )
+
+
+def board_csv(board: Json) -> Iterator[bytes]:
+    """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
+    from cts_async.report.tables import csv_of
+
+    rows = []
+    for one in board["boards"]:
+        for row in one["standings"]:
+            gain = {name: row[name.replace("gain", "delta")] for name in _GAIN}
+            scores = {name: row[name] for name in ("run", "system", *_SCORES)}
+            marks = {"baseline": one["baseline"], "caveat": row["caveat"]}
+            rows.append({"judge": one["judge"], **scores, **gain, **marks})
+    keys = ("judge", "run", "system", *_SCORES, *_GAIN, "baseline", "caveat")
+    yield csv_of(keys, rows).encode(errors="replace")
 
 
 async def _computed_by_child(paths: Mapping[str, str]) -> Json:
@@ -122,19 +137,35 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
 
 
 def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
-    from cts_async.analysis.compare import leaderboard
+    from cts_async.analysis.compare import compare_under
     from cts_async.analysis.runs import ORIG
 
-    baseline = ORIG if ORIG in board.systems else None
+    baseline = ORIG if ORIG in board.systems else ""
     entrants = {entrant.label: entrant for entrant in board.entrants}
+    judged = compare_under(board, judge, baseline)
     standings: list[Json] = []
-    for one in leaderboard(board, judge, baseline or board.systems[0]):
-        delta, entrant = one.delta if baseline else None, entrants[one.system]
-        row = {"run": names.get(entrant.directory, ""), "system": one.system, "smoke_test": entrant.embedded}
-        # To the baseline, over the instances scored in both.
-        gain = {f"delta{end}": getattr(delta, of, None) for end, of in _DELTA.items()}
-        standings.append({**row, **{name: getattr(one.scores, name) for name in _SCORES}, **gain})
-    return {"judge": judge, "baseline": baseline, "standings": standings}
+    for one in judged.standings:
+        entrant = entrants[one.system]
+        low, high = (one.delta and one.delta.interval) or (None, None)
+        standings.append(
+            {
+                "run": names.get(entrant.directory, ""),
+                "system": _without_paths(one.system, names),
+                "caveat": entrant.caveat,
+                **{name: getattr(one.scores, name) for name in _SCORES},
+                # To the baseline, over the instances scored in both.
+                "delta": one.delta and one.delta.mean,
+                "delta_low": low,
+                "delta_high": high,
+                "delta_pairs": one.delta and one.delta.n,
+                "n_common": one.n_common,
+                "common_mean": one.common_mean,
+                "own_text": bool(one.own_text),
+                "best_or_tied": one.best,
+            }
+        )
+    best = [_without_paths(one.system, names) for one in judged.best]
+    return {"judge": judge, "baseline": baseline or None, "best": best, "standings": standings}
 
 
 def _has_regular_files(path: Path) -> bool:
@@ -145,10 +176,11 @@ def _has_regular_files(path: Path) -> bool:
     return judgments.resolve() == judgments and regular
 
 
-def _without_paths(problem: str, names: Mapping[Path, str]) -> str:
+def _without_paths(text: str, names: Mapping[Path, str]) -> str:
+    """Text with the runs' names for their paths; equally named systems in different folders have paths for labels."""
     for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
-        problem = problem.replace(str(path), names[path])
-    return display_name(problem)
+        text = text.replace(str(path), names[path])
+    return display_name(text)
 
 
 def _main() -> None:

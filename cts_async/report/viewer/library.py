@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +30,8 @@ from cts_async.report.viewer.run import (
 )
 
 MAX_OPEN: Final = 16
-MAX_INDEX_BYTES: Final = 64 << 20
-"""Memory of the indexes of open runs; the least recently used are closed."""
+MAX_INDEX_BYTES: Final = 192 << 20
+"""Memory of the indexes of open runs, enough for a dozen of 100,000 instances; the least recently used are closed."""
 FOUND_S: Final = 0.5
 """How long a search of the folder stays valid."""
 REST: Final = 9
@@ -46,7 +46,16 @@ _COPY_NS: Final = 2_000_000_000
 _SUMMARY_KEYS: Final = frozenset(
     {"n_scored", "n_unjudged", "n_failed", "ua_unknown_rate", "cost_usd", "judge", "judges"}
 )
-_NOT_COUNTED: Final = {"n_done": 0, "n_failed": 0, "scores": [], "unknown_rate": None, "cost_usd": None}
+_NO_COSTS: Final = {"cost_usd": None, "priced_usd": None, "unpriced_models": 0}
+_NOT_COUNTED: Final = {
+    "n_done": 0,
+    "n_failed": 0,
+    "scores": [],
+    "unknown_rate": None,
+    "cost_usd": None,
+    "priced_usd": None,
+    "unpriced_models": 0,
+}
 
 State = tuple[tuple[str, Stat], ...]
 
@@ -89,8 +98,17 @@ def _summary_tally(place: Place) -> Json | None:
         "n_failed": as_count(summary["n_failed"]),
         "scores": [_scored(judge, judges[judge]) for judge in names],
         "unknown_rate": as_float(summary["ua_unknown_rate"]),
-        "cost_usd": as_float(summary["cost_usd"]),
+        **_costs(summary),
         "ready": 1.0,
+    }
+
+
+def _costs(summary: Mapping[str, Any]) -> Json:
+    """The costs in a summary, of any version."""
+    return {
+        "cost_usd": as_float(summary.get("cost_usd")),
+        "priced_usd": as_float(summary.get("priced_usd")),
+        "unpriced_models": as_count(summary.get("unpriced_models")),
     }
 
 
@@ -115,7 +133,7 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
         **counts,
         "scores": scores,
         "unknown_rate": unknown / asked if asked else None,
-        "cost_usd": summary["cost_usd"] if summary and covered else None,
+        **(_costs(summary) if summary and covered else _NO_COSTS),
         "ready": run.ready,
     }
 
@@ -146,11 +164,11 @@ def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
         "started": metadata.started,
         "ended": None if live else metadata.ended,
         "running": live is not None,
-        "smoke_test": metadata.embedded,  # its scores only prove that the installation works
+        "caveat": metadata.caveat,  # why its scores say nothing about a model; "" if they do
         **tally,
         "n_expected": max(metadata.n_expected, tally["n_done"]),
         # While the run is running, `live` reports the cost of all runs of its command.
-        "cost_usd": None if live else tally["cost_usd"],
+        **(_NO_COSTS if live else {}),
         "wall_s": wall_s,  # of all sessions, the current one included
         "live": live,
     }
@@ -170,10 +188,10 @@ class Found:
 
 
 class Library:
-    """The runs below `root`. Its methods are called by worker threads."""
+    """The runs below `root`, or only those in its `parts`. Its methods are called by worker threads."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, parts: Sequence[Path] = ()) -> None:
+        self.root, self._parts = root, parts
         self._lock = threading.Lock()
         self._found, self._found_until = Found(), float("-inf")
         self._metadata: dict[Path, tuple[Stat, Metadata | None]] = {}
@@ -273,7 +291,7 @@ class Library:
     def _look(self) -> Found:
         runs: dict[str, tuple[Place, Metadata]] = {}
         damaged = []
-        places, complete = find_places(self.root)
+        places, complete = find_places(self.root, self._parts)
         if not complete:
             damaged.append(f"only the first {MAX_FOLDERS:,} folders were searched: name a smaller folder")
         for place in places:

@@ -6,6 +6,9 @@
     GET /api/run?run=NAME                              its row, manifest, summary, and other runs over the same data
     GET /api/leaderboard?data=SHA                      runs over the same data, by judge (`leaderboards`)
     GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
+    GET /api/matrix?data=SHA&runs=A,B&judge=&show=&sort=&by=&of=&min=&max=&failed=&text=&after=&limit=    (`matrix`)
+    GET /api/csv?run=NAME&judge=&sort=&min=&...        all that pass the same filters, as CSV (CSV_COLUMNS)
+    GET /api/csv?data=SHA                              a leaderboard as CSV
     GET /api/instance?run=NAME&id=ID                   one instance (`instance`)
     GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
     GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
@@ -37,6 +40,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import __version__
+from cts_async.engine.run_dir import command_of
 from cts_async.report.viewer.index import (
     FILE_CHANGED,
     NO_RUN,
@@ -44,6 +48,7 @@ from cts_async.report.viewer.index import (
     Refused,
     ResultLines,
     display_name,
+    file_name,
     id_hash,
     instance_name,
     opened,
@@ -64,6 +69,12 @@ ROWS: Final = 50
 MAX_TEXT: Final = 1000
 MAX_CHARS: Final = 300
 """Of a query in the list."""
+BINS: Final = 20
+CSV_ROWS: Final = 500
+"""Rows of a CSV file that are read and sent at a time."""
+CSV_COLUMNS: Final = (
+    *("run", "id", "blurred_query", "fused_query", "judge", "score", "n_unknown", "n_answers", "error_kind"),
+)
 SCAN_S: Final = 0.18
 """How long one request searches for text."""
 FIRST_S: Final = 0.1
@@ -74,14 +85,14 @@ Parameters = Mapping[str, str]
 # --- Parameters
 
 
-def _choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
+def choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
     value = parameters.get(name, "")
     if value and value not in known:
         raise Refused(400, f"{name}: must be one of {', '.join(known)}")
     return value
 
 
-def _integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = 1 << 60) -> int:
+def integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = 1 << 60) -> int:
     value = parameters.get(name, "")
     if not value:
         return default
@@ -91,7 +102,7 @@ def _integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, 
     return int(value)
 
 
-def _score(parameters: Parameters, name: str, default: float) -> float:
+def score_limit(parameters: Parameters, name: str, default: float) -> float:
     value = parameters.get(name, "") or default
     with suppress(ValueError):
         if not math.isnan(float(value)):
@@ -99,7 +110,7 @@ def _score(parameters: Parameters, name: str, default: float) -> float:
     raise Refused(400, f"{name}: must be a number from 0 to 100")
 
 
-def _cursor(parameters: Parameters) -> tuple[int, int]:
+def cursor(parameters: Parameters) -> tuple[int, int]:
     """Row of the last instance shown or searched, and its place in the order; (-1, -1) for the first page."""
     value = parameters.get("after", "") or "-1.-1"
     if not re.fullmatch(r"\d{1,15}\.\d{1,15}|-1\.-1", value, re.ASCII):
@@ -117,13 +128,11 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
     Raises Refused for an invalid parameter, and if the file changed meanwhile.
     """
     lines = run.results.lines()
-    limit = _integer(parameters, "limit", ROWS, 1, MAX_ROWS)
-    needle = parameters.get("text", "")
-    if len(needle) > MAX_TEXT:
-        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
-    scores = _scores(run, lines, parameters)
+    limit = integer(parameters, "limit", ROWS, 1, MAX_ROWS)
+    needle = _needle(parameters)
+    scores = _scores(run, lines, _judge(run, parameters))
     order = _ordered(lines, scores, parameters)
-    first = _place_after(order, _cursor(parameters))
+    first = place_after(order, cursor(parameters))
     rows: list[Json] = []
     until = time.monotonic() + SCAN_S
     end = len(order)
@@ -133,7 +142,7 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
             row = int(order[place])
             raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
             if not needle or line_has(raw, needle):
-                rows.append(_instance_row(lines, row, raw, float(scores[row])))
+                rows.append(_instance_row(lines, row, _line_in(lines, row, raw), float(scores[row])))
             if len(rows) >= limit or (needle and time.monotonic() >= until):
                 end = place + 1
                 break
@@ -145,16 +154,71 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
         "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
         "total": total,  # None while a search for text has not reached the end
         "n": len(lines),  # instances of the run, whatever the filter
+        "histogram": _histogram(scores),  # of all of them, too
         "ready": run.ready,
     }
 
 
-def _scores(run: OpenRun, lines: ResultLines, parameters: Parameters) -> Array:
-    judges = run.judges()
-    if not judges:
-        return lines.scores
-    judge = _choice(parameters, "judge", tuple(judges)) or next(iter(judges))
-    return run.scores(judges[judge], lines)
+def _histogram(scores: Array) -> list[int]:
+    """The number of scores in [0, 5), [5, 10), ... [95, 100]."""
+    import numpy as np
+
+    counts: list[int] = np.histogram(scores[~np.isnan(scores)], BINS, (0, 100))[0].tolist()
+    return counts
+
+
+def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
+    """All instances that pass the filters as CSV, a piece at a time. Raises Refused as `list_instances` does."""
+    from cts_async.report.tables import csv_of
+
+    lines = run.results.lines()
+    needle, judge = _needle(parameters), _judge(run, parameters)
+    scores = _scores(run, lines, judge)
+    order = _ordered(lines, scores, parameters)
+
+    def row_of(row: int, line: Mapping[str, Any]) -> Json:
+        shown = _instance_row(lines, row, line, float(scores[row]), max_chars=None)
+        return {
+            "run": run.place.name,
+            "id": shown["id"],
+            "blurred_query": shown["blurred_query"],
+            "fused_query": shown["fused_query"],
+            "judge": None if shown["score"] is None else judge,
+            "score": shown["score"],
+            "n_unknown": None if shown["failed"] else shown["unknown"],
+            "n_answers": None if shown["failed"] else shown["asked"],
+            "error_kind": shown["failed"] or None,
+        }
+
+    def pieces() -> Iterator[bytes]:
+        yield csv_of(CSV_COLUMNS, ()).encode()
+        with opened(run.results.path) as fd:
+            for start in range(0, len(order), CSV_ROWS):
+                rows = []
+                for row in order[start : start + CSV_ROWS].tolist():
+                    raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
+                    if not needle or line_has(raw, needle):
+                        rows.append(row_of(row, _line_in(lines, row, raw)))
+                yield csv_of(CSV_COLUMNS, rows, header=False).encode(errors="replace")
+
+    return pieces()
+
+
+def _needle(parameters: Parameters) -> str:
+    text = parameters.get("text", "")
+    if len(text) > MAX_TEXT:
+        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
+    return text
+
+
+def _judge(run: OpenRun, parameters: Parameters) -> str:
+    """The judge whose scores count; "" if there is none."""
+    judges = tuple(run.judges())
+    return (choice(parameters, "judge", judges) or judges[0]) if judges else ""
+
+
+def _scores(run: OpenRun, lines: ResultLines, judge: str) -> Array:
+    return run.scores(run.judges()[judge], lines) if judge else lines.scores
 
 
 def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array:
@@ -162,23 +226,23 @@ def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array
     import numpy as np
 
     fits = np.ones(len(lines), bool)
-    if failed := _choice(parameters, "failed", ("0", "1")):
+    if failed := choice(parameters, "failed", ("0", "1")):
         fits &= lines.failed == (failed == "1")
     if parameters.get("min") or parameters.get("max"):
-        low, high = _score(parameters, "min", -math.inf), _score(parameters, "max", math.inf)
+        low, high = score_limit(parameters, "min", -math.inf), score_limit(parameters, "max", math.inf)
         fits &= (scores >= low) & (scores <= high)
-    if unknown := _choice(parameters, "unknown", ("none", "some", "all")):
+    if unknown := choice(parameters, "unknown", ("none", "some", "all")):
         some, every = lines.unknown > 0, lines.unknown == lines.asked
         fits &= (lines.asked > 0) & {"none": ~some, "some": some, "all": every}[unknown]
     rows = np.flatnonzero(fits)
-    sort = _choice(parameters, "sort", ("score", "-score", "-unknown"))
+    sort = choice(parameters, "sort", ("score", "-score", "-unknown"))
     if not sort:
         return rows
     by = {"score": scores[rows], "-score": -scores[rows], "-unknown": -lines.unknown[rows].astype(int)}
     return rows[np.argsort(by[sort], kind="stable")]
 
 
-def _place_after(order: Array, after: tuple[int, int]) -> int:
+def place_after(order: Array, after: tuple[int, int]) -> int:
     """Where the page begins: behind a row, wherever that is by now."""
     import numpy as np
 
@@ -187,27 +251,39 @@ def _place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-def _instance_row(lines: ResultLines, row: int, raw: bytes, score: float) -> Json:
+def _line_in(lines: ResultLines, row: int, raw: bytes) -> Mapping[str, Any]:
     line = record_in(raw)
     id = instance_name(line) if line else None
     if line is None or id is None or id_hash(id) != int(lines.ids[row]):
         raise Refused(409, FILE_CHANGED)
+    return line
+
+
+def _instance_row(
+    lines: ResultLines, row: int, line: Mapping[str, Any], score: float, max_chars: int | None = MAX_CHARS
+) -> Json:
     error = line.get("error")
     kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
     return {
-        "id": id,
-        "blurred_query": _beginning(line, "blurred_query"),
-        "fused_query": _beginning(line, "fused_query") or _beginning(line, "query"),
+        "id": instance_name(line),
+        "blurred_query": _text(line, "blurred_query")[:max_chars],
+        "fused_query": (_text(line, "fused_query") or _text(line, "query"))[:max_chars],
         "score": None if score != score else score,
         "asked": int(lines.asked[row]),
         "unknown": int(lines.unknown[row]),
+        "turns": int(lines.turns[row]),
         "failed": "" if error is None else kind,
     }
 
 
-def _beginning(line: Mapping[str, Any], name: str) -> str:
+def beginning(line: Mapping[str, Any], name: str) -> str:
+    """The beginning of a line's text, for a list."""
+    return _text(line, name)[:MAX_CHARS]
+
+
+def _text(line: Mapping[str, Any], name: str) -> str:
     text = line.get(name)
-    return text[:MAX_CHARS] if isinstance(text, str) else ""
+    return text if isinstance(text, str) else ""
 
 
 # --- Search for text
@@ -259,10 +335,11 @@ class Endpoints:
             "runs": self.runs,
             "run": self.run,
             "instances": lambda given: list_instances(self._opened(given), given),
+            "matrix": self.matrix,
             "instance": self.instance,
             "trace": lambda given: _trace().list_events(*self._part_of_instance(given)),
             "steps": lambda given: _trace().list_steps(*self._part_of_instance(given)),
-            "step": lambda given: _trace().journal_line(self._opened(given), _integer(given, "at")),
+            "step": lambda given: _trace().journal_line(self._opened(given), integer(given, "at")),
         }
 
     def runs(self, given: Parameters) -> Json:
@@ -279,6 +356,7 @@ class Endpoints:
         return {
             "row": row,
             "manifest": dict(run.metadata.manifest),
+            "command": command_of(run.metadata.manifest),
             "summary": run.summary(),
             "beside": self._beside(run),
         }
@@ -289,9 +367,21 @@ class Endpoints:
         run = self._opened(given)
         return instance_page(run, given.get("id", ""), self._gold, self._beside(run))
 
+    def matrix(self, given: Parameters) -> Json:
+        from cts_async.report.viewer.matrix import SPENDING, chosen_runs, matrix_page
+
+        known, chosen = chosen_runs(self._library, given)
+        runs = [run for name in chosen if (run := self._library.open(name))]
+        until = time.monotonic() + FIRST_S
+        for run in runs:
+            if given.get("show") in SPENDING:
+                run.index_spending()
+            run.advance(max(0.0, until - time.monotonic()))
+        return matrix_page(known, runs, given)
+
     def text(self, given: Parameters) -> str:
         """A long text of a search, whole."""
-        number = _integer(given, "n", 0)
+        number = integer(given, "n", 0)
         text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
         return text
 
@@ -303,6 +393,15 @@ class Endpoints:
         """A file name, and an instance's journal lines."""
         found: tuple[str, Iterator[bytes]] = _trace().download(self._opened(given), given.get("id", ""))
         return found
+
+    def index_results(self, given: Parameters) -> bool:
+        """Index a run's results a little further; whether there is more to do."""
+        return self._opened(given).ready < 1
+
+    def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
+        """A file name, and the instances that pass the filters as CSV."""
+        run = self._opened(given)
+        return file_name(f"{run.place.name}-instances", "csv"), csv_of_instances(run, given)
 
     def prepare(self, run: OpenRun) -> None:
         """Load what an instance's page will need."""
@@ -318,7 +417,7 @@ class Endpoints:
         return GoldTexts()
 
     def _part_of_instance(self, given: Parameters) -> tuple[OpenRun, str, int]:
-        return self._opened(given), given.get("id", ""), _integer(given, "after")
+        return self._opened(given), given.get("id", ""), integer(given, "after")
 
     def _opened(self, given: Parameters) -> OpenRun:
         run = self._library.open(given.get("run", ""))

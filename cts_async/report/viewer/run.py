@@ -7,7 +7,7 @@ import os
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +25,14 @@ from cts_async.protocol.run_files import (
     SUMMARY,
     TALK,
 )
+from cts_async.records import caveat_of
 from cts_async.report.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 from cts_async.report.viewer.index import (
     NO_FILE,
     JournalIndex,
     ResultLines,
     ResultsIndex,
+    SpendingIndex,
     Tail,
     display_name,
     instance_name,
@@ -72,19 +74,19 @@ class Place(NamedTuple):
     path: Path
 
 
-def find_places(root: Path) -> tuple[list[Place], bool]:
+def find_places(root: Path, parts: Sequence[Path] = ()) -> tuple[list[Place], bool]:
     """All directories below `root`, or `root` itself, that hold a run's files, by name; whether these are all.
 
-    Links are not followed.
+    Links are not followed. Of `parts`, folders within `root`, only these are searched.
     """
-    found: list[Place] = []
-    waiting, n_seen = [(root, 0)], 0
+    found: set[Place] = set()
+    waiting, n_seen = [(part, 0) for part in parts or (root,)], 0
     while waiting and n_seen < MAX_FOLDERS:
         directory, depth = waiting.pop()
         n_seen += 1
         if any(stat_of(directory / name) != NO_FILE for name in _RUN_FILES):
-            parts = directory.relative_to(root).parts or (directory.name,)
-            found.append(Place(display_name("/".join(parts)), directory))
+            names = directory.relative_to(root).parts or (directory.name,)
+            found.add(Place(display_name("/".join(names)), directory))
         if depth < MAX_DEPTH:
             waiting += [(inner, depth + 1) for inner in _folders(directory)]
     return sorted(found), not waiting
@@ -137,7 +139,7 @@ class Metadata:
         """The scoring judge."""
         self.shared_journal = manifest.get("journal") == f"../{STEPS}"
         """Its steps stand in the folder above, together with those of other systems."""
-        self.embedded = bool(manifest.get("embedded"))
+        self.caveat = caveat_of(manifest)
         self.n_expected = as_count(manifest.get("n_expected"))
         self.started = as_text(sessions[0].get("start")) if sessions else None
         self.ended = as_text(sessions[-1].get("end")) if sessions else None
@@ -145,6 +147,11 @@ class Metadata:
         self.wall_s = sum(seconds) if sessions else None
         self.data_files = _data_files(manifest)
         """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
+        prices = as_object(manifest.get("prices")).items()
+        self.prices = {
+            model: {kind: as_float(price) for kind, price in as_object(of).items()} for model, of in prices
+        }
+        """Dollars per million tokens, by model and kind; None if unknown."""
         self.fields = {name: to for name, to in fields.items() if isinstance(to, str)}
 
     def journal_name(self, id: str) -> str:
@@ -200,6 +207,8 @@ class OpenRun:
         self.judgments: dict[str, ResultsIndex] = {}
         """Further judges' files by stem."""
         self.journal = None if journal is None else JournalIndex(journal)
+        self.spending: SpendingIndex | None = None
+        """What each instance took, once `index_spending` was called."""
         self.viewed = False
         """Whether a page of this run was requested: only then are its journal and gold indexed."""
         self.prepared = False
@@ -209,10 +218,16 @@ class OpenRun:
     @property
     def nbytes(self) -> int:
         results = sum(index.nbytes for index in (self.results, *self.judgments.values()))
-        return results + (self.journal.nbytes if self.journal else 0)
+        return results + sum(index.nbytes for index in (self.journal, self.spending) if index)
+
+    def index_spending(self) -> None:
+        """From now on index what each instance took, too; nothing without a journal."""
+        if self.spending is None and self.journal is not None:
+            prefix = self.metadata.journal_name("")
+            self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
 
     def advance(self, max_s: float) -> bool:
-        """Index for about `max_s` seconds; whether there is more to do. Results first, then judgments, then journal."""
+        """Index for about `max_s` seconds; whether there is more to do. Results, judgments, then the journal."""
         until = time.monotonic() + max_s
         if not self._advancing.acquire(timeout=max_s):
             return True
@@ -220,6 +235,7 @@ class OpenRun:
             self._find_judgments()
             todo: list[Callable[[], bool]] = [self.results.advance]
             todo += [index.advance for index in self.judgments.values()]
+            todo += [self.spending.advance] if self.spending else []
             todo += [self.journal.advance] if self.viewed and self.journal else []
             for advance in todo:
                 while advance():
@@ -250,9 +266,17 @@ class OpenRun:
         return self.journal is None or self.journal.tail.behind == 0
 
     @property
+    def spending_ready(self) -> bool:
+        return self.spending is None or self.spending.tail.behind == 0
+
+    @property
     def needs_indexing(self) -> bool:
         """Whether anything that a page may ask for is not indexed yet."""
-        return self.ready < 1 or (self.viewed and not (self.journal_ready and self.prepared))
+        return (
+            self.ready < 1
+            or not self.spending_ready
+            or (self.viewed and not (self.journal_ready and self.prepared))
+        )
 
     def judges(self) -> dict[str, ResultsIndex]:
         """The index of each judge's verdicts, the scoring judge's first."""

@@ -6,7 +6,6 @@ which calls were repeated, and which responses were left out of the history for 
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,15 @@ from typing import Any, Final, NamedTuple
 from cts_async.errors import CTSError
 from cts_async.protocol.roles import EvidenceForm
 from cts_async.report.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
-from cts_async.report.viewer.index import NO_INSTANCE, Json, Refused, line_at, opened, record_in
+from cts_async.report.viewer.index import (
+    NO_INSTANCE,
+    Json,
+    Refused,
+    file_name,
+    line_at,
+    opened,
+    record_in,
+)
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
 from cts_async.search.backends import Page
@@ -70,11 +77,10 @@ def journal_line(run: OpenRun, at: int) -> bytes:
 
 
 def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
-    """A file name of letters, digits, dots and hyphens, and an instance's journal lines. Raises Refused."""
+    """A file name, and an instance's journal lines. Raises Refused."""
     if run.find(run.results.lines(), id) is None and not n_steps(run, id):
         raise Refused(404, NO_INSTANCE)
-    name = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{run.place.name}-{id}").strip("-.")[:100] or "steps"
-    return name, _journal_lines(run, id)
+    return file_name(f"{run.place.name}-{id}", "jsonl"), _journal_lines(run, id)
 
 
 def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
@@ -135,6 +141,11 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
 def _journal_of(run: OpenRun, id: str) -> tuple[Path | None, str]:
     """The path of the journal, and the name of an instance there."""
     return run.journal.path if run.journal else None, run.metadata.journal_name(id)
+
+
+def journal_bytes(run: OpenRun, id: str) -> int:
+    """Bytes of an instance's lines in the journal."""
+    return sum(len(line) for _, line, _ in _records(*_journal_of(run, id), _offsets(run, id)))
 
 
 def _records(path: Path | None, name: str, offsets: Sequence[int]) -> Iterator[tuple[int, bytes, Record]]:
@@ -216,6 +227,14 @@ class Event:
     text: str = ""
     read: Callable[[Record], str] | None = None
     failed: str = ""
+
+    def whole_text(self) -> str:
+        """Its text, for an event whose step has its whole record; "" if the record is damaged."""
+        if self.read is None or self.step is None:
+            return self.text
+        with suppress(CTSError, ValueError):
+            return self.read(self.step.record)
+        return ""
 
 
 class _Search:
@@ -364,11 +383,25 @@ def _without_texts(record: Record) -> Record:
 
 def search_events(run: OpenRun, id: str) -> list[Event]:
     """All events of an instance's search, as far as the journal is indexed."""
+    inode = run.journal.tail.inode if run.journal else 0
+    return _events(*_journal_of(run, id), tuple(_offsets(run, id)), inode, _page_chars(run))
+
+
+def instance_records(run: OpenRun, id: str) -> Iterator[Record]:
+    """The records of an instance's steps in journal order, as far as it is indexed."""
+    return (record for _, _, record in _records(*_journal_of(run, id), _offsets(run, id)))
+
+
+def whole_events(run: OpenRun, id: str) -> list[Event]:
+    """The same with the whole records of their steps, which may be megabytes: for one instance after the other."""
+    records = _records(*_journal_of(run, id), _offsets(run, id))
+    return list(_Search((RecordedStep(at, of) for at, _, of in records), _page_chars(run)).events())
+
+
+def _page_chars(run: OpenRun) -> int:
     settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
     chars = settings.get("page_chars")
-    page_chars = chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
-    inode = run.journal.tail.inode if run.journal else 0
-    return _events(*_journal_of(run, id), tuple(_offsets(run, id)), inode, page_chars)
+    return chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
 
 
 @lru_cache(maxsize=8)  # a search is read page by page, and may have 20 MB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from custom_roles import played, script
 from fake_provider import FakeProvider, Settings
 from viewer_server import viewer
@@ -16,9 +17,10 @@ async def find(view, llm, search, visit):
     hits = await search(view.query)
     await llm("What is \\x1b[31mred\\x07?", model="fake")
     await visit(hits[0].url)
+    text = "Bicycles travel free on the winter boats. ".ljust(5000, "t")
     return {
         "answer": "<script>alert(1)</script>",
-        "sources": [{"url": "javascript:alert(1)", "title": "<img src=x>", "text": "t" * 5000}],
+        "sources": [{"url": "javascript:alert(1)", "title": "<img src=x>", "text": text}],
         "trace": [{"kind": "think", "text": "I <i>think</i>"}, {"kind": "search", "request": "elsewhere"}],
     }
 """
@@ -30,6 +32,7 @@ def test_a_foreign_agents_questions_and_its_own_trace_are_events(tmp_path: Path)
     with viewer(tmp_path / "runs") as asker:
         turns = asker.get("trace", run="run", id="s01")["turns"]
         steps = asker.get("steps", run="run", id="s01")["steps"]
+        shown = asker.get("instance", run="run", id="s01")
     assert [turn["kind"] for turn in turns] == [
         "search",
         "model",
@@ -53,3 +56,15 @@ def test_a_foreign_agents_questions_and_its_own_trace_are_events(tmp_path: Path)
         "clarify": "baseline",
         "search": "lab.find",
     }
+    # What the agent reports counts as read; its answer says nothing of it.
+    losses = {nugget["id"]: nugget["loss"] for nugget in shown["nuggets"]}
+    assert losses["N5"]["stage"] == "read"
+    assert losses["N5"]["document"] == {
+        "url": "javascript:alert(1)",
+        "title": "<img src=x>",
+        "kind": "page",
+        "event": 6,
+        "rank": 0,
+    }
+    assert (losses["N6"]["points"], losses["N6"]["stage"]) == (pytest.approx(200 / 13), "found")
+    assert sum(loss["points"] for loss in losses.values()) == pytest.approx(100 - shown["scores"][0]["score"])

@@ -18,6 +18,8 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
+from cts_async.report.viewer.losses import documents_of
+from cts_async.report.viewer.run import OpenRun, Place, read_metadata
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
@@ -214,3 +216,26 @@ def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         (event,) = told(asker, run)
     assert event["text"] == "second"
+
+
+def test_its_documents_are_what_the_agent_had_before_it(tmp_path: Path) -> None:
+    url = "https://a.example/1"
+    run, trace = made_search(tmp_path, search("ferry"), visit(url, "https://a.example/missing"), ANSWER)
+    metadata = read_metadata(run)
+    assert metadata is not None
+    opened = OpenRun(Place(run.name, run), metadata, run / "steps.jsonl")
+    opened.viewed = True
+    while opened.advance(1):
+        pass
+    found = documents_of(opened, "s1")
+    assert found is not None
+    shown = [source for turn in trace.turns for source in turn.sources]
+    assert [(one.url, one.title, one.text, one.kind) for one in found] == [
+        (source.url, source.title, source.text, source.kind) for source in shown
+    ]
+    # think, search, think, page, visit, visit (failed): the page was read for its goal.
+    assert [(one.event, one.rank, one.unread) for one in found] == [
+        (2, 1, ""),
+        (5, 0, "The ferry leaves at nine. It is blue."),
+    ]
+    assert documents_of(opened, "s2") is None

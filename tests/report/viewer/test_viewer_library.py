@@ -92,20 +92,48 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     compared = compare_runs([str(tmp_path)])
     with viewer(tmp_path) as asker:
         found = board(asker)
+        csv = asker.api("csv", data=found["data_sha"])
     assert (found["problem"], found["data"]) == ("", "made")
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="made-leaderboard.csv"'
+    assert csv.body.decode().splitlines()[:3] == [
+        "judge,run,system,n_scored,n_expected,n_failed,mean,p50,p90,"
+        "gain,gain_pairs,gain_low,gain_high,baseline,caveat",
+        "ernie,made-orig,orig,2,3,1,25.0,25.0,45.0,,,,,orig,",
+        "ernie,made-gpt-k1,gpt-k1,3,4,0,83.33333333333333,100.0,100.0,75.0,2,,,orig,smoke test",
+    ]
     assert [(one["judge"], one["baseline"]) for one in found["boards"]] == [
         ("ernie", "orig"),
         ("gpt", "orig"),
     ]
     one, other = found["boards"][0]["standings"]
     counts = {"n_scored": 2, "n_expected": 3, "n_failed": 1, "mean": 25.0, "p50": 25.0, "p90": 45.0}
-    no_gain = {"delta": None, "delta_low": None, "delta_high": None}
-    assert one == {"run": orig.name, "system": "orig", "smoke_test": False, **counts, **no_gain}
-    assert (other["run"], other["smoke_test"]) == ("made-gpt-k1", True)
+    no_gain = {"delta": None, "delta_low": None, "delta_high": None, "delta_pairs": None}
+    common = {"n_common": 2, "common_mean": 25.0, "own_text": False, "best_or_tied": None}
+    assert one == {"run": orig.name, "system": "orig", "caveat": "", **counts, **no_gain, **common}
+    assert (found["boards"][0]["best"], other["common_mean"], other["best_or_tied"]) == (
+        ["gpt-k1"],
+        100.0,
+        True,
+    )
+    assert (other["run"], other["caveat"]) == ("made-gpt-k1", "smoke test")
     assert (other["n_scored"], other["n_expected"]) == (3, 4)
     delta = compared.judged[0].standings[1].delta
     assert delta is not None
-    assert (other["delta"], other["delta_low"], other["delta_high"]) == (75.0, delta.low, delta.high)
+    assert (delta.low, delta.high) == (
+        50.0,
+        100.0,
+    )  # in the data, but two pairs are too few to show an interval
+    gain = (other["delta"], other["delta_low"], other["delta_high"], other["delta_pairs"])
+    assert gain == (75.0, None, None, 2)
+
+
+def test_runs_of_one_name_in_different_folders_are_named_by_these(tmp_path: Path) -> None:
+    names = ("day1/made-gpt-k1", "day2/made-gpt-k1")
+    runs = {name: made_run(tmp_path / name[:4], label="gpt-k1", rows=rows("ff")) for name in names}
+    (board,) = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
+    assert sorted((one["run"], one["system"]) for one in board["standings"]) == [
+        (name, name) for name in names
+    ]
 
 
 @pytest.mark.parametrize("labels", [("ff", "fff"), ()])
@@ -141,10 +169,10 @@ def test_summary_and_indexed_lines_give_equal_rows(tmp_path: Path) -> None:
         (counted,) = asker.get("runs")["runs"]
         write_summary(summarise_run(directory))
         (told,) = asker.get("runs")["runs"]
-    assert {**told, "cost_usd": None} == counted
+    assert {**told, "cost_usd": None, "priced_usd": None} == counted
     assert told["cost_usd"] == 0.0
     assert (told["name"], told["kind"], told["system"]) == ("made-gpt-k2", "run", "gpt-k2")
-    assert (told["data"], told["k"], told["smoke_test"]) == ("made", 2, True)
+    assert (told["data"], told["k"], told["caveat"]) == ("made", 2, "smoke test")
     assert (told["n_expected"], told["n_done"], told["n_failed"], told["ready"]) == (5, 3, 1, 1.0)
     assert (told["unknown_rate"], told["running"], told["live"]) == (0.75, False, None)
     assert told["scores"] == [

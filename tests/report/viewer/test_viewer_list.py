@@ -20,7 +20,7 @@ ROWS = [
     Row("a", ["q?", "r?"], ["yes", "no"], labels={"ernie": "ff", "gpt": "nn"}, rewritten_query="Tide Tables"),
     Row("b", ["q?", "r?"], ["unknown", "no"], labels={"ernie": "fn", "gpt": "ff"}, answer="潮汐表在港口。"),
     Row("c", ["q?", "r?"], ["unknown", "unknown"], labels={"ernie": "nn"}, answer='he said "TIDE"\n'),
-    Row("d", error="search/turn/2"),
+    Row("d", error="search/turn/2", blurred_query="=1+1"),
     Row("e", labels={"ernie": "ff", "gpt": "fn"}, fused_query="straße"),
 ]
 
@@ -78,6 +78,28 @@ def test_filters_and_orders(asker: Asker, asked: dict[str, str], found: str) -> 
     assert ids(asker, **asked) == found
 
 
+def test_csv_has_the_filtered_instances_in_order_and_no_formulas(asker: Asker) -> None:
+    csv = asker.api("csv", run=RUN, max=50, sort="score")
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="made-gpt-k2-instances.csv"'
+    head, *rows = csv.body.decode().splitlines()
+    assert head == "run,id,blurred_query,fused_query,judge,score,n_unknown,n_answers,error_kind"
+    assert rows == [
+        "made-gpt-k2,c,the query of c,the intent of c,ernie,0.0,2,2,",
+        "made-gpt-k2,b,the query of b,the intent of b,ernie,50.0,1,2,",
+    ]
+    failed = asker.api("csv", run=RUN, failed=1).body.decode().splitlines()
+    assert failed == [head, "made-gpt-k2,d,'=1+1,the intent of d,,,,,rejected"]
+    assert len(asker.api("csv", run=RUN, text="the").body.splitlines()) == 1 + len(ids(asker, text="the"))
+    assert asker.api("csv", run=RUN, judge="nobody").status == 400
+
+
+def test_histogram_counts_the_scores_of_the_judge_whatever_the_filter(asker: Asker) -> None:
+    """By ernie 100, 50, 0, 100, by gpt 0, 100, 50."""
+    by_ernie = asker.get("instances", run=RUN, failed=1)["histogram"]
+    assert by_ernie == [1, *[0] * 9, 1, *[0] * 8, 2]
+    assert asker.get("instances", run=RUN, judge="gpt")["histogram"] == [1, *[0] * 9, 1, *[0] * 8, 1]
+
+
 @pytest.mark.parametrize("asked", [{}, {"sort": "score"}, {"text": "the"}, {"sort": "-score", "text": "the"}])
 def test_pages_of_two_show_every_instance_once(asker: Asker, asked: dict[str, str]) -> None:
     seen, after = "", ""
@@ -123,8 +145,8 @@ def test_an_instance_has_its_conversation_nuggets_and_neighbours(asker: Asker) -
     talk = [(turn["offered"], turn["answers"]) for turn in page["turns"]]
     assert talk == [(["q?"], ["unknown"]), (["r?"], ["no"])]
     assert page["scores"] == [
-        {"judge": "ernie", "score": 50.0, "smoke_test": False},
-        {"judge": "gpt", "score": 100.0, "smoke_test": False},
+        {"judge": "ernie", "score": 50.0},
+        {"judge": "gpt", "score": 100.0},
     ]
     assert [(one["id"], one["weight"], one["text"], one["coverage"]) for one in page["nuggets"]] == [
         ("N1", 1.0, None, {"ernie": "full", "gpt": "full"}),

@@ -134,7 +134,7 @@ def test_no_address_leads_out_of_the_pages_folder(asker: Asker) -> None:
 
 def test_a_run_is_one_of_those_found_or_none(asker: Asker) -> None:
     for run in ("..", "../..", "/etc", "made-orig/..", "made-orig/../made-orig", ".", "", "made-orig\0"):
-        for path in ("run", "instances", "instance", "trace", "steps", "step", "text", "download"):
+        for path in ("run", "instances", "instance", "trace", "steps", "step", "text", "download", "csv"):
             assert asker.api(path, run=run, id="a").status == 404, (path, run)
 
 

@@ -1,5 +1,8 @@
 // Requests to the server. An unreachable server is asked again until it answers, or the page was left.
 
+/** Whether there is a server; an export has `recorded.js` in the place of this module. */
+export const SERVED = true;
+
 const RETRY_MS = [1000, 2000, 4000, 5000];
 const followers = new Set();
 const missing = new Set();

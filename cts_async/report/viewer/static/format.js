@@ -34,6 +34,13 @@ export function dollars(value) {
   return `$${formatted(value, { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
+/** A cost and a remark on it: dollars as far as the prices of models are known, and that others are not. */
+export function cost(known, unpriced) {
+  if (!unpriced) return [dollars(known), null];
+  const remark = `${known ? "+ " : ""}${t("unpriced", { n: count(unpriced) })}`;
+  return known ? [dollars(known), remark] : [t("unknownCost"), remark];
+}
+
 /** Bytes, or with another unit or none what else is counted, in at most four digits. */
 export function size(bytes, unit = "B") {
   if (bytes < 1000) return `${count(bytes)} ${unit}`.trimEnd();

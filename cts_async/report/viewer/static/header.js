@@ -16,7 +16,8 @@ export function header(languageChanged) {
   const help = h("button", { type: "button", class: "plain", ...names, on: { click: showHelp } }, "?");
   return h("header", { class: "top" },
     h("nav", { "aria-label": t("navigation") },
-      h("a", { class: "brand", href: "#/" }, h("span", { class: "mark", "aria-hidden": "true" }), t("name"))),
+      h("a", { class: "brand", href: "#/", "aria-label": t("name") }, h("span", { class: "mark", "aria-hidden": "true" }),
+        h("span", { class: "wide" }, t("name")), h("span", { class: "short" }, t("shortName")))),
     h("div", { class: "tools" }, themes, languages, help));
 }
 

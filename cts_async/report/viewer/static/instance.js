@@ -1,13 +1,14 @@
 // One instance, from the blurred query to each nugget.
 
-import { address, get } from "./api.js";
+import { address, get, SERVED } from "./api.js";
 import { conversation } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning } from "./longtext.js";
+import { lossSummary } from "./losses.js";
 import { nuggetTable } from "./nuggets.js";
-import { empty, field, frame, later, section, select, smokeBadge } from "./parts.js";
+import { caveatBadge, empty, field, frame, later, section, select } from "./parts.js";
 import { go, href } from "./route.js";
 import { untrusted, visible } from "./untrusted.js";
 import { rawSteps } from "./steps.js";
@@ -33,7 +34,7 @@ export function instancePage({ main, heading, query, signal }) {
       fill(steps, wayLinks(around, to));
     }, () => {});
     fill(head, untrusted(beginning(titleOf(found))));
-    fill(page.marks, smokeBadge(found.scores.some((one) => one.smoke_test)));
+    fill(page.marks, caveatBadge(found.caveat));
     requestAnimationFrame(() => toSection(query.at, false));
     return layout(found, signal);
   }, signal);
@@ -45,8 +46,9 @@ export function instancePage({ main, heading, query, signal }) {
 instancePage.identity = (query) => `${query.run} ${query.id}`;
 
 function toSection(id, focus) {
+  // An event of the search may not be fetched yet: its section fetches it when it comes into sight.
   const title = id && document.getElementById(`${id}-title`);
-  if (!title) return;
+  if (!title) return id?.startsWith("event-") ? toSection("search", false) : null;
   title.scrollIntoView({ block: "start" });
   if (focus) title.focus({ preventScroll: true });
 }
@@ -57,6 +59,7 @@ function layout(page, signal) {
   return [
     page.error ? failure(page.error) : null,
     verdicts(page),
+    lossSummary(page),
     h("div", { class: "columns" },
       contents(sections, to, compareChoice(page)),
       h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
@@ -75,7 +78,7 @@ function sectionsOf(page, signal) {
     page.trace_turns || page.search ? ["search", t("search"), traceView(page, signal)] : null,
     page.answer !== null ? ["answer", t("answer"), answer(page)] : null,
     page.nuggets.length ? ["nuggets", t("nuggets"), nuggetTable(page)] : null,
-    ["steps", t("steps"), page.steps === 0 ? empty(t("noSteps")) : [download(page), rawSteps(page, signal)]],
+    SERVED ? ["steps", t("steps"), page.steps === 0 ? empty(t("noSteps")) : [download(page), rawSteps(page, signal)]] : null,
   ].filter((one) => one !== null);
 }
 

@@ -1,6 +1,6 @@
 // A run's instances: filtered, sorted, fifty at a time. The address holds the filter.
 
-import { get } from "./api.js";
+import { address, get, SERVED } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
 import { count, NONE, rate } from "./format.js";
@@ -20,10 +20,14 @@ export function filterOf({ judge, sort, min, max, unknown, failed, text }) {
   return { judge, sort, min, max, unknown, failed, text };
 }
 
-/** The list under its filters. `update(query)` follows the address; `grown()` is called when the run has more instances. */
-export function instanceBrowser(query, signal) {
+/**
+ * The list under its filters. `update(query)` follows the address; `grown()` is called when the run has more instances;
+ * `seen(found, judge)` is called with each page that was fetched.
+ */
+export function instanceBrowser(query, signal, seen) {
   const list = h("div", { class: "list", "aria-busy": "true" });
   const status = h("p", { class: "muted small", role: "status", "aria-live": "polite", tabindex: "-1" });
+  const saved = h("span", { class: "small" });
   const pages = h("nav", { class: "pager", "aria-label": t("pages") });
   const asked = (filter) => go(href("/run", { run: query.run, ...filter }), { replace: true });
   const form = filterForm(asked, () => status.focus({ preventScroll: true }));
@@ -44,7 +48,8 @@ export function instanceBrowser(query, signal) {
     list.setAttribute("aria-busy", "true");
     if (!quietly) status.textContent = t("loading");
     try {
-      const found = await gather(now, mine, (rows) => { status.textContent = t("searching", { n: rows }); });
+      const asked = { run: now.run, ...filterOf(now), after: now.after };
+      const found = await gather("instances", asked, mine, (n) => { status.textContent = t("searching", { n }); });
       if (mine.aborted) return;
       draw(found);
       if (found.ready < 1) timer = setTimeout(() => load({ quietly: true }), INDEXING_MS);
@@ -65,6 +70,9 @@ export function instanceBrowser(query, signal) {
   function draw(found) {
     list.removeAttribute("aria-busy");
     status.textContent = statusWords(found);
+    const csv = address("csv", { run: now.run, ...filterOf(now) });
+    fill(saved, SERVED && found.n > 0 ? h("a", { href: csv, download: true }, t("downloadCsv")) : null);
+    seen(found, now.judge);
     const place = Number(now.p ?? 1);
     remember(now.run, filterOf(now), place, now.after, found);
     fill(pages, pager(now, place, found));
@@ -82,7 +90,7 @@ export function instanceBrowser(query, signal) {
   }
 
   return {
-    element: h("div", {}, form.element, status, list, pages),
+    element: h("div", {}, form.element, h("div", { class: "list-head" }, status, saved), list, pages),
     begin(judges) { form.show(now, judges); load(); },
     update(next) {
       const turned = (next.after ?? "") !== (now.after ?? "");
@@ -97,12 +105,11 @@ export function instanceBrowser(query, signal) {
 }
 
 /** A page of rows. A search for text answers in slices, so it is asked until the page is full. */
-async function gather(query, signal, along) {
+export async function gather(name, asked, signal, along) {
   const rows = [];
-  let after = query.after;
+  let { after } = asked;
   for (;;) {
-    const asked = { run: query.run, ...filterOf(query), after, limit: PAGE - rows.length };
-    const part = await get("instances", asked, signal);
+    const part = await get(name, { ...asked, after, limit: PAGE - rows.length }, signal);
     rows.push(...part.rows);
     if (rows.length >= PAGE || part.next === null) return { ...part, rows };
     after = part.next;
@@ -110,7 +117,8 @@ async function gather(query, signal, along) {
   }
 }
 
-function statusWords(found) {
+/** How many instances there are, and how many of them fit. */
+export function statusWords(found) {
   const words = found.total === null ? t("ofInstances", { n: count(found.rows.length), all: count(found.n) })
     : found.total === found.n ? t("nInstances", { n: count(found.n) })
       : t("fitting", { n: count(found.total), all: count(found.n) });

@@ -1,10 +1,10 @@
 // Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
 
-import { get } from "./api.js";
+import { address, get, SERVED } from "./api.js";
 import { fill, h, svg } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
-import { empty, later, smokeBadge, smokeNote, stepRow, table, tableRow } from "./parts.js";
+import { caveatBadge, caveatNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
 import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
@@ -16,7 +16,8 @@ export function leaderboardPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const over = h("p", { class: "lead" });
   const way = crumbs([[t("runs"), "#/"], [t("leaderboard")]]);
-  fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over, place));
+  fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over,
+    h("p", {}, h("a", { href: href("/matrix", { data: query.data }) }, t("toMatrix"))), place));
   const fetched = async () => {
     const found = await get("leaderboard", { data: query.data }, signal);
     if (found.data) fill(over, t("dataIs"), " ", untrusted(found.data, "strong"));
@@ -36,35 +37,56 @@ function boards(found) {
   const problem = found.problem ? untrusted(found.problem, "p", { class: "notice" }) : null;
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
   if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
-  const smoke = found.boards.some(({ standings }) => standings.some((row) => row.smoke_test));
+  const caveats = found.boards.flatMap(({ standings }) => standings.map((row) => row.caveat));
   const note = h("p", { class: "muted small" }, t("boardNote"));
-  return [computing, problem, smokeNote(smoke), found.boards.map(board), note];
+  const csv = address("csv", { data: found.data_sha });
+  const saved = SERVED ? h("p", { class: "small" }, h("a", { href: csv, download: true }, t("downloadCsv"))) : null;
+  return [computing, problem, caveatNotes(caveats), found.boards.map(board), note, saved];
 }
 
-function board({ judge, baseline, standings }) {
+function board({ judge, baseline, best, standings }) {
   const gained = standings.some((row) => row.delta !== null);
   const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
+  const differ = standings.some((row) => row.n_common < row.n_scored);
+  const bold = standings.some((row) => row.best_or_tied === false);
   const heads = [
-    [t("system"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"],
+    [t("system"), "name"], [t("mean"), "number"], ...(differ ? [[t("commonMean"), "number"]] : []),
+    ["p50", "number"], ["p90", "number"],
     ...(gained ? [[gain, "number"], [t("interval"), "drawn"]] : [[t("onScale"), "drawn"]]),
     [t("scored"), "number"], [t("failed"), "number"],
   ];
   const place = gained ? axis(standings.flatMap(ends), { low: 0, high: 0 }) : axis([], { low: 0, high: 100 });
-  const ranked = [...standings].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1));
-  const body = ranked.map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" }));
+  const height = (row) => row.common_mean ?? row.mean ?? -1;
+  const ranked = [...standings].sort((a, b) => height(b) - height(a));
+  const body = ranked.map((row) => tableRow(heads, cells(row, place, { gained, differ, bold }), { class: "link-row" }));
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", untrusted(judge))),
-    table(t("judgedBy", { judge: visible(judge) }), heads, body, { class: "stack quiet-caption" }));
+    table(t("judgedBy", { judge: visible(judge) }), heads, body, { class: "stack quiet-caption" }),
+    differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
+    verdict(best, standings),
+    standings.some((row) => row.own_text) ? h("p", { class: "muted small" }, t("ownText")) : null);
+}
+
+/** Which system is best, and which ones no paired test separates from it; nothing about fewer than two systems. */
+function verdict(best, standings) {
+  const rivals = standings.filter((row) => row.best_or_tied !== null).length;
+  if (rivals < 2 || standings.some((row) => row.caveat)) return null;
+  const [first, ...tied] = best.map((name) => visible(name));
+  return h("p", { class: "small" },
+    tied.length ? t("bestTied", { first, tied: tied.join(", ") }) : t("bestAlone", { first }));
 }
 
 const ends = (row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null);
 
-function cells(row, place, gained) {
+function cells(row, place, { gained, differ, bold }) {
   const link = untrusted(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
   const gain = row.delta === null ? NONE : signed(row.delta);
+  const marked = (mean) => (bold && row.best_or_tied ? h("strong", {}, score(mean)) : score(mean));
   return [
-    [link, " ", smokeBadge(row.smoke_test)],
-    h("strong", {}, score(row.mean)), score(row.p50), score(row.p90),
+    [link, " ", caveatBadge(row.caveat), row.own_text ? " ‡" : null,
+      row.run === row.system ? null : untrusted(row.run, "small")],
+    differ ? score(row.mean) : marked(row.mean), ...(differ ? [marked(row.common_mean)] : []),
+    score(row.p50), score(row.p90),
     ...(gained ? [gain, interval(row, place)] : [onScale(row, place)]),
     t("of", { n: count(row.n_scored), all: count(row.n_expected) }),
     row.n_failed ? h("span", { class: "bad" }, count(row.n_failed)) : count(0),

@@ -1,6 +1,6 @@
 // Long texts: their beginning first, the rest on request, in pieces that are rendered when they are visible.
 
-import { getText } from "./api.js";
+import { getText, SERVED } from "./api.js";
 import { fill, h } from "./dom.js";
 import { size } from "./format.js";
 import { later } from "./parts.js";
@@ -28,7 +28,7 @@ export function beginning(text, length = HEADING) {
 
 /**
  * A text that may be long. `whole` is {run, id, n} if only its beginning is here; `length` counts all of it.
- * What is longer than 1,500 characters is cut until the reader asks for it.
+ * What is longer than 1,500 characters is cut until the reader asks for it. An export has no more than the beginning.
  */
 export function longText(text, { whole = null, length = text.length, signal = null }) {
   const body = h("div", { class: "text" });
@@ -37,7 +37,7 @@ export function longText(text, { whole = null, length = text.length, signal = nu
   const button = (words, click) => h("button", { type: "button", class: "more", on: { click } }, words);
   const cut = () => {
     fill(body, untrusted(beginning(text, CUT), "p"));
-    fill(place, body, button(t("showAll", { size: size(length, "") }), open));
+    fill(place, body, button(t("showAll", { size: size(SERVED ? length : text.length, "") }), open));
   };
   const close = () => {
     cut();
@@ -48,6 +48,7 @@ export function longText(text, { whole = null, length = text.length, signal = nu
     fill(place, less, body);
     less.focus({ preventScroll: true });
     if (whole === null) fill(body, pieces(text));
+    else if (!SERVED) fill(body, pieces(text), h("p", { class: "muted small" }, t("cutHere", { size: size(length, "") })));
     else await later(body, async () => pieces(await getText(whole, signal)), signal);
   };
   cut();

@@ -7,6 +7,7 @@ import { header } from "./header.js";
 import { instancePage } from "./instance.js";
 import { listenToKeys } from "./keys.js";
 import { leaderboardPage } from "./leaderboard.js";
+import { matrixPage } from "./matrix.js";
 import { trouble } from "./parts.js";
 import { leavePlace, returnToPlace, wasHere } from "./places.js";
 import { applyTheme } from "./prefs.js";
@@ -22,6 +23,7 @@ const PAGES = {
   "/instance": instancePage,
   "/compare": comparePage,
   "/leaderboard": leaderboardPage,
+  "/matrix": matrixPage,
 };
 
 const main = h("main", { id: "main", tabindex: "-1" });

@@ -1,7 +1,8 @@
 // What an answer had to hold, and how much of it each judge found there.
 
 import { h, webAddress } from "./dom.js";
-import { NONE, weight } from "./format.js";
+import { count, NONE, weight } from "./format.js";
+import { hasLosses, where } from "./losses.js";
 import { beginning, passage } from "./longtext.js";
 import { table, tableRow } from "./parts.js";
 import { untrusted, visible } from "./untrusted.js";
@@ -22,24 +23,37 @@ export const worth = (label) => (known(label) ? WORTH[label] : null);
 
 const known = (label) => Object.hasOwn(SYMBOLS, label ?? "");
 
-/** Every nugget as a piece as wide as its weight. */
+/** Every nugget as a piece as wide as its weight, over a legend; what each piece is unfolds below. */
 export function coverageStrip(nuggets, judge) {
   const judged = nuggets.filter((nugget) => known(nugget.coverage[judge]));
   if (judged.length === 0) return null;
   const n = (label) => judged.filter((nugget) => nugget.coverage[judge] === label).length;
-  const label = t("stripWords", { full: n("full"), partial: n("partial"), none: n("none") });
-  const piece = (nugget) =>
-    h("span", { class: nugget.coverage[judge], vars: { "--weight": nugget.weight }, title: visible(nugget.id) });
-  return h("span", { class: "strip", role: "img", "aria-label": label }, judged.map(piece));
+  const words = t("stripWords", { full: n("full"), partial: n("partial"), none: n("none") });
+  const told = (nugget) => [t(`coverage_${nugget.coverage[judge]}`), t("weightOf", { n: weight(nugget.weight) })].join(t("comma"));
+  const piece = (nugget) => h("span", {
+    class: nugget.coverage[judge], vars: { "--weight": nugget.weight }, title: `${visible(nugget.id)}: ${told(nugget)}`,
+  });
+  const key = (label) => h("span", { class: "key" }, swatch(label), `${t(`coverage_${label}`)} ${count(n(label))}`);
+  return h("details", { class: "strip-way" },
+    h("summary", {}, h("span", { class: "strip", role: "img", "aria-label": words }, judged.map(piece)),
+      h("span", { class: "legend", "aria-hidden": "true" }, Object.keys(SYMBOLS).map(key))),
+    h("p", { class: "muted" }, t("stripNote")),
+    h("ul", {}, judged.map((nugget) => h("li", {}, swatch(nugget.coverage[judge]),
+      h("span", {}, untrusted(beginning(nugget.id, 60), "code"), " ", told(nugget))))));
 }
 
-/** The nuggets, with a column for each judge. */
-export function nuggetTable({ nuggets, scores }) {
+const swatch = (label) => h("span", { class: "strip swatch", "aria-hidden": "true" }, h("span", { class: label }));
+
+/** The nuggets, with a column for each judge, and one for where points were lost if that is known. */
+export function nuggetTable(page) {
+  const { nuggets, scores } = page;
   const scored = scores.map((one) => one.judge);
   const judges = [...new Set([...scored, ...nuggets.flatMap((nugget) => Object.keys(nugget.coverage))])];
-  const heads = [[t("nugget"), "name"], [t("weight"), "number"], ...judges.map((judge) => [visible(judge)])];
+  const ways = hasLosses(page) ? [[t("where")]] : [];
+  const heads = [[t("nugget"), "name"], [t("weight"), "number"], ...judges.map((judge) => [visible(judge)]), ...ways];
   return table(t("nuggetsCaption"), heads, nuggets.map((nugget) => tableRow(heads, [
     nuggetText(nugget), weight(nugget.weight), ...judges.map((judge) => coverage(nugget.coverage[judge])),
+    ...ways.map(() => where(page, nugget)),
   ])), { class: "stack quiet-caption nuggets" });
 }
 

@@ -5,19 +5,22 @@ import { count, NONE, score } from "./format.js";
 import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
-/** A short mark: "smoke", "running", "failed", "quiet". Its words say what its colour says. */
+/** A short mark: "caveat", "running", "failed", "quiet". Its words say what its colour says. */
 export function badge(kind, words) {
   return h("span", { class: `badge ${kind}` }, words);
 }
 
-/** What every score of a run played by the embedded model stands beside. */
-export function smokeBadge(smokeTest) {
-  return smokeTest ? badge("smoke", t("smoke")) : null;
+const CAVEATS = { "smoke test": ["smoke", "smokeWhy"], "made up": ["madeUp", "madeUpWhy"] };
+
+/** What stands beside every score that says nothing about a model. */
+export function caveatBadge(caveat) {
+  return caveat ? badge("caveat", t(CAVEATS[caveat][0])) : null;
 }
 
-/** The same in a sentence. */
-export function smokeNote(smokeTest) {
-  return smokeTest ? h("p", { class: "muted small" }, t("smokeWhy")) : null;
+/** The same in a sentence for each caveat. */
+export function caveatNotes(caveats) {
+  const distinct = [...new Set(caveats)].filter(Boolean);
+  return distinct.map((caveat) => h("p", { class: "notice" }, t(CAVEATS[caveat][1])));
 }
 
 /** Names with their values: [[name, value, note?], ...]; a value is words or an element. */
@@ -27,7 +30,10 @@ export function facts(rows, classes = "facts") {
     h("div", {}, h("dt", {}, name), h("dd", {}, value, note ? h("small", {}, note) : null))));
 }
 
-/** A table: its caption, heads ([words, class?]) and rows (arrays of cells; the first one heads its row). */
+/**
+ * A table: its caption, heads ([words, class?, {href, key, order}?]) and rows (arrays of cells; the first one heads its
+ * row). The third part of a head makes it a link that sorts by its column; `order` is "ascending", "descending" or null.
+ */
 export function table(caption, heads, rows, attributes = {}) {
   const frame = h("div", { class: "scroll", role: "region", "aria-label": caption },
     h("table", { role: "table", ...attributes },
@@ -44,8 +50,13 @@ const scrollers = new ResizeObserver((entries) => entries.forEach(({ target }) =
   else target.removeAttribute("tabindex");
 }));
 
-function columnHead([words, classes]) {
-  return h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words));
+const ARROWS = { ascending: " ▲", descending: " ▼" };
+
+function columnHead([words, classes, sorted = null]) {
+  const given = { scope: "col", role: "columnheader", class: classes, "aria-sort": sorted?.order };
+  if (sorted === null) return h("th", given, h("span", { class: "head" }, words));
+  const arrow = sorted.order ? h("span", { "aria-hidden": "true" }, ARROWS[sorted.order]) : null;
+  return h("th", given, h("a", { class: "head", href: sorted.href, "data-key": sorted.key }, words, arrow));
 }
 
 /** A row of such a table; on a narrow screen each cell says which column it is in. */

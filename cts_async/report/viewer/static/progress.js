@@ -1,34 +1,34 @@
 // How a run that is going on comes along: its progress, each provider's account, and who shares its work.
 
 import { h } from "./dom.js";
-import { count, dollars, duration, score, size } from "./format.js";
+import { cost, count, dollars, duration, size } from "./format.js";
 import { facts, table, tableRow } from "./parts.js";
 import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
-/** The run's process as it is just now; nothing where none is at work. */
+/** The run's process as it is just now; nothing where none is at work. The run's own numbers are shown elsewhere. */
 export function liveView(row) {
   const { live } = row;
   if (!row.running) return null;
   if (!live) return h("p", { class: "notice" }, t("runningSilently"));
   return [
     h("progress", { class: "bar", value: live.n_done, max: live.n_expected || 1, "aria-label": t("progress") }),
-    facts(figures(live)),
+    facts(figures(row)),
     live.note ? untrusted(live.note, "p", { class: "notice" }) : null,
     live.lanes.length ? lanes(live.lanes) : null,
     workersTable(live),
   ];
 }
 
-function figures(live) {
+function figures({ live, n_expected: instances }) {
   const budget = (all, say) => (all === null ? null : t("ofBudget", { all: say(all) }));
-  const interval = live.mean_low === null ? null : `[${score(live.mean_low)}, ${score(live.mean_high)}]`;
-  const failed = live.n_failed ? t("nFailed", { n: count(live.n_failed) }) : null;
+  // A process that judges or repeats some of the instances counts other failures than the run.
+  const failed = live.n_expected !== instances && live.n_failed ? t("nFailed", { n: count(live.n_failed) }) : null;
+  const [spent, unpriced] = cost(live.spent_usd, live.unpriced_models);
   return [
     [t("done"), ofAll(live.n_done, live.n_expected, count), failed],
     [t("eta"), duration(live.eta_s)],
-    [t("meanSoFar"), score(live.mean), interval],
-    [t("spent"), dollars(live.spent_usd), budget(live.max_usd, dollars)],
+    [t("spent"), spent, unpriced ?? budget(live.max_usd, dollars)],
     [t("calls"), count(live.calls), budget(live.max_calls, count)],
     [t("tokens"), amount(live.tokens), budget(live.max_tokens, amount)],
     workersFact(live),

@@ -24,6 +24,11 @@ export function go(address, { replace = false } = {}) {
   }
 }
 
+/** Names of runs as one parameter, and back: a comma in a name is "%2C", a percent sign "%25". */
+export const joined = (names) => names.map((name) => name.replace(/%/g, "%25").replace(/,/g, "%2C")).join(",");
+export const named = (runs) =>
+  runs.split(",").filter(Boolean).map((name) => name.replace(/%2C/g, ",").replace(/%25/g, "%"));
+
 function split(text, mark) {
   const at = text.indexOf(mark);
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];

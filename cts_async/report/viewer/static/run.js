@@ -1,14 +1,16 @@
 // One run: how it comes along, what it found, its instances, and what determined it.
 
 import { get, watch } from "./api.js";
+import { copyButton } from "./copy.js";
 import { fill, h } from "./dom.js";
-import { count, dollars, duration, moment, NONE, rate, score, size } from "./format.js";
+import { cost, count, duration, moment, NONE, rate, score, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
-import { done, facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
+import { caveatBadge, caveatNotes, done, facts, field, frame, later, section, select, table, tableRow } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
 import { kindBadge, state } from "./run_list.js";
+import { gain, histogram } from "./scores.js";
 import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
@@ -16,13 +18,17 @@ import { t } from "./words.js";
 export function runPage({ main, heading, query, signal }) {
   const head = fill(heading(query.run ?? ""), untrusted(query.run ?? ""));
   const page = frame(crumbs([[t("runs"), "#/"], [untrusted(query.run ?? "")]]), head);
-  const browser = instanceBrowser(query, signal);
+  const spread = h("div", { class: "spread" });
+  let judge = "";
+  const browser = instanceBrowser(query, signal, (found, chosen) =>
+    fill(spread, histogram(found.histogram, chosen || judge)));
   fill(main, page.element);
   later(page.body, async () => {
     const found = await get("run", { run: query.run }, signal);
+    judge = found.row.scores[0]?.judge ?? "";
     browser.begin(found.row.scores.map((one) => one.judge));
     fill(head, untrusted(found.row.system || found.row.name));
-    return layout(found, page.marks, browser, signal);
+    return layout(found, page.marks, spread, browser, signal);
   }, signal);
   return {
     update: browser.update,
@@ -31,15 +37,25 @@ export function runPage({ main, heading, query, signal }) {
 }
 runPage.identity = (query) => query.run;
 
-function layout(page, marks, browser, signal) {
+function layout(page, marks, spread, browser, signal) {
   const live = h("div", { class: "live" });
-  const summary = h("div", {});
+  const [summary, byJudge] = [h("div", {}), h("div", { class: "by-judge" })];
   const announced = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
-  let tenth = -1;
+  let [tenth, gained, shown] = [-1, null, page.row];
+  const gainAgain = (row) => {
+    if (page.beside.length === 0 || row.scores.length === 0) return;
+    gain(row, signal).then((fact) => {
+      gained = fact;
+      draw(shown);
+    }, () => {});
+  };
   const draw = (row) => {
-    fill(marks, state(row), kindBadge(row), smokeBadge(row.smoke_test));
+    if (shown.running && !row.running) gainAgain(row);
+    shown = row;
+    fill(marks, state(row), kindBadge(row), caveatBadge(row.caveat));
     fill(live, liveView(row));
-    fill(summary, overview(row, page.summary));
+    fill(summary, figures(row, gained), isOver(row) || row.running ? null : command("commandResumes", page.command));
+    fill(byJudge, row.scores.length > 1 ? judges(row.live ? row.scores.slice(1) : row.scores) : null);
     const now = row.live ? Math.floor((10 * row.live.n_done) / (row.live.n_expected || 1)) : tenth;
     if (now > tenth) announced.textContent = progressWords(row);
     tenth = Math.max(now, tenth);
@@ -52,33 +68,44 @@ function layout(page, marks, browser, signal) {
     seen = row.n_done;
   };
   watch(page.row.name, { changed }, signal);
+  if (!page.row.running) gainAgain(page.row);
   return [
-    page.row.smoke_test ? h("p", { class: "notice" }, t("smokeWhy")) : null,
-    live, announced, summary, beside(page),
+    caveatNotes([page.row.caveat]),
+    live, announced, summary, h("div", { class: "pair" }, byJudge, spread), tokens(page.summary?.tokens), beside(page),
     section("instances", t("instances"), browser.element),
     section("settings", t("settings"), settings(page)),
   ];
 }
 
-function overview(row, summary) {
+const isOver = (row) => row.n_expected > 0 && row.n_done >= row.n_expected;
+
+/** The command that made the run; nothing where it is not known. */
+function command(why, words) {
+  if (!words) return null;
+  return h("div", { class: "command-line" }, h("p", { class: "muted small" }, t(why)),
+    h("span", { class: "command" }, untrusted(words, "code"), copyButton(t("command"), words)));
+}
+
+function figures(row, gained) {
   const [first] = row.scores;
-  // While the process runs, its own numbers are shown above; each number is shown once.
+  // While the process runs, what it has done and spent is shown above; each number is shown once.
   const atRest = !row.live;
-  return [
-    facts([
-      atRest && first ? [t("mean"), score(first.mean), untrusted(first.judge)] : null,
-      first
-        ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`, atRest ? null : untrusted(first.judge)]
-        : null,
-      atRest ? [t("done"), done(row)] : null,
-      [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
-      [t("unknownRate"), rate(row.unknown_rate)],
-      atRest ? [t("cost"), dollars(row.cost_usd)] : null,
-      [t("time"), duration(row.wall_s)],
-    ], "facts large"),
-    row.scores.length > 1 ? judges(row.scores) : null,
-    Object.keys(summary?.tokens ?? {}).length ? tokens(summary.tokens) : null,
-  ];
+  const note = first && [untrusted(first.judge), atRest ? null : soFar(row.live, first.n_scored)];
+  return facts([
+    first ? [t(atRest ? "mean" : "meanSoFar"), score(first.mean), note] : null,
+    first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`] : null,
+    atRest ? gained : null,
+    atRest ? [t("done"), done(row)] : null,
+    [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
+    [t("unknownRate"), rate(row.unknown_rate)],
+    atRest ? [t("cost"), ...cost(row.priced_usd ?? row.cost_usd, row.unpriced_models)] : null,
+    [t("commandTime"), duration(row.wall_s)],
+  ], "facts large");
+}
+
+function soFar({ mean_low: low, mean_high: high }, scored) {
+  const ends = low === null ? "" : `[${score(low)}, ${score(high)}] `;
+  return t("comma") + ends + t("overScored", { n: count(scored) });
 }
 
 function judges(scores) {
@@ -89,7 +116,8 @@ function judges(scores) {
   return table(t("byJudge"), heads, scores.map((one) => tableRow(heads, cells(one))), { class: "stack narrow" });
 }
 
-function tokens(byModel) {
+function tokens(byModel = {}) {
+  if (Object.keys(byModel).length === 0) return null;
   const usage = ([model, used], index) => {
     const [input, output] = [used?.input, used?.output].map((amount) => size(Number(amount) || 0, ""));
     return [index ? " · " : "", untrusted(model), ` ${t("inOut", { input, output })}`];
@@ -106,7 +134,7 @@ function beside({ row, beside: others }) {
     row.scores.length ? h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")) : null);
 }
 
-function settings({ row, manifest }) {
+function settings({ row, manifest, command: words }) {
   return [
     facts([
       [t("data"), untrusted(row.data || NONE)],
@@ -116,6 +144,7 @@ function settings({ row, manifest }) {
       [t("started"), moment(row.started)],
       [t("ended"), moment(row.ended)],
     ]),
+    isOver(row) || row.running ? command("commandIs", words) : null,
     h("details", {}, h("summary", {}, t("manifest")),
       untrusted(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
   ];

@@ -2,8 +2,9 @@
 
 import { get, onConnection, watch } from "./api.js";
 import { fill, h } from "./dom.js";
+import { moment } from "./format.js";
 import { held, later, stepRow } from "./parts.js";
-import { damagedNotice, runGroups } from "./run_list.js";
+import { damagedNotice, orderChoice, runGroups } from "./run_list.js";
 import { go, href } from "./route.js";
 import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
@@ -15,26 +16,29 @@ const MANY = 8;
 export function runsPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const folder = h("p", { class: "lead" });
-  const search = searchField(query.text ?? "", () => stepRow(place, 1));
+  const search = searchField(query.text ?? "", () => wanted.sort, () => stepRow(place, 1));
   const known = new Map();
-  let [damaged, wanted] = [[], query.text ?? ""];
+  const order = orderChoice(query, (sort) => go(href("/", { ...wanted, sort }), { replace: true }));
+  let [damaged, wanted] = [[], query];
 
   const draw = () => {
     search.element.hidden = known.size < MANY;
-    const runs = [...known.values()].filter((row) => fits(row, wanted));
-    keepFocus(place, () => fill(place, runGroups(runs, known.size > 0), damagedNotice(damaged)));
+    const runs = [...known.values()].filter((row) => fits(row, wanted.text ?? ""));
+    order.element.hidden = runs.length < 2;
+    keepFocus(place, () => fill(place, runGroups(runs, known.size > 0, wanted), damagedNotice(damaged)));
   };
   const fetched = async () => {
     const found = await get("runs", {}, signal);
     known.clear();
     found.runs.forEach((row) => known.set(row.name, row));
     damaged = found.damaged;
-    fill(folder, t("folder"), " ", untrusted(found.folder, "code"));
+    fill(folder, found.folder ? [t("folder"), " ", untrusted(found.folder, "code")]
+      : t("exported", { time: moment(found.exported), version: found.version }));
     draw();
   };
 
   const again = () => fetched().catch(() => {});
-  fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, place));
+  fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, order.element, place));
   later(place, async () => {
     await fetched();
     watch(null, {
@@ -45,17 +49,22 @@ export function runsPage({ main, heading, query, signal }) {
     return [...place.childNodes];
   }, signal);
   return {
-    update: (next) => { wanted = next.text ?? ""; search.follow(wanted); draw(); },
+    update: (next) => {
+      wanted = next;
+      search.follow(next.text ?? "");
+      order.follow(next);
+      draw();
+    },
     keys: { "/": search.focus, j: () => stepRow(place, 1), k: () => stepRow(place, -1) },
   };
 }
 
 /** A field that has the address follow what is typed; Enter goes on to what was found. */
-function searchField(text, leave) {
+function searchField(text, sort, leave) {
   const keydown = (event) => {
     if (event.key === "Enter" && !event.isComposing) leave();
   };
-  const tell = () => go(href("/", { text: input.value.trim() }), { replace: true });
+  const tell = () => go(href("/", { text: input.value.trim(), sort: sort() }), { replace: true });
   const kind = { type: "search", autocomplete: "off", placeholder: t("runsHint") };
   const input = h("input", { ...kind, value: text, on: { input: tell, keydown } });
   const element = h("label", { class: "field wide", hidden: true }, h("span", {}, t("findRuns")), input);
@@ -86,9 +95,10 @@ function soon(note, draw, place, signal) {
 
 /** Change what `place` holds; whichever link had the focus has it again. */
 function keepFocus(place, change) {
-  const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const nameOf = (link) => link.dataset.key ?? link.getAttribute("href");
+  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   change();
   if (!focused) return;
-  const again = [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
+  const again = [...place.querySelectorAll("a")].find((link) => nameOf(link) === focused);
   again?.focus({ preventScroll: true });
 }

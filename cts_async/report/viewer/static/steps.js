@@ -1,6 +1,7 @@
 // The journal's lines about an instance, and any one of them as it stands.
 
 import { get } from "./api.js";
+import { copyButton } from "./copy.js";
 import { fill, h } from "./dom.js";
 import { count, duration, NONE, size } from "./format.js";
 import { pieces } from "./longtext.js";
@@ -67,11 +68,15 @@ function cells(step, open) {
 
 async function show(page, step, place, signal) {
   const title = h("h3", { tabindex: "-1" }, untrusted(step.step, "code"));
+  let json = "";
+  const copy = copyButton(t("record"), () => json);
+  copy.hidden = true;
   const body = h("div", { class: "json", tabindex: "0", role: "region", "aria-label": t("record") });
-  fill(place, title, body);
+  fill(place, h("div", { class: "card-head" }, title, copy), body);
   title.focus();
   await later(body, async () => {
-    const line = await get("step", { run: page.run, at: step.at }, signal);
-    return pieces(JSON.stringify(line, null, 2));
+    json = JSON.stringify(await get("step", { run: page.run, at: step.at }, signal), null, 2);
+    copy.hidden = false;
+    return pieces(json);
   }, signal);
 }

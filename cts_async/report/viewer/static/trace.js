@@ -6,7 +6,7 @@ import { count } from "./format.js";
 import { beginning, longText, passage } from "./longtext.js";
 import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
-import { href } from "./route.js";
+import { href, readRoute } from "./route.js";
 import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
@@ -45,6 +45,10 @@ async function more(page, list, end, after, signal) {
   try {
     const part = await get("trace", { run: page.run, id: page.id, after: after || "" }, signal);
     list.append(...part.turns.map((turn) => turnView(page, turn, signal)));
+    const { at } = readRoute(location.hash).query;
+    if (at && part.turns.some((turn) => at === `event-${turn.n}`)) {
+      document.getElementById(`${at}-title`)?.scrollIntoView({ block: "start" });
+    }
     fill(end);
     if (part.next === null && part.total === null) {
       fill(end, h("p", { class: "muted", role: "status" }, t("journalIndexing")));
@@ -87,7 +91,8 @@ function turnView(page, turn, signal) {
   return h("li", { class: `step ${known ? turn.kind : "other"}` },
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
-      h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
+      h("h3", { id: `event-${turn.n}-title`, tabindex: "-1" }, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
+      h("span", { class: "muted small" }, count(turn.n)),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null),
     turn.request ? passage(turn.request, "p", { class: "request" }) : null,
     found ? hits(turn.sources) : null,

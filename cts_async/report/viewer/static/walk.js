@@ -22,9 +22,17 @@ export function remember(run, filter, page, after, { rows, next, total }) {
   walked = { run, filter, ids: rows.map((row) => row.id), next, address, before, total };
 }
 
+/** The same of a table of several runs; `runs` are their joined names, `asked` are its parameters. */
+export function rememberMatrix(runs, { after, p, ...asked }, { rows, next, total }) {
+  const before = (p ?? 1) === 1 ? 0 : asked.text ? null : (Number(p) - 1) * LIMIT;
+  const ids = rows.map((row) => row.id);
+  const filter = { text: asked.text, min: asked.min, max: asked.max, failed: asked.failed };
+  walked = { run: runs, filter, ids, next, address: location.hash, before, total, table: { ...asked, runs } };
+}
+
 /** Where the list of a run is: as it was filtered and paged when it was last looked at. */
-export function listOf(run) {
-  return walked?.run === run ? walked.address : href("/run", { run });
+export function listOf(run, unfiltered = href("/run", { run })) {
+  return walked?.run === run ? walked.address : unfiltered;
 }
 
 /** Where a page began when it was shown; null if it was not. */
@@ -62,7 +70,8 @@ function wayLink(id, to, mark, words) {
 
 async function further(signal) {
   const list = walked;
-  const more = await get("instances", { run: list.run, ...list.filter, after: list.next, limit: LIMIT }, signal);
+  const [name, asked] = list.table ? ["matrix", list.table] : ["instances", { run: list.run, ...list.filter }];
+  const more = await get(name, { ...asked, after: list.next, limit: LIMIT }, signal);
   walked = { ...list, ids: [...list.ids, ...more.rows.map((row) => row.id)], next: more.next };
 }
 
