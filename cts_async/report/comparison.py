@@ -6,45 +6,43 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Final
 
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
-from cts_async.analysis.compare import PairTest, Robustness, Standing, compare_pairs, leaderboard, robustness
+from cts_async.analysis.compare import Judged, Robustness, compare_under, robustness
 from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
 from cts_async.analysis.stability import Stability, stability
-from cts_async.analysis.stats import ALPHA, EXACT, MANY, POWER
+from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, FEWEST, MANY, POWER
 from cts_async.errors import UsageError
+from cts_async.protocol.judge import SELF_PREFERENCE
 from cts_async.protocol.run_files import is_conversation
+from cts_async.records import Caveat, caveats_in
+from cts_async.report.summary import caveats_json
 from cts_async.report.tables import (
+    NO_INTERVAL,
     SHORT_MARK,
-    SHORT_NOTE,
     Column,
     DataTable,
     Rank,
     Row,
+    difference_text,
+    interval_notes,
     number,
     p_value,
     text,
     text_columns,
-    with_interval,
+    with_caveats,
 )
 
 NO_ANSWERS: Final = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
     "resume it, with --retry-failed to retry what failed"
 )
+MOST_TIED: Final = 8
+"""Systems tied with the best one that a sentence names."""
 MOST_PAIRS: Final = 36
 """Pairs that are shown without --pairs: those of nine systems."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The results under one judge: `pairs` is the family of tests of Holm's correction."""
-
-    judge: str
-    standings: tuple[Standing, ...]
-    pairs: tuple[PairTest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,9 @@ class RunsCompared:
     seed: int
 
     @property
-    def embedded(self) -> bool:
-        return any(entrant.embedded for entrant in self.board.entrants)
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Why scores say nothing about a model; empty if they do."""
+        return caveats_in(entrant.caveat for entrant in self.board.entrants)
 
 
 def compare_runs(
@@ -123,17 +122,12 @@ def compare_board(
         if judge not in board.judges:
             raise UsageError(f"no run here was judged by {judge!r}; there are {', '.join(board.judges)}")
     chosen = tuple(dict.fromkeys(judges)) or board.judges
-    tested = baseline if against_baseline else None
     return RunsCompared(
         board=board,
         baseline=baseline,
         against_baseline=against_baseline,
         judged=tuple(
-            Judged(
-                judge,
-                leaderboard(board, judge, baseline, seed=seed),
-                compare_pairs(board, judge, tested, seed=seed),
-            )
+            compare_under(board, judge, baseline, against_baseline=against_baseline, seed=seed)
             for judge in chosen
         ),
         robustness=robustness(board, chosen),
@@ -229,7 +223,7 @@ def comparison_json(found: RunsCompared) -> dict[str, Any]:
         "data": next((dict(e.data) for e in board.entrants if e.data), {}),
         "baseline": found.baseline or None,
         "seed": found.seed,
-        "smoke_test": found.embedded,
+        **caveats_json(found.caveats),
         "systems": [_system_json(entrant) for entrant in board.entrants],
         "judges": [_judged_json(judged, found) for judged in found.judged],
         "judge_robustness": asdict(found.robustness) if found.robustness else None,
@@ -250,7 +244,7 @@ def _system_json(entrant: FinishedRun) -> dict[str, Any]:
         "n_done": entrant.n_done,
         "n_failed": entrant.n_failed,
         "n_missing": entrant.n_missing,
-        "smoke_test": entrant.embedded,
+        **caveats_json([entrant.caveat]),
     }
 
 
@@ -264,6 +258,9 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
                 **asdict(standing.scores),
                 "n_common": standing.n_common,
                 "common_mean": standing.common_mean,
+                "judge_is": "+".join(standing.own_text) or None,
+                "best_or_tied": standing.best,
+                "delta_p_holm": standing.p_holm,
                 "delta": standing.delta and {**asdict(standing.delta), "too_short": standing.delta.too_short},
             }
             for standing in judged.standings
@@ -281,14 +278,17 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
 
 def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
     """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
-    for judged in found.judged[:1] if main_only else found.judged:
-        yield from judged_tables(judged, found, all_pairs=all_pairs)
-    yield from judges_tables(found)
+    made = [
+        *(judged_tables(one, found, all_pairs=all_pairs) for one in found.judged[: 1 if main_only else None]),
+        judges_tables(found),
+    ]
+    for table in chain.from_iterable(made):
+        yield with_caveats(table, found.caveats)
 
 
 def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
     """Yield leaderboard, intervals and tests under one judge."""
-    yield _leaderboard_table(judged, found.baseline)
+    yield _leaderboard_table(judged, found)
     if any(standing.delta for standing in judged.standings):
         yield _interval_table(judged, found.baseline)
     if judged.pairs:
@@ -304,8 +304,9 @@ def judges_tables(found: RunsCompared) -> Iterator[DataTable]:
         yield _stability_table(found.stabilities)
 
 
-def _leaderboard_table(judged: Judged, baseline: str) -> DataTable:
+def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
+    baseline = found.baseline
     rows = [
         {
             "system": one.system,
@@ -314,40 +315,57 @@ def _leaderboard_table(judged: Judged, baseline: str) -> DataTable:
             **asdict(one.scores),
             "n_common": one.n_common,
             "common_mean": one.common_mean,
+            "judge_is": "+".join(one.own_text) or None,
+            "best_or_tied": one.best,
+            "delta_p_holm": one.p_holm,
         }
-        for one in judged.standings
+        for one in judged.ranked
     ]
+    n_rivals = sum(row["best_or_tied"] is not None for row in rows)
     others = []
-    if any(row["n_common"] < row["n_scored"] for row in rows):
-        others.append(Column("common", number("common_mean", ".3f"), rank=_competing("common_mean")))
-    if any(row["n_failed"] for row in rows):
-        others.append(
-            Column("failed=0", number("mean_failed_as_0", ".3f"), rank=_competing("mean_failed_as_0"))
-        )
+    if judged.n_differs:
+        others.append(Column("common", number("common_mean", ".3f"), rank=BEST))
+    if rows_failed := any(row["n_failed"] for row in rows):
+        others.append(Column("failed=0", number("mean_failed_as_0", ".3f")))
     columns = (
-        Column("system", text("system"), numeric=False),
+        Column("system", system_name, numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
-        Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        Column("mean (Δ)" if baseline else "mean", _mean, rank=None if judged.n_differs else BEST),
         *others,
-        *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
-        *(Column(name, number(name, ".3f")) for name in ("min", "max")),
+        *(Column(name, number(name, ".3f")) for name in ("p50", "p90", "min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )
     to = f"; Δ is the mean paired difference to {baseline}" if baseline else ""
-    remark = (
-        f"common: the mean over the {rows[0]['n_common']} instances that all systems have; failed=0: the mean with each "
-        "failed instance counted as 0."
-        if others
-        else ""
+    remarks = _non_empty(
+        f"common: the mean over the {rows[0]['n_common']} instances that all systems have; the mean is over each "
+        "system's own."
+        if judged.n_differs
+        else "",
+        "failed=0: the mean with each failed instance counted as 0." if rows_failed else "",
+        "" if found.caveats or n_rivals == 1 else best_sentence(judged),
+        OWN_NOTE if any(row["judge_is"] for row in rows) else "",
     )
     caption = f"judge {judged.judge}{to}"
-    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=_non_empty(remark))
+    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=remarks)
 
 
-def _competing(name: str) -> Rank:
-    """Rank systems by a column, but not reference points."""
-    return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
+OWN_MARK: Final = "‡"
+OWN_NOTE: Final = f"{OWN_MARK} the judge is this system's Clarifier or agent: {SELF_PREFERENCE}."
+
+
+def system_name(row: Row) -> str:
+    """Show a system, marked if its judge judges text of its own."""
+    return f"{row['system']} {OWN_MARK}" if row["judge_is"] else str(row["system"])
+
+
+BEST: Final[Rank] = lambda row: row["best_or_tied"]  # noqa: E731
+"""Bold are the best system and those tied with it, if they are not all."""
+
+
+def references_of(board: Board) -> frozenset[str]:
+    """Return the labels of the reference points, which do not compete for the best value."""
+    return frozenset(entrant.label for entrant in board.entrants if entrant.system in REFERENCES)
 
 
 def _mean(row: Row) -> str:
@@ -367,15 +385,15 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
         Column("mean Δ", number("mean", "+.3f")),
         Column("95 % CI", _interval),
     )
-    remark = SHORT_NOTE if any(row["too_short"] for row in rows) else ""
+    remarks = interval_notes(row["n"] for row in rows)
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both"
     title = f"Mean improvement over {baseline}"
-    return DataTable("intervals", title, caption, columns, rows, remarks=_non_empty(remark))
+    return DataTable("intervals", title, caption, columns, rows, remarks=remarks)
 
 
 def _interval(row: Row) -> str:
-    if row["low"] is None:
-        return "-"
+    if row["n"] < FEWEST:
+        return NO_INTERVAL
     return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
 
 
@@ -397,19 +415,23 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
     )
     family = f"{tests} tests against {baseline}" if found.against_baseline else f"all {tests} pairs"
     hopeless = sum(tests * pair.p_floor > ALPHA for pair in judged.pairs)
-    significant = sum(pair.p_holm <= ALPHA for pair in judged.pairs)
+    significant = sum(pair.significant for pair in judged.pairs)
+    least = min(pair.n for pair in judged.pairs)
     remarks = _non_empty(
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
         f"detects: the true difference that n instances show in {POWER:.0%} of cases at α = {ALPHA}; n needed: "
         "how many would show this one.",
-        f"Too few instances differ in {hopeless} of {tests} tests for any p to reach {ALPHA} after Holm's correction."
-        if hopeless
-        else "",
         f"Shown are {len(shown)} of {tests} pairs, of which {significant} differ at {ALPHA}; --pairs shows them all."
         if len(shown) < tests
         else "",
     )
     caption = f"judge {judged.judge}; Holm over {family}"
+    if hopeless:
+        caption += f". Too few instances differ in {hopeless} of {tests} tests for any p to reach {ALPHA}"
+    elif least < ENOUGH:
+        caption += (
+            f". Few instances (n from {least}): a p above {ALPHA} does not show that two systems are equal"
+        )
     rows = [asdict(pair) for pair in shown]
     return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=remarks)
 
@@ -424,15 +446,15 @@ def _judges_table(found: Robustness) -> DataTable:
         {"system": system, **{name: means[i] for name, means in judges.items()}}
         for i, system in enumerate(found.systems)
     ]
-    scores = (Column(name, number(name, ".2f"), rank=_competing(name)) for name in judges)
+    scores = (Column(name, number(name, ".2f")) for name in judges)
     columns = (Column("system", text("system"), numeric=False), *scores)
     remarks: tuple[str, ...] = ()
     if len(shared) > 1:
         alike = "order the systems alike" if found.same_order else "order the systems differently"
         remarks = (
-            *(f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges),
+            *(f"Order of the means by {judge.judge}: {judge.ordering}" for judge in found.judges),
             f"The judges {alike}, by the means over the {found.n_common} instances that {len(shared)} of "
-            f"{len(found.systems)} systems have from every judge.",
+            f"{len(found.systems)} systems have from every judge; means may differ by chance (see the paired tests).",
         )
     caption = "mean restore_score_100 by judge"
     return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=remarks)
@@ -491,9 +513,9 @@ def _non_empty(*remarks: str) -> tuple[str, ...]:
 def headline(found: RunsCompared) -> Iterator[str]:
     """Summarise a comparison in sentences: the best system, differences to the baseline, agreement of judges, failures.
 
-    Nothing for runs of the embedded model, whose scores mean nothing.
+    Nothing for runs whose scores say nothing about a model.
     """
-    if found.embedded:
+    if found.caveats:
         return
     judged, baseline = found.judged[0], found.baseline
     rivals = [
@@ -501,12 +523,12 @@ def headline(found: RunsCompared) -> Iterator[str]:
         for entrant in found.board.entrants
         if entrant.label != baseline and entrant.system not in REFERENCES
     ]
-    if standings := [one for one in judged.standings if one.system in rivals]:
-        yield _best(standings, judged.judge, baseline)
+    if sentence := best_sentence(judged, baseline):
+        yield sentence
     tests = {*((one, baseline) for one in rivals), *((baseline, one) for one in rivals)}
     tested = [pair for pair in judged.pairs if (pair.system, pair.other) in tests]
     if tested:
-        differ = [pair for pair in tested if pair.p_holm <= ALPHA]
+        differ = [pair for pair in tested if pair.significant]
         better = sum((pair.difference > 0) == (pair.other == baseline) for pair in differ)
         yield (
             f"Better than {baseline} at p ≤ {ALPHA} after Holm's correction of {len(judged.pairs)} tests: "
@@ -520,18 +542,34 @@ def headline(found: RunsCompared) -> Iterator[str]:
         yield f"{n_failed:,} of {of:,} instances failed: they have no score, and are in no mean."
 
 
-def _best(rivals: Sequence[Standing], judge: str, baseline: str) -> str:
-    """Name the best system, or all whose printed means are equal to its mean."""
-    common = rivals[0].n_common
-    differ = common > 0 and any(one.scores.n_scored > common for one in rivals)
-    means = {one.system: (one.common_mean if differ else one.scores.mean) or 0.0 for one in rivals}
-    best = max(rivals, key=lambda one: means[one.system])
-    mean = f"{means[best.system]:.2f}"
-    equal = [system for system, own in means.items() if f"{own:.2f}" == mean]
-    over = f" over the {common:,} instances that all systems have" if differ else ""
-    delta = ""
-    if best.delta and len(equal) == 1:
-        of = best.delta
-        interval = with_interval(of.mean, of.low, of.high, "+.2f", short=of.too_short)
-        delta = f", {interval} over {baseline}"
-    return f"The best by judge {judge}: {', '.join(equal)} with a mean of {mean}{over}{delta}."
+NO_REFERENCES: Final = "(orig and gold do not compete)"
+"""A reference may have a higher mean than the best system."""
+
+
+def best_sentence(judged: Judged, baseline: str = "") -> str:
+    """Name the system with the highest mean over the common instances, and those that no test separates from it.
+
+    With its difference to a `baseline`. "" if fewer than two systems compete.
+    """
+    rivals = [one for one in judged.standings if one.best is not None]
+    if not rivals and any(not one.n_common for one in judged.standings):
+        return "No instance has a score in all systems, so none is called the best."
+    if not rivals:
+        return ""
+    first, *tied = judged.best
+    over = f" over the {first.n_common:,} instances that all systems have" if judged.n_differs else ""
+    delta = f", {difference_text(first.delta, '+.2f')} over {baseline}" if baseline and first.delta else ""
+    found = f"{first.system} with {first.common_mean:.2f}{over}{delta}"
+    if len(rivals) == 1:
+        return f"Mean by judge {judged.judge}: {found}."
+    if not tied:
+        return (
+            f"Best system by judge {judged.judge} {NO_REFERENCES}: {found}; every other is worse at "
+            f"p ≤ {ALPHA} after Holm's correction."
+        )
+    names = ", ".join(one.system for one in tied[:MOST_TIED])
+    more = f" and {len(tied) - MOST_TIED} more" if len(tied) > MOST_TIED else ""
+    return (
+        f"Highest mean by judge {judged.judge} {NO_REFERENCES}: {found}; tied with {names}{more}, since no "
+        f"paired test separates them at p ≤ {ALPHA} after Holm's correction."
+    )

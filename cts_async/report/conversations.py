@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cts_async.analysis.conversations import TurnRetrieval
-from cts_async.report.summary import RunSummary
+from cts_async.report.summary import RunSummary, cost_fields, cost_text
 from cts_async.report.tables import Column, DataTable, number, text
 
 
@@ -34,7 +34,7 @@ def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
             "unknown_rate": one.unknown_rate,
             "calls": one.spent.calls,
             "tokens": sum(sum(used.values()) for used in one.spent.tokens.values()),
-            "cost_usd": one.spent.cost_usd(one.manifest.get("prices", {})),
+            **cost_fields(one),
         }
         for one in summaries
     ]
@@ -45,7 +45,7 @@ def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
         Column("unknown", number("unknown_rate", ".1%")),
         Column("calls", number("calls", ",")),
         Column("tokens", number("tokens", ",")),
-        Column("USD", number("cost_usd", ".2f")),
+        Column("cost", cost_text),
     )
     caption = "unknown: answers of the user that the intent does not give"
     return DataTable("conversations", "Conversations", caption, columns, rows)

@@ -12,6 +12,7 @@ from typing import Any, cast
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
+from cts_async.analysis.losses import SystemLosses
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import (
     NOT_FOR_QUESTIONS,
@@ -28,8 +29,12 @@ from cts_async.datasets.candidates import QuestionedInstance, read_question_file
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
-from cts_async.report.results import SMOKE_TEST
+from cts_async.records import Caveat, caveats_in
+from cts_async.report.losses import board_losses, losses_table
+from cts_async.report.results import CAVEATS
 from cts_async.report.statistics import diagnosis_tables
+from cts_async.report.summary import caveats_json
+from cts_async.report.tables import DataTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +47,13 @@ class DiagnosisReport:
     orig: Path | None
     """The run that gains are over; None without one."""
     notes: Sequence[str]
+    losses: tuple[SystemLosses, ...] = ()
+    """Where each system with scores, the reference points included, loses points."""
 
     @property
-    def embedded(self) -> bool:
-        """True if the embedded model played a role."""
-        return any(one.system.embedded for one in self.diagnosis.systems)
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Why scores say nothing about a model; empty if they do."""
+        return caveats_in(one.system.caveat for one in self.diagnosis.systems)
 
 
 def report_json(report: DiagnosisReport) -> dict[str, Any]:
@@ -55,19 +62,24 @@ def report_json(report: DiagnosisReport) -> dict[str, Any]:
     return {
         "judge": report.judge,
         "orig": str(report.orig) if report.orig else None,
-        "smoke_test": report.embedded,
+        **caveats_json(report.caveats),
         "notes": list(report.notes),
-        **{table.name: list(table.rows) for table in diagnosis_tables(report.diagnosis)},
+        **{table.name: list(table.rows) for table in report_tables(report)},
         "brier": found.brier if found else None,
         "brier_reference": found.reference if found else None,
         "brier_skill": found.skill if found else None,
     }
 
 
+def report_tables(report: DiagnosisReport) -> tuple[DataTable, ...]:
+    """Return all tables, in their usual order; some may have no rows."""
+    return (*diagnosis_tables(report.diagnosis), losses_table(report.losses))
+
+
 def printed_notes(report: DiagnosisReport) -> list[str]:
     """Return the lines to be printed below the tables."""
     scored = f"scores: judge {report.judge}" if report.judge else "no scores"
-    return [scored, *report.notes, *([SMOKE_TEST] if report.embedded else [])]
+    return [scored, *report.notes, *(CAVEATS[caveat] for caveat in report.caveats)]
 
 
 # From run directories, or files of questions and answers, to a diagnosis
@@ -92,7 +104,7 @@ def diagnose_named(
     if files and len(files) < len(paths):
         raise UsageError("name either run directories or files of questions, not both")
     if files and (orig or judge):
-        raise UsageError("files of questions have no scores: leave out --orig and --judge")
+        raise UsageError("files of questions have no scores: omit --orig and --judge")
     if files:
         systems = [read_file(file, read, fields) for file in files]
         notes = ["files of questions and answers: there are no scores, and so no gains"]
@@ -137,7 +149,8 @@ def _of_runs(
     judge = _chosen_judge(board, judge, notes)
     report = diagnose_board(board, baseline.label if baseline else "", judge, read=read, seed=seed)
     assert report is not None
-    return replace(report, notes=[*notes, *board.remarks, *report.notes])
+    notes = [*notes, *board.remarks, *report.notes]
+    return replace(report, notes=notes, losses=board_losses(board, judge))
 
 
 def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
@@ -152,7 +165,7 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
         notes.append(f"gains are over {beside[0]}")
         return beside[0]
     several = f" ({', '.join(map(str, beside))} could all be meant)" if beside else ""
-    notes.append(f"there is no single orig run beside these{several}; name one with --orig DIR")
+    notes.append(f"no single orig run was found next to these{several}; name one with --orig DIR")
     return None
 
 

@@ -22,7 +22,7 @@ from cts_async.analysis.runs import FinishedRun, Item, data_of, find_runs, read_
 from cts_async.engine.run_dir import json_bytes, sessions_of
 from cts_async.errors import UsageError, write_error
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
-from cts_async.records import Failure
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, Failure, caveat_of, caveats_in
 from cts_async.report.output import plain
 from cts_async.report.rows import Tables, column_notes, columns, tables_of
 from cts_async.report.summary import summarise_run, summary_json
@@ -236,17 +236,22 @@ def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
     return b"".join(json_bytes(row, orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-_SMOKE: Final = """
+_CAVEATS: Final[Mapping[Caveat, str]] = {
+    SMOKE_TEST: """
 > **Smoke test.** The small embedded model played a role in the runs marked below: their scores show that the program
 > works, and say nothing about clarification.
-"""
+""",
+    MADE_UP: """
+> **Made up.** Scripts played every role in the runs marked below (`cts demo`): no number of them is a model's.
+""",
+}
 
 
 def _card(paths: Sequence[Path], tables: Tables) -> str:
     """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
     manifests = {path: manifest_of(path) for path in paths}
     data = {str(_data(one).get("name") or "candidates") for one in manifests.values()}
-    smoke = any(one.get("embedded") for one in manifests.values())
+    caveats = caveats_in(map(caveat_of, manifests.values()))
     described = [
         {"table": table, "column": column, "meaning": meaning}
         for table, notes in column_notes().items()
@@ -258,7 +263,7 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
     return card.format(
         title=orjson.dumps(title).decode(),
         configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
-        smoke=_SMOKE if smoke else "",
+        smoke="".join(_CAVEATS[caveat] for caveat in caveats),
         runs=markdown(_scores_table(manifests, tables)),
         made=markdown(_made_table(manifests)),
         version=__version__,
@@ -269,7 +274,8 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
 
 
 def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:
-    rows = []
+    rows: list[dict[str, Any]] = []
+    caveats = caveats_in((SMOKE_TEST, *map(caveat_of, manifests.values())))
     for path, manifest in manifests.items():
         own = [row for row in tables.instances if row["run"] == path.name]
         scores = [row["score"] for row in own if row["score"] is not None]
@@ -279,14 +285,14 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
                 "run": path.name,
                 "mean": fmean(scores) if scores else None,
                 **{name: status[name] for name in _STATUS},
-                "smoke test": "yes" if manifest.get("embedded") else "no",
+                **{str(name): "yes" if caveat_of(manifest) == name else "no" for name in caveats},
             }
         )
     columns = (
         *text_columns("run"),
         Column("mean", number("mean", ".2f")),
         *(Column(name, text(name)) for name in _STATUS),
-        *text_columns("smoke test"),
+        *text_columns(*caveats),
     )
     return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -53,7 +54,8 @@ def comparison_line(plan: Plan, runs: Runs) -> str | None:
     if compared is None or not any(effort.calls for effort, _ in compared):
         return None
     planned, took = (f"{_effort_text(effort)}, {duration(seconds)}" for effort, seconds in compared)
-    return f"Planned: {planned}. Took: {took}."
+    unknown = " plus the unknown calls of your own roles" if plan.custom else ""
+    return f"Planned: {planned}{unknown}. Took: {took}."
 
 
 # --- As JSON
@@ -94,12 +96,27 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         "one_walk_s": round(forecast.chain_s, 1),
         "instances_in_flight": forecast.in_flight,
         "models_without_price": list(forecast.unpriced),
+        **_tools_json(forecast),
         "assumptions": list(forecast.assumptions),
         **({"unknown": list(forecast.unknown)} if forecast.unknown else {}),
         "spent": actual(plan, runs.values()).as_json(),
         "planned": planned and _timed_json(*planned),
         "actual": took and _timed_json(*took),
     }
+
+
+def _tools_json(forecast: Forecast) -> dict[str, Any]:
+    """Search engines and page readers; no key without any that costs something."""
+    tools = [
+        {
+            "tool": tool.model,
+            "requests": round(tool.steps),
+            "cost_usd": tool.effort.as_json()["cost_usd"],
+        }
+        for tool in forecast.tools
+        if tool.each.cost_usd or not tool.each.priced
+    ]
+    return {"tools": tools} if tools else {}
 
 
 def _timed_json(effort: Effort, seconds: float) -> dict[str, Any]:
@@ -129,11 +146,19 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
                 f"The price of {', '.join(forecast.unpriced)} is unknown (?): give input_usd_per_mtok and "
                 "output_usd_per_mtok in cts.toml."
             )
+        for tool in forecast.tools:
+            if not tool.each.priced and tool.steps:
+                say(
+                    f"The price of {tool.model} is unknown (?), for about {count(tool.steps)} requests: give "
+                    "usd_per_1000 in its table of cts.toml."
+                )
         if forecast.unknown:
-            say(f"Unknown, and in addition: what roles of your own call: {', '.join(forecast.unknown)}.")
-        for warning in budget_warnings(plan, forecast.total, spent):
+            say(f"Not included: calls made by your own roles: {', '.join(forecast.unknown)}.")
+        for warning in budget_warnings(plan, total_of(forecast.work), spent):
             say(warning)
         say("\n- ".join(("Assumed:", *forecast.assumptions)))
+        if not any(work.observed for work in forecast.work):
+            say("A first run with --limit 5 replaces these assumptions by measured values.")
     else:
         say(f"Nothing is left to do: {_effort_text(spent)} so far.")
     if line := comparison_line(plan, runs):
@@ -187,11 +212,9 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
 
 
 def _effort_text(effort: Effort) -> str:
-    known = effort.priced or effort.cost_usd
-    return (
-        f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, "
-        f"{money(effort) if known else 'cost unknown'}"
-    )
+    known = money(replace(effort, priced=True))
+    cost = known if effort.priced else f"at least {known}" if effort.cost_usd else "cost unknown"
+    return f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, {cost}"
 
 
 def count(value: float) -> str:
@@ -243,7 +266,7 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     say(f"{plan.n_answers:,} answers of {', '.join(target.name for target in plan.targets)}.")
     if not forecast.total.calls:
-        say("Nothing is left to do that takes calls.")
+        say("Nothing is left that needs calls.")
         return
     rows = (
         (one.judge, f"{one.n_left:,}", f"{one.n_questions:,}", *_cells(one.work.effort))

@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.conversations import NOBODY_ASKED
+from cts_async.analysis.losses import SystemLosses
 from cts_async.analysis.published import Published, beside_paper, is_hard518
 from cts_async.analysis.runs import (
     ORIG,
@@ -37,7 +39,7 @@ from cts_async.protocol.run_files import (
     reopen_data,
     results_of,
 )
-from cts_async.records import Nugget
+from cts_async.records import Caveat, Nugget, caveat_of
 from cts_async.report.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -48,11 +50,22 @@ from cts_async.report.comparison import (
 )
 from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
+from cts_async.report.losses import board_losses, losses_table
 from cts_async.report.published import published_tables
-from cts_async.report.results import SMOKE_TEST
+from cts_async.report.results import CAVEATS, caveats_of
 from cts_async.report.statistics import diagnosis_tables
-from cts_async.report.summary import MOST, TOOLS, RunSummary, ranked, summarise_runs
-from cts_async.report.tables import Column, DataTable, Row, free_name, number_columns, text_columns
+from cts_async.report.summary import MOST, TOOLS, RunSummary, cost_fields, cost_text, ranked, summarise_runs
+from cts_async.report.tables import (
+    Column,
+    DataTable,
+    Row,
+    free_name,
+    marked,
+    number,
+    number_columns,
+    text_columns,
+    with_caveats,
+)
 
 _USUAL: Final = EvaluationConfig()
 
@@ -68,6 +81,8 @@ class Gathered:
     board: Board | None
     compared: RunsCompared | None
     diagnosis: DiagnosisReport | None
+    losses: tuple[SystemLosses, ...]
+    """Where each system loses points by the first judge."""
     published: Published | None
     """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
@@ -75,11 +90,13 @@ class Gathered:
     talked: TalkReport | None
     """Evaluation of the conversations."""
     notes: tuple[str, ...]
+    names: Mapping[str, str]
+    """What to call models, systems and datasets; the systems of the board are renamed already."""
 
     @property
-    def embedded(self) -> bool:
-        """True if the embedded model played a role: scores are a smoke test."""
-        return any(run.manifest.get("embedded") for _, run in all_runs(self))
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Why scores say nothing about a model; empty if they do."""
+        return caveats_of(run for _, run in all_runs(self))
 
 
 NamedRuns = Sequence[tuple[str, RunSummary]]
@@ -105,8 +122,11 @@ def gather(
     baseline: str | None = None,
     seed: int = 0,
     evaluation: EvaluationConfig = _USUAL,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Gathered:
     """Read and analyse runs; differences are to `baseline`, else to orig if there is one.
+
+    `names` says what to call models, systems and datasets.
 
     Raises UsageError and InputError if there are none, or none that belong together.
     """
@@ -118,17 +138,20 @@ def gather(
     runs = [path for path in named if not is_conversation(path)]
     check_same_data(path for path in named if path not in runs)
     if not baseline and (orig := _sibling_orig(runs)):
-        notes.append(f"Gains are over {orig}, which lies beside what was named.")
+        notes.append(f"Gains are over {orig}, found next to the named runs.")
         found.append(RunPath(orig, named=False))
         runs.append(orig)
     check_same_data(runs)
     talks: list[Path] = []
     board = make_board(_without_talks(read_runs(found, notes.append), talks))
     reference, compared, diagnosis = "", None, None
+    losses: tuple[SystemLosses, ...] = ()
     if board.entrants:
-        reference, compared = _compared(board, judges, baseline, seed, notes)
+        reference, compared = _compared(board, names, judges, baseline, seed, notes)
+        board = with_names(board, names)
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
+        losses = board_losses(board, judge)
     published = _published(board, compared, diagnosis, seed) if is_hard518(board) else None
     conversations = tuple(summarise_runs(talks))
     talked: TalkReport | None = None
@@ -142,10 +165,12 @@ def gather(
         board=board if board.entrants else None,
         compared=compared,
         diagnosis=diagnosis,
+        losses=losses,
         published=published,
         talks=conversations,
         talked=talked,
         notes=tuple(notes),
+        names=names,
     )
 
 
@@ -169,9 +194,14 @@ def _without_talks(runs: Iterable[FinishedRun], talks: list[Path]) -> Iterator[F
 
 
 def _compared(
-    board: Board, judges: Sequence[str], wanted: str | None, seed: int, notes: list[str]
+    board: Board,
+    names: Mapping[str, str],
+    judges: Sequence[str],
+    wanted: str | None,
+    seed: int,
+    notes: list[str],
 ) -> tuple[str, RunsCompared | None]:
-    """Return the baseline ("" for none) and the comparison; add notes."""
+    """Return the baseline ("" for none) and the comparison, both by `names`; add notes."""
     if not board.judges and not judges:
         answered = any(entrant.n_done for entrant in board.entrants)
         searched = not all(entrant.stop_after for entrant in board.entrants)
@@ -186,7 +216,9 @@ def _compared(
         if wanted is not None:
             raise
         notes.append(f"No differences: {error}.")
-    compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
+    named = with_names(board, names)
+    baseline = baseline and named.systems[board.place(baseline)]
+    compared = compare_board(named, judges, baseline, against_baseline=wanted is not None, seed=seed)
     notes += compared.notes
     return baseline, compared
 
@@ -227,7 +259,7 @@ def _run_row(name: str, run: RunSummary) -> Row:
     sessions = sessions_of(manifest) or [{}]
     n_failed = len(run.failures)
     return {
-        "system": name + (" (smoke test)" if manifest.get("embedded") else ""),
+        "system": marked(name, caveat_of(manifest)),
         "directory": str(run.directory),
         "began": sessions[0].get("start"),
         "ended": sessions[-1].get("end"),
@@ -245,9 +277,18 @@ def effort_table(runs: NamedRuns) -> DataTable:
     """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
     whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
-    numbers = {"mean": ".2f", **whole, "cost_usd": ",.2f", "usd_per_instance": ".4f", "hours": ".2f"}
-    columns = (*text_columns("system"), *number_columns(**numbers))
-    caption = "mean: of the scoring judge. cost: - where a model has no price. hours: all sessions together"
+    columns = (
+        *text_columns("system"),
+        *number_columns(mean=".2f", **whole),
+        Column("cost", cost_text),
+        Column("usd per instance", number("usd_per_instance", ".4f")),
+        Column("s per instance", number("latency_per_instance_s", ".1f")),
+        Column("command, h", number("hours", ".2f")),
+    )
+    caption = (
+        "mean: of the scoring judge, over the system's own instances. s per instance: latency of an instance's calls, "
+        "summed; median. command: wall clock of all attempts, shared by the systems of a command"
+    )
     return DataTable("effort", "Cost and time", caption, columns, rows)
 
 
@@ -262,7 +303,8 @@ def _effort_row(name: str, run: RunSummary) -> Row:
         "failed_attempts": spent.failed_attempts,
         "input_tokens": sum(used["input"] for used in spent.tokens.values()),
         "output_tokens": sum(used["output"] for used in spent.tokens.values()),
-        "cost_usd": cost,
+        **cost_fields(run),
+        "latency_per_instance_s": spent.latency_per_instance_s(),
         "usd_per_instance": cost / finished if cost is not None and finished else None,
         "hours": run.wall_s / 3600,
     }
@@ -277,7 +319,7 @@ def failures_table(runs: NamedRuns) -> DataTable:
         *number_columns(n="d"),
         *text_columns("example"),
     )
-    caption = f"counted apart and never as a score; every one stands in {RESULTS}"
+    caption = f"counted apart, never as a score; all are listed in {RESULTS}"
     return DataTable("failures", "Failures by kind", caption, columns, rows)
 
 
@@ -309,7 +351,7 @@ def health_table(runs: NamedRuns) -> DataTable:
         if run.tools.asked.get(tool)
     ]
     columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
-    caption = "queries searched and pages visited by the agent, and those that a tool could not bring"
+    caption = "queries searched and pages visited by the agent, and those that failed"
     return DataTable("tool_health", "Searches and visits", caption, columns, rows)
 
 
@@ -347,10 +389,13 @@ def _day(key: str) -> Callable[[Row], str]:
 # All tables, in groups
 
 Group: TypeAlias = Literal[
-    "runs", "scores", "judges", "questions", "published", "effort", "failures", "conversations"
+    "runs", "scores", "judges", "losses", "questions", "published", "effort", "failures", "conversations"
 ]
 
-_SCORED: Final = frozenset({"scores", "judges", "questions", "published", "effort", "conversations"})
+_OF_JUDGES: Final = frozenset({"judge", "other", "judges"})
+_SCORED: Final = frozenset(
+    {"scores", "judges", "losses", "questions", "published", "effort", "conversations"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,16 +409,30 @@ class GroupedTable:
 def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
     """Return the tables that have rows, with distinct names that are valid for files and anchors.
 
-    A table of scores made with the embedded model says so in a remark and in every row.
+    A table of scores that say nothing about a model says so in a remark and in every row.
     """
     found, taken = list[GroupedTable](), set[str]()
     for group, tables in _by_group(gathered):
         for table in tables:
             if table.rows:
-                if group in _SCORED and gathered.embedded:
+                table = _named(table, gathered.names)
+                if group in _SCORED and gathered.caveats:
                     table = _marked(table, gathered)
+                table = with_caveats(table, gathered.caveats)
                 found.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
     return tuple(found)
+
+
+def _named(table: DataTable, names: Mapping[str, str]) -> DataTable:
+    """Call models and datasets that stand alone in a cell by their names; judges keep theirs, as in captions."""
+    rows = [
+        {
+            key: names.get(of, of) if isinstance(of, str) and key not in _OF_JUDGES else of
+            for key, of in row.items()
+        }
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
 
 
 def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]:
@@ -392,6 +451,7 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
                     for one in tables
                 ),
             )
+    yield "losses", [losses_table(gathered.losses)]
     if gathered.diagnosis:
         yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
     if gathered.published:
@@ -403,21 +463,22 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
-    """Mark the rows that name a system for which the embedded model played, and those that name none."""
-    played = {name: bool(run.manifest.get("embedded")) for name, run in all_runs(gathered)}
+    """Mark the rows that name a system with a caveat, and those that name none."""
+    by_name = {name: caveat_of(run.manifest) for name, run in all_runs(gathered)}
     rows = []
     for row in table.rows:
-        named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
-        rows.append({**row, "smoke_test": any(named) or not named})
-    return replace(table, rows=rows, remarks=(*table.remarks, smoke_test(gathered)))
+        named = [by_name[value] for value in row.values() if isinstance(value, str) and value in by_name]
+        of_row = {caveat.replace(" ", "_"): caveat in named or not named for caveat in gathered.caveats}
+        rows.append({**row, **of_row})
+    return replace(table, rows=rows, remarks=(*table.remarks, *caveat_lines(gathered)))
 
 
-def smoke_test(gathered: Gathered) -> str:
-    """Explain which systems' scores are a smoke test."""
+def caveat_lines(gathered: Gathered) -> Iterator[str]:
+    """Yield a sentence for each caveat, with the systems that have it unless all have."""
     runs = all_runs(gathered)
-    played = [name for name, run in runs if run.manifest.get("embedded")]
-    whose = "" if len(played) == len(runs) else f" It played for {', '.join(played)}."
-    return SMOKE_TEST + whose
+    for caveat in gathered.caveats:
+        names = [name for name, run in runs if caveat_of(run.manifest) == caveat]
+        yield CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run
@@ -451,7 +512,7 @@ class OpenedRun:
     decimals: int
     """Decimals of the printed scores."""
     baseline: str
-    embedded: bool
+    caveat: Caveat
     instances: tuple[Opened, ...]
 
 
@@ -476,7 +537,7 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
             measure=f"judge {judge}",
             decimals=1,
             baseline=baseline,
-            embedded=entrant.embedded,
+            caveat=entrant.caveat,
             instances=tuple(_opened(entrant.directory, instances, nuggets)),
         )
         for entrant, instances in found
@@ -565,6 +626,6 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 measure=f"{measure} of the last query",
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
-                embedded=bool(talk.manifest.get("embedded")),
+                caveat=caveat_of(talk.manifest),
                 instances=tuple(_opened(talk.directory, opened, {})),
             )

@@ -14,9 +14,10 @@ from rich.console import Console
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS
+from cts_async.records import caveat_of
 from cts_async.report.output import plain
 from cts_async.report.results import print_failures
-from cts_async.report.summary import RunSummary, summarise_run
+from cts_async.report.summary import RunSummary, caveats_json, summarise_run
 from cts_async.report.tables import print_facts
 
 MOST_SUSPECTS = 10
@@ -81,7 +82,7 @@ def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
         "tokens": {model: dict(used) for model, used in run.spent.tokens.items()},
         "cost_usd": run.spent.cost_usd(run.manifest.get("prices", {})),
         "wall_s": round(run.wall_s, 3),
-        "smoke_test": bool(run.manifest.get("embedded")),
+        **caveats_json([caveat_of(run.manifest)]),
     }
 
 

@@ -11,11 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
+from typing import (
+    Any,
+    Final,
+    NotRequired,  # pydantic refuses that of Python 3.11
+    TypeGuard,
+    cast,
+)
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
-from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
+from typing_extensions import TypedDict
 
 from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import CTSError
@@ -126,6 +132,8 @@ class LiveFile(_State, LiveCluster):
     started: float
     spent_usd: float
     """With a budget, of all sessions of the command; else of this process, as far as prices are known."""
+    unpriced_models: NotRequired[int]
+    """Models of the command without a price: their dollars are unknown, and in no `spent_usd`."""
     spent_calls: int
     spent_tokens: float
     """Amounts of a budget, of all sessions of the command; 0 without a budget."""

@@ -17,12 +17,12 @@ from rich.text import Text
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
+from cts_async.records import SMOKE_TEST
 from cts_async.report.live import LiveCluster, LiveFile, LiveLane, LivePart, LiveWorker, compact, short
 from cts_async.report.output import duration, plain
 
 T = TypeVar("T")
 
-SMOKE_TEST: Final = "smoke test"
 WIDEST: Final = 50.0
 """Wider halves of an interval are not shown: with two or three scores it may exceed the scale, 0 to 100."""
 MAX_MEANS: Final = 6
@@ -58,7 +58,7 @@ def notable(event: Event) -> str | None:
             return None
 
 
-def line_of(live: LiveFile) -> str:
+def progress_line(live: LiveFile) -> str:
     """The state of a process in one plain line."""
     parts = live["parts"]
     named = labels([part["name"] for part in parts])
@@ -99,8 +99,10 @@ def efforts(live: LiveFile) -> list[str]:
 
 def _spent(live: LiveFile) -> Iterator[str]:
     """`$0.52 of $2.00` for each limit of the budget; the dollars of this process if they are not limited."""
-    if live["max_usd"] is None and live["spent_usd"]:
-        yield amount("usd", round(live["spent_usd"], 4))
+    usd, unpriced = live["spent_usd"], live.get("unpriced_models", 0)
+    if live["max_usd"] is None and (usd or (unpriced and live["calls"])):
+        known = amount("usd", round(usd, 4)) if usd else "cost"
+        yield known if not unpriced else f"{known} unknown" if not usd else f"{known} + unknown"
     lines = (
         ("usd", round(live["spent_usd"], 4), live["max_usd"], ""),
         ("tokens", live["spent_tokens"], live["max_tokens"], " tokens"),
@@ -339,7 +341,7 @@ def worker_count(live: LiveCluster) -> str:
 
 
 def workers_line(live: LiveCluster) -> str:
-    """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in hand`, the most important parts first."""
+    """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in flight`, the most important parts first."""
     there = [worker for worker in workers_of(live) if worker["state"] != "lost"]
     hosts = {worker["host"] for worker in there if worker["host"]}
     states = Counter("silent" if is_silent(worker) else worker["state"] for worker in workers_of(live))
@@ -347,7 +349,7 @@ def workers_line(live: LiveCluster) -> str:
     line = worker_count(live) + (where if live.get("cluster") else " on this machine")
     for state in ("lost", "silent", "starting"):
         line += f", {states[state]} {state}" if states[state] else ""
-    line += f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in hand"
+    line += f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in flight"
     for state in ("idle", "ended"):
         line += f", {states[state]} {state}" if states[state] else ""
     return f"{line}; {live['cluster']}" if live.get("cluster") else line
@@ -367,7 +369,7 @@ def worker_section(live: LiveCluster, room: int) -> Iterator[Text]:
     listed, elsewhere = one_by_one(live, room - 2), bool(live.get("cluster"))
     if listed:
         where = "host" if elsewhere else "pid"
-        yield Text(f"worker      {where:<12}  in hand     done  calls/min  state", "dim")
+        yield Text(f"worker      {where:<12}in flight     done  calls/min  state", "dim")
     for one in listed:
         where = plain(one["host"]) if elsewhere else f"{one['pid']}"
         numbers = f"{one['in_hand']:>7}  {compact(one['done']):>7}  {compact(one['calls_per_min']):>9}"

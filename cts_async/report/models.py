@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -33,6 +34,8 @@ class ModelEntry:
     """What else prevents its use; empty: nothing."""
     shipped: bool
     """Whether it is defined as shipped, not by a cts.toml."""
+    file: Path | None = None
+    """The last cts.toml that has a table for it."""
 
     @property
     def ready(self) -> bool:
@@ -60,7 +63,7 @@ def model_entries(
     for one in [name] if name else dict.fromkeys([*catalogue.models, *players.values()]):
         missing, problem = catalogue.missing_variables(one, environ), ""
         spec = catalogue.models[one.partition(":")[0]]
-        as_shipped = shipped.get(spec.name) == spec
+        as_shipped, file = shipped.get(spec.name) == spec, catalogue.sources.get(spec.name)
         try:
             spec = catalogue.resolve(one, environ)
             if spec.embedded:
@@ -68,7 +71,7 @@ def model_entries(
         except UsageError as error:
             problem = "" if missing else str(error)
         roles = tuple(role for role, player in players.items() if player == one)
-        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped))
+        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped, file))
     return entries
 
 
@@ -86,7 +89,7 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "missing": entry.missing,
         "problem": entry.problem or None,
         "roles": entry.roles,
-        "source": "shipped" if entry.shipped else "cts.toml",
+        "source": "shipped" if entry.shipped else str(entry.file),
         "account": spec.account,
         "limits": {
             "requests_per_min": spec.requests_per_min,
@@ -154,7 +157,7 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
         yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
     if spec.context_tokens:
         yield "context", f"{spec.context_tokens:,} tokens"
-    yield "defined in", "the catalogue" if entry.shipped else "your cts.toml"
+    yield "defined in", "the catalogue" if entry.shipped else f"your {entry.file}"
     if spec.note:
         yield "note", spec.note
 

@@ -43,7 +43,7 @@ def show_tables(
         rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
         print_json(rows if as_json is True else as_json)
         return
-    console = Console()
+    console = Console(emoji=False)
     for table in tables:
         print_table(console, table)
     for note in notes:
@@ -151,6 +151,15 @@ def _sign(character: str) -> str:
     if kind == "Cs":  # half a character: UTF-8 cannot hold it
         return "�"
     return f"[U+{ord(character):04X}]"
+
+
+def dollars(known: float, unpriced: int) -> str:
+    """Format `$1.20`, `$1.20 + unknown (2 models without a price)`, or `unknown (1 model without a price)`."""
+    cost = f"${known:,.2f}" if known >= 0.1 or not known else f"${known:.4f}"
+    if not unpriced:
+        return cost
+    unknown = f"unknown ({unpriced} {'model' if unpriced == 1 else 'models'} without a price)"
+    return f"{cost} + {unknown}" if known else unknown
 
 
 def duration(seconds: float) -> str:

@@ -330,10 +330,16 @@ class Progress:
     """
 
     def __init__(
-        self, groups: Sequence[RunGroup], *, clock: Clock = time.monotonic, wall: Clock = time.time
+        self,
+        groups: Sequence[RunGroup],
+        *,
+        unpriced_models: int = 0,
+        clock: Clock = time.monotonic,
+        wall: Clock = time.time,
     ) -> None:
         self._groups = {one.group: _Counters(one) for one in groups}
         self._clock, self._wall = clock, wall
+        self._unpriced_models = unpriced_models
         self._started = wall()
         self._lanes: dict[str, _LaneRates] = {}
         self._workers: WorkersView | None = None
@@ -405,6 +411,11 @@ class Progress:
         """Take in further scores of a group's instances, those of earlier sessions included."""
         self._groups[group].mean.add(scores)
 
+    def notify(self, text: str) -> None:
+        """Add a message to the notices."""
+        with self._lock:
+            self._notices.append(text)
+
     def notices(self) -> list[str]:
         """Messages to be shown at once; each is returned a single time."""
         with self._lock:
@@ -441,6 +452,7 @@ class Progress:
             "mean_high": first and first["mean_high"],
             "n_scored": first["n_scored"] if first else 0,
             "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
+            "unpriced_models": self._unpriced_models,
             "spent_calls": spent.calls,
             "spent_tokens": spent.tokens,
             "max_usd": budget.max_usd,

@@ -41,13 +41,13 @@ def sentence(found: Published) -> str:
             one["system"] for one in paper()["models"] if one["system"] != paper()["fixed"]["agent"]
         )
         return (
-            f"Nothing to set beside the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers "
+            f"Nothing to compare with the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers "
             f"{known} at k = 1, 2 or 3 with answers."
         )
     counted = found.counted
     outside = [one for one in counted if not one.inside]
     if not counted:
-        return "Nothing here has an interval that a published value could lie in: one instance is not enough."
+        return "No value has an interval to compare with: one instance is not enough."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
     inside += " (not comparable)" if found.departures else ""
     return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."
@@ -61,7 +61,7 @@ def _named(one: BesidePaper) -> str:
     return f"{one.system}{k}{turn} {one.measure}{judge} {one.published:.{one.decimals}f}, ours {ours}"
 
 
-def lines(found: Published) -> Iterator[str]:
+def published_lines(found: Published) -> Iterator[str]:
     """Yield the answer to "do I match the paper?", and a warning if the numbers are not comparable."""
     yield sentence(found)
     if found.departures:

@@ -12,9 +12,11 @@ from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Origin, ReportContents, write_report
+from cts_async.report.latex import APPENDIX, write_paper_files
 from cts_async.report.output import plain
+from cts_async.report.paper import NAME, results_table
 from cts_async.report.plots import Drawn, check_export, export, figures
-from cts_async.report.tables import write_table_files
+from cts_async.report.tables import with_free_names
 
 
 def make_report(
@@ -51,8 +53,13 @@ def make_report(
     for note in gathered.notes:
         yield plain(note)
     if tables is not None:
-        written = write_table_files(tables, [one.table for one in contents.tables])
-        yield plain(f"{tables}: {len(contents.tables)} tables in {len(written)} files")
+        main = [results_table(gathered.compared, gathered.names)] if gathered.compared else []
+        full = list(with_free_names((one.table for one in contents.tables), taken=(NAME, APPENDIX)))
+        written = write_paper_files(tables, main, full, origin.command)
+        yield plain(
+            f"{tables}: {len(full)} tables in {len(written)} files, for a paper "
+            f"{' and '.join(f'{name}.tex' for name in (*(one.name for one in main), APPENDIX))}"
+        )
     if plots is not None:
         written = export(drawn.figures, plots, formats)
         yield plain(f"{plots}: {n_figures} figures in {len(written)} files")

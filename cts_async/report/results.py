@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -14,6 +14,7 @@ from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
 from cts_async.report.conversations import conversations_table
 from cts_async.report.output import duration, plain
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
@@ -25,15 +26,29 @@ from cts_async.report.tables import (
     number,
     print_table,
     text,
+    with_caveats,
     with_short_note,
 )
 
 MOST_FAILURES: Final = 10
 RETRIED: Final = "The same command with --retry-failed retries these."
-SMOKE_TEST: Final = (
-    "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
-    "they say nothing about clarification."
-)
+CAVEATS: Final[Mapping[Caveat, str]] = {
+    SMOKE_TEST: "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
+    "they say nothing about clarification.",
+    MADE_UP: "Made up: scripts played every role (cts demo). No number here is a model's score.",
+}
+"""What every display of such scores says."""
+
+
+def caveats_of(summaries: Iterable[RunSummary]) -> tuple[Caveat, ...]:
+    """The caveats of runs."""
+    return caveats_in(caveat_of(one.manifest) for one in summaries)
+
+
+def print_caveats(console: Console, caveats: Iterable[Caveat]) -> None:
+    """Print a sentence for each caveat."""
+    for caveat in caveats:
+        console.print(CAVEATS[caveat], style="yellow")
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -70,11 +85,15 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
     print_table(console, scores_table(summaries))
     if any(one.spent.calls for one in summaries):
-        calls = (f"{one.label} {one.spent.calls:,} in {duration(one.wall_s)}" for one in summaries)
+        calls = (f"{one.label} {one.spent.calls:,}" for one in summaries)
         _print_line(console, f"Calls: {', '.join(calls)}")
+        latencies = ((one.label, one.spent.latency_per_instance_s()) for one in summaries)
+        if seconds := [f"{label} {of:,.1f} s" for label, of in latencies if of is not None]:
+            _print_line(console, f"Latency per instance (median): {', '.join(seconds)}")
     else:
-        times = (f"{one.label} {duration(one.wall_s)}" for one in summaries)
-        _print_line(console, f"No model was called. Time: {', '.join(times)}")
+        _print_line(console, "No model was called.")
+    if len({one.wall_s for one in summaries}) == 1:  # else they are not of one command
+        _print_line(console, f"Wall clock of the command, all attempts: {duration(summaries[0].wall_s)}")
     for line in _remarks(summaries):
         _print_line(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
@@ -98,7 +117,10 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
         *(Column(name, number(name, ".2f")) for name in ("p50", "p90")),
         *(Column(name, text(name)) for name in ("scored", "failed")),
     )
-    return DataTable("results", "restore_score_100", with_short_note("", rows), columns, rows, group="system")
+    table = DataTable(
+        "results", "restore_score_100", with_short_note("", rows), columns, rows, group="system"
+    )
+    return with_caveats(table, caveats_of(summaries))
 
 
 def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
@@ -161,7 +183,7 @@ def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
         for model, n in served.items():
             if is_other_model(asked, model):
                 share = f"{n} of {served.total()} replies"
-                yield f"Another model: {printable_name(model)} gave {share} that {printable_name(asked)} was asked for"
+                yield f"Another model answered: {printable_name(model)} gave {share} for {printable_name(asked)}"
 
 
 def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:

@@ -16,11 +16,11 @@ from cts_async.errors import InputError
 from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
+from cts_async.records import Caveat, caveat_of
 from cts_async.report.live import LiveFile, is_live, process_exists, read_live, sum_of
-from cts_async.report.live_screen import SMOKE_TEST
 from cts_async.report.output import duration
 from cts_async.report.progress import RunningMean
-from cts_async.report.summary import ResultColumns
+from cts_async.report.summary import ResultColumns, caveats_json
 
 State = Literal["finished", "stopped", "killed", "working", "damaged"]
 """stopped: the process ended in order; killed: it ended without a record of it; working: it exists, but writes no
@@ -99,7 +99,7 @@ class RunState:
     mean_high: float | None = None
     """95 % interval of the mean."""
     n_scored: int = 0
-    smoke_test: bool = False
+    caveat: Caveat = ""
     last_worked: float | None = None
     """When its files were last written, in seconds since 1970."""
     reason: str = ""
@@ -117,7 +117,7 @@ class RunState:
         if self.mean is not None:
             half = "" if self.mean_high is None else f" ± {self.mean_high - self.mean:.1f}"
             pieces.append(
-                f"mean {self.mean:.1f}{half} by {self.judge}" + f" ({SMOKE_TEST})" * self.smoke_test
+                f"mean {self.mean:.1f}{half} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat)
             )
         if self.last_worked is not None:
             pieces.append(f"last written {_when(self.last_worked, now)}")
@@ -131,7 +131,9 @@ class RunState:
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        found = asdict(self)
+        found: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            found |= caveats_json([self.caveat]) if name == "caveat" else {name: value}
         del found["directory"]
         return found
 
@@ -171,7 +173,7 @@ def state_of_run(directory: Path) -> RunState:
         mean_low=low,
         mean_high=high,
         n_scored=mean.n,
-        smoke_test=bool(manifest.get("embedded")),
+        caveat=caveat_of(manifest),
         last_worked=max(written, default=None),
         reason=str(session.get("stopped") or ""),
         command=command_of(manifest),

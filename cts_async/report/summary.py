@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
 from os.path import normpath
@@ -31,7 +31,8 @@ from cts_async.protocol.results import (
     unmarked,
 )
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
-from cts_async.records import UNKNOWN
+from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
+from cts_async.report.output import dollars
 
 if TYPE_CHECKING:
     import numpy as np
@@ -358,6 +359,10 @@ class Spent:
     """By model: number of replies made without a parameter that the server refused."""
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
+    _instances: array[int] = field(default_factory=lambda: array("q"))
+    """Hash of the instance of each call."""
+    _latencies: array[float] = field(default_factory=lambda: array("f"))
+    """Seconds of each call, failed attempts included."""
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
@@ -367,10 +372,13 @@ class Spent:
         if not isinstance(model, str):
             raise TypeError("the name of a model is text")
         self.calls += int(record.get("attempts", 1))
-        self.latency_s += record.get("latency_s") or 0.0
+        latency_s = record.get("latency_s") or 0.0
         for attempt in record.get("failed_attempts", ()):
             self.failed_attempts += 1
-            self.latency_s += attempt.get("latency_s") or 0.0
+            latency_s += attempt.get("latency_s") or 0.0
+        self.latency_s += latency_s
+        self._instances.append(hash(record.get("instance")))
+        self._latencies.append(latency_s)
         # A journal has millions of steps, and making or updating a Counter for each would dominate the time.
         if (tokens := self.tokens.get(model)) is None:
             tokens = self.tokens[model] = Counter()
@@ -383,19 +391,38 @@ class Spent:
             if dropped := response.get("dropped"):
                 self.dropped.setdefault(model, Counter()).update(map(str, dropped))
 
+    def latency_per_instance_s(self) -> float | None:
+        """Return the median over instances of the seconds that an instance's calls took, summed; None if unknown.
+
+        It is the system's own: limits, and what else the command did at the time, do not change it.
+        """
+        import numpy as np
+
+        if not self.latency_s:
+            return None
+        _, places = np.unique(_array(self._instances), return_inverse=True)
+        return float(np.median(np.bincount(places, _array(self._latencies))))
+
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Return dollars; None if a model has no price, or never reports its tokens."""
-        parts = []
+        cost, unpriced = self.known_cost(prices)
+        return None if unpriced else cost
+
+    def known_cost(self, prices: Mapping[str, Mapping[str, float | None]]) -> tuple[float, tuple[str, ...]]:
+        """Return the dollars of models whose cost is known, and the models whose cost is not."""
+        parts, unpriced = [], []
         for model, used in self.tokens.items():
-            free = not any(price != 0 for price in prices.get(model, _UNPRICED).values())
-            if not used and self.served.get(model) and not free:
-                return None
-            for kind, tokens in used.items():
-                price = prices.get(model, {}).get(kind)
-                if price is None:
-                    return None
-                parts.append(tokens * price / 1e6)
-        return math.fsum(parts)
+            price = prices.get(model, _UNPRICED)
+            free = not any(each != 0 for each in price.values())
+            silent = not used and self.served.get(model) and not free
+            costs = [
+                None if (each := price.get(kind)) is None else n * each / 1e6 for kind, n in used.items()
+            ]
+            if silent or None in costs:
+                unpriced.append(model)
+            else:
+                parts += [cost for cost in costs if cost is not None]
+        return math.fsum(parts), tuple(unpriced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +447,18 @@ class RunSummary:
     @property
     def label(self) -> str:
         return str(self.manifest.get("identity", {}).get("system") or self.directory.name)
+
+
+def cost_fields(run: RunSummary) -> dict[str, Any]:
+    """Return the fields of a row that `cost_text` reads."""
+    known, unpriced = run.spent.known_cost(run.manifest.get("prices") or {})
+    cost = None if unpriced else known
+    return {"priced_usd": known, "unpriced_models": len(unpriced), "cost_usd": cost}
+
+
+def cost_text(row: Mapping[str, Any]) -> str:
+    """Format the cost in the fields of `cost_fields`."""
+    return dollars(row["priced_usd"], row["unpriced_models"])
 
 
 def summarise_runs(directories: Iterable[Path]) -> list[RunSummary]:
@@ -511,6 +550,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
 def summary_json(summary: RunSummary) -> dict[str, Any]:
     """Return the content of `summary.json`."""
     prices = summary.manifest.get("prices", {})
+    known_cost, unpriced = summary.spent.known_cost(prices)
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
     return {
@@ -532,11 +572,19 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
             if (dropped := summary.spent.dropped)
             else {}
         ),
-        "cost_usd": summary.spent.cost_usd(prices),
+        "priced_usd": known_cost,
+        "unpriced_models": len(unpriced),
+        "latency_per_instance_s": summary.spent.latency_per_instance_s(),
+        "cost_usd": None if unpriced else known_cost,
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),
-        "smoke_test": bool(summary.manifest.get("embedded")),
+        **caveats_json([caveat_of(summary.manifest)]),
     }
+
+
+def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
+    """The fields of JSON outputs; `made_up` only where it holds."""
+    return {"smoke_test": SMOKE_TEST in caveats, **({"made_up": True} if MADE_UP in caveats else {})}
 
 
 class _FailureLines(Sequence[Line]):

@@ -1,14 +1,12 @@
-"""Tables as data: printed on a terminal, and written as JSON, CSV, Markdown and LaTeX."""
+"""Tables as data: printed on a terminal, and written as JSON, CSV and Markdown; `latex` writes LaTeX."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.analysis.stats import ENOUGH, Difference
+from cts_async.analysis.stats import ENOUGH, FEWEST, Difference
 from cts_async.errors import UsageError
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.report.output import plain, visible
 from cts_async.safe_files import atomic_writer
 
@@ -27,9 +26,11 @@ NAME_WIDTH: Final = 12
 """Minimum width of a column of names; longer names fold."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
-    f"{SHORT_MARK} too short: below {ENOUGH} instances it covers the truth in less than 95 % of cases."
+    f"{SHORT_MARK} fewer than {ENOUGH} instances: the interval covers the truth in less than 95 % of cases."
 )
 """Explanation of the mark of short intervals."""
+NO_INTERVAL: Final = "[-]"
+FEW_NOTE: Final = f"{NO_INTERVAL} no interval below {FEWEST} instances."
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -71,6 +72,16 @@ class DataTable:
     """Print at most so many rows, evenly spaced; None: all, 0: none."""
     remarks: tuple[str, ...] = ()
     """Notes to be read after the table."""
+
+
+def with_caveats(table: DataTable, caveats: Collection[Caveat]) -> DataTable:
+    """Say in the title what is made up, wherever the table goes; a smoke test is named beside the table."""
+    return replace(table, title=f"{table.title} ({MADE_UP})") if MADE_UP in caveats else table
+
+
+def marked(label: str, caveat: Caveat) -> str:
+    """A system's name beside its scores. Systems of `cts demo` have telling names, and their tables a mark."""
+    return f"{label} ({caveat})" if caveat == SMOKE_TEST else label
 
 
 def print_table(console: Console, table: DataTable) -> None:
@@ -140,11 +151,12 @@ def csv_text(table: DataTable) -> str:
     return csv_of(list(table.rows[0]), table.rows)
 
 
-def csv_of(keys: Sequence[str], rows: Iterable[Row]) -> str:
+def csv_of(keys: Sequence[str], rows: Iterable[Row], *, header: bool = True) -> str:
     """Format rows as CSV under a header of `keys`; a missing value or None is an empty cell. Text as in `csv_text`."""
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, keys, lineterminator="\n")
-    writer.writer.writerow(map(_cell, keys))  # some are names of judges
+    if header:
+        writer.writer.writerow(map(_cell, keys))  # some are names of judges
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return lines.getvalue()
 
@@ -159,12 +171,12 @@ def free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def with_free_names(tables: Iterable[DataTable]) -> Iterator[DataTable]:
-    """Yield the tables that have rows, with distinct names that are valid for files."""
-    taken: set[str] = set()
+def with_free_names(tables: Iterable[DataTable], taken: Iterable[str] = ()) -> Iterator[DataTable]:
+    """Yield the tables that have rows, with distinct names that are valid for files and not `taken`."""
+    names = set(taken)
     for table in tables:
         if table.rows:
-            yield replace(table, name=free_name(table.name, taken))
+            yield replace(table, name=free_name(table.name, names))
 
 
 def _cell(value: Any) -> Any:
@@ -226,15 +238,24 @@ def p_value(key: str, digits: int = 3) -> Show:
 
 
 def estimate(key: str, spec: str) -> Show:
-    """Show a number with the interval in the fields KEY_low, KEY_high and, if present, KEY_too_short."""
+    """Show a number with the interval in the fields of `interval_fields`; one without KEY_pairs is always shown."""
 
     def show(row: Row) -> str:
         if row[key] is None:
             return "-"
-        low, high = row[f"{key}_low"], row[f"{key}_high"]
-        return with_interval(row[key], low, high, spec, short=row.get(f"{key}_too_short", False))
+        if row.get(f"{key}_pairs", FEWEST) < FEWEST:
+            return f"{row[key]:{spec}} {NO_INTERVAL}"
+        low, high, short = row[f"{key}_low"], row[f"{key}_high"], row.get(f"{key}_too_short", False)
+        return with_interval(row[key], low, high, spec, short=short)
 
     return show
+
+
+def difference_text(found: Difference, spec: str) -> str:
+    """Format `66.7 [50.0, 83.3]`, marked if the interval is too short; `66.7 [-]` where it is not shown."""
+    if found.interval is None:
+        return f"{found.mean:{spec}} {NO_INTERVAL}"
+    return with_interval(found.mean, *found.interval, spec, short=found.too_short)
 
 
 def with_interval(
@@ -257,24 +278,38 @@ def shown_rows(table: DataTable) -> Sequence[Row]:
 def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
     """The fields that `estimate` reads, from a difference with its interval."""
     if found is None:
-        return dict.fromkeys((key, f"{key}_low", f"{key}_high")) | {f"{key}_too_short": False}
+        return {
+            key: None,
+            f"{key}_pairs": 0,
+            f"{key}_low": None,
+            f"{key}_high": None,
+            f"{key}_too_short": False,
+        }
     ends = {f"{key}_low": found.low, f"{key}_high": found.high}
-    return {key: found.mean, **ends, f"{key}_too_short": found.too_short}
+    return {key: found.mean, f"{key}_pairs": found.n, **ends, f"{key}_too_short": found.too_short}
 
 
 def with_short_note(caption: str, rows: Sequence[Row]) -> str:
-    """The caption, with an explanation of the mark of short intervals if a row has one."""
-    short = any(value is True and key.endswith("_too_short") for row in rows for key, value in row.items())
-    return f"{caption} {SHORT_NOTE}".strip() if short else caption
+    """The caption, with explanations of marked and of missing intervals if a row has one."""
+    counts = [
+        row[f"{key.removesuffix('_too_short')}_pairs"]
+        for row in rows
+        for key in row
+        if key.endswith("_too_short")
+    ]
+    return " ".join(filter(None, (caption, *interval_notes(counts))))
 
 
-# Tables as files for papers
+def interval_notes(counts: Iterable[int]) -> tuple[str, ...]:
+    """Explain intervals over so many instances that are marked or missing; 0 stands for no value at all."""
+    shown = [n for n in counts if n]
+    short = SHORT_NOTE if any(FEWEST <= n < ENOUGH for n in shown) else ""
+    return tuple(filter(None, (short, FEW_NOTE if any(n < FEWEST for n in shown) else "")))
+
+
+# Tables as Markdown
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
-
-_LIGATURE: Final = re.compile(r"([-',])(?=\1)")
-_UNLABELLED: Final = re.compile(r"[^A-Za-z0-9:.-]")
-_SIGN: Final = re.compile(r"(?<![\w}])-(?=[.\d])")
 
 
 def markdown(table: DataTable) -> str:
@@ -295,50 +330,13 @@ def markdown(table: DataTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def latex(table: DataTable) -> str:
-    """Format a `table` environment with caption and label, for documents that use booktabs. All text is escaped.
-
-    Chinese passes through: it takes XeLaTeX or LuaLaTeX with a Chinese font (ctex, xeCJK).
-    """
-    caption = _typeset(". ".join(part.rstrip(".") for part in (table.title, table.caption) if part) + ".")
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{table}",
-        "\\centering",
-        f"\\caption{{{caption}}}",
-        f"\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}",
-        f"\\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
-        "\\toprule",
-        " & ".join(_typeset(column.heading) for column in table.columns) + " \\\\",
-        "\\midrule",
-        *_typeset_rows(table),
-        "\\bottomrule",
-        "\\end{tabular}",
-        *(f"\\par\\smallskip {{\\footnotesize {_typeset(remark)}}}" for remark in table.remarks),
-        "\\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _typeset_rows(table: DataTable) -> Iterator[str]:
-    rows = written_rows(table)
-    best = best_cells(rows, table.columns)
-    following = [*(b for _, b in pairwise(rows)), None]
-    for i, (row, after) in enumerate(zip(rows, following, strict=True)):
-        cells = [_typeset(column.show(row).strip()) for column in table.columns]
-        shown = [f"\\textbf{{{cell}}}" if (i, j) in best else cell for j, cell in enumerate(cells)]
-        yield " & ".join(shown) + " \\\\"
-        if after is not None and table.group and after[table.group] != row[table.group]:
-            yield "\\midrule"
-
-
 def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tuple[int, int]]:
-    """Return (row, column) of the best values of each ranked column; equals are all best, a single value is not."""
+    """Return (row, column) of the best values of each ranked column; equals are all best, unless all are equal."""
     found = set()
     for j, column in enumerate(columns):
         ranks = [column.rank(row) if column.rank else None for row in rows]
         there = [rank for rank in ranks if rank is not None]
-        if len(there) > 1:
+        if len(set(there)) > 1:
             found |= {(i, j) for i, rank in enumerate(ranks) if rank == max(there)}
     return frozenset(found)
 
@@ -348,49 +346,4 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _marked_down(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", _one_line(text))
-
-
-def _typeset(text: str) -> str:
-    plain = _LIGATURE.sub(r"\1\0", _SIGN.sub("−", _one_line(text)))  # a sign becomes a minus, "--" no dash
-    typeset = plain.translate(_latex_characters()).replace("\0", "{}")
-    # At the start of a row a bracket or a star would belong to the line break before it.
-    return f"{{{typeset[0]}}}{typeset[1:]}" if typeset.startswith(("[", "*")) else typeset
-
-
-@cache
-def _latex_characters() -> dict[int, str]:
-    """Read latex.tsv: how characters are written in LaTeX."""
-    lines = Path(__file__).with_name("latex.tsv").read_text(encoding="utf-8").splitlines()
-    return {ord(character): written for character, written in (line.split("\t") for line in lines)}
-
-
-def _label_word(unusual: re.Match[str]) -> str:
-    """Replace a character in a label, so that names in Chinese stay distinct."""
-    return "-" if unusual[0].isascii() else f"-{ord(unusual[0]):x}"
-
-
-def _one_line(text: str) -> str:
-    return visible(" ".join(text.split()))
-
-
-def write_table_files(folder: Path, tables: Iterable[DataTable]) -> list[Path]:
-    """Write each table that has rows as .md, .tex and .csv, every file atomically; return the paths.
-
-    All texts are formatted before the first file is written. Creates the folder if necessary. Raises UsageError,
-    StorageFull.
-    """
-    texts = {name: text for table in tables if table.rows for name, text in _texts(table).items()}
-    make_table_folder(folder)
-    for name, text in texts.items():
-        with atomic_writer(folder / name) as file:
-            file.write(text.encode(errors="replace"))
-    return [folder / name for name in texts]
-
-
-def _texts(table: DataTable) -> dict[str, str]:
-    return {
-        f"{table.name}.md": markdown(table),
-        f"{table.name}.tex": latex(table),
-        f"{table.name}.csv": csv_text(table),
-    }
+    return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))

@@ -154,16 +154,18 @@ def test_leaderboard_is_table_2(found: RunsCompared) -> None:
 
 
 def test_intervals_are_table_3(found: RunsCompared) -> None:
-    """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the interval spans 25 to 75."""
-    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]†")]
-    assert named(found, "intervals").remarks[-1].startswith("† too short: below 30 instances")
+    """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the data hold 25 to 75, and show none."""
+    table = named(found, "intervals")
+    assert shown(table) == [("gpt-k1", "3", "+50.000", "[-]")]
+    assert (table.rows[0]["low"], table.rows[0]["high"]) == (25.0, 75.0)
+    assert table.remarks == ("[-] no interval below 5 instances.",)
 
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
     """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
     table = named(found, "pairs")
     assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
-    assert table.remarks[1].startswith("Too few instances differ in 1 of 1 tests")
+    assert table.caption.endswith(". Too few instances differ in 1 of 1 tests for any p to reach 0.05")
 
 
 def test_judges_are_table_9(found: RunsCompared) -> None:
@@ -171,10 +173,10 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
     table = named(found, "judges")
     assert shown(table) == [("orig", "16.67", "25.00"), ("gpt-k1", "66.67", "83.33")]
     assert table.remarks == (
-        "Ordering by ernie: gpt-k1 > orig",
-        "Ordering by gpt: gpt-k1 > orig",
+        "Order of the means by ernie: gpt-k1 > orig",
+        "Order of the means by gpt: gpt-k1 > orig",
         "The judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
-        "judge.",
+        "judge; means may differ by chance (see the paired tests).",
     )
     names = [table.name for table in tables(found, main_only=False, all_pairs=False)]
     assert names.count("leaderboard") == 2
@@ -229,11 +231,11 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     headings = [column.heading for column in table.columns]
     assert headings[2:5] == ["mean", "common", "failed=0"]
     cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
-    assert cells == [["50.000", "50.000", "25.000"], ["33.333", "100.000", "33.333"]]
-    assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
+    assert cells == [["33.333", "100.000", "33.333"], ["50.000", "50.000", "25.000"]]
+    assert [*table.rows[0]][-5:] == ["n_common", "common_mean", "judge_is", "best_or_tied", "delta_p_holm"]
     judges = named(found, "judges")
     assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
-    assert judges.remarks[0] == "Ordering by x: b-k1 > a-k1"  # by the instance that both have
+    assert judges.remarks[0] == "Order of the means by x: b-k1 > a-k1"  # by the instance that both have
     assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
 
@@ -254,8 +256,9 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
     assert sentences(
         tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12
     ) == [
-        "The best by judge ernie: gpt-k1 with a mean of 100.00 over the 11 instances that all systems have, "
-        "+100.00 [+100.00, +100.00]† over orig.",
+        "Best system by judge ernie (orig and gold do not compete): gpt-k1 with 100.00 over the 11 "
+        "instances that all systems have, +100.00 [+100.00, +100.00]† over orig; "
+        "every other is worse at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
     ]
@@ -263,7 +266,9 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
 
 def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:
     assert sentences(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
-        "The best by judge ernie: gpt-k1, kimi-k1 with a mean of 50.00.",
+        "Highest mean by judge ernie (orig and gold do not compete): gpt-k1 with 50.00, "
+        "-50.00 [-50.00, -50.00]† over orig; tied with kimi-k1, since "
+        "no paired test separates them at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
     ]
     assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []

@@ -16,7 +16,7 @@ from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.runs import read_path, read_run
 from cts_async.analysis.stats import wilson
 from cts_async.errors import UsageError
-from cts_async.report import statistics
+from cts_async.report import losses, statistics
 from cts_async.report.diagnosis import (
     DiagnosisReport,
     diagnose_board,
@@ -26,6 +26,7 @@ from cts_async.report.diagnosis import (
 )
 from cts_async.report.output import show_tables
 from cts_async.report.statistics import diagnosis_tables, run_rows
+from cts_async.report.viewer.instance import GoldTexts
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"
 U = "unknown"
@@ -367,7 +368,7 @@ def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
     [alone] = made(tmp_path / "alone", "gpt-k1")
     found = diagnose_named([str(alone)])
     assert found.orig is None
-    assert found.notes[0] == "there is no single orig run beside these; name one with --orig DIR"
+    assert found.notes[0] == "no single orig run was found next to these; name one with --orig DIR"
     found = diagnose_named([str(alone)], orig=orig)
     assert (found.orig, found.notes) == (orig, [])
 
@@ -406,3 +407,13 @@ def test_run_set_without_answers_is_refused_with_reasons(tmp_path: Path) -> None
     for word, reason in ((orig, ""), (empty, ""), (part.parent, r".*left out \(1 of 5 instances\)")):
         with pytest.raises(UsageError, match=f"no Clarifier's run with answers; name one{reason}"):
             diagnose_named([str(word)])
+
+
+@pytest.mark.parametrize(("most", "taken"), [(5, 5), (4, 3), (2, 2), (1, 1)])
+def test_losses_of_a_large_run_are_those_of_instances_evenly_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, taken: int
+) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row(id, score=10.0) for id in "abcde"])
+    monkeypatch.setattr(losses, "MOST", most)
+    assert len(list(losses.run_losses(run, read_run(run).judges[0], GoldTexts()))) == taken
+    assert list(losses.run_losses(made_run(tmp_path, label="empty", rows=[]), "gpt", GoldTexts())) == []

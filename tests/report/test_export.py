@@ -153,7 +153,7 @@ def test_export_is_repeated_into_its_own_folder_only(tmp_path: Path) -> None:
     )
 
 
-def test_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_refused_unchanged(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k2", rows=ROWS)
     other = tmp_path / "other"
     other.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,17 @@ def a_plan(directory: Path, **options: Any) -> Plan:
         '[models.fake]\nbase_url = "http://a.example/v1"\nmodel = "fake-1"\nrequests_per_min = 20\n'
         "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
         '[models.free]\nbase_url = "http://b.example/v1"\nmodel = "free-1"\n'
+        '[search.mine]\nurl = "http://c.example/?q={query}"\nusd_per_1000 = 2.0\n'
     )
-    asked = RunConfig(models=("fake",), support="fake", judges=("fake",), agent="fake", limit=2, **options)
+    asked = RunConfig(
+        models=("fake",),
+        support="fake",
+        judges=("fake",),
+        agent="fake",
+        limit=2,
+        config_file=config,
+        **options,
+    )
     return make_plan(asked, load_catalogue(config), {}, keyless=True)
 
 
@@ -93,6 +103,32 @@ def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> N
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
 
 
+def test_queries_and_pages_are_priced_or_said_to_be_unknown(tmp_path: Path) -> None:
+    """Two systems of two instances: ten turns, 4.5 queries and pages each, 18 in all; $2 for 1,000 queries."""
+    plan = a_plan(tmp_path, runs_dir=tmp_path, search="mine", visit="jina")
+    models = forecast_json(plan, forecast(plan), {})["total"]["known_cost_usd"] - 18 * 0.002
+    found = forecast_json(plan, forecast(plan), {})
+    assert found["total"]["cost_usd"] is None
+    assert found["tools"] == [
+        {"tool": "mine", "requests": 18, "cost_usd": 0.036},
+        {"tool": "jina", "requests": 18, "cost_usd": None},
+    ]
+    assert models == pytest.approx(sum(one["known_cost_usd"] for one in found["systems"]), abs=1e-6)
+    said = " ".join(printed(plan, {}).split())
+    assert f"tokens, at least ${found['total']['known_cost_usd']:.4f}; at least" in said
+    assert "The price of jina is unknown (?), for about 18 requests: give usd_per_1000" in said
+    assert "The price of mine" not in said
+    assert "A first run with --limit 5 replaces these assumptions by measured values." in said
+    assert "--limit 5" not in printed(plan, over(plan, done=set()))
+
+
+def test_judge_of_its_own_text_is_noticed(plan: Plan) -> None:
+    assert plan.remarks == (
+        "fake judges its own text, as agent and clarifier: LLM judges tend to prefer their own text (Panickssery et "
+        "al. 2024). Use --judge for another judge.",
+    )
+
+
 def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:
     plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
     # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
@@ -107,10 +143,16 @@ def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
     assert line == (
         "Planned: 200 calls, 46.0k tokens, $1.00, 1:00. Took: 180 calls, 22.0k tokens, $0.0400, 1:15."
     )
+    own = replace(plan, custom={"my_lab.ask": {}})
+    assert comparison_line(own, over(plan)) == line.replace(
+        "1:00.", "1:00 plus the unknown calls of your own roles."
+    )
     assert "Nothing is left to do" in printed(plan, over(plan))
     assert line in printed(plan, over(plan))
     unknown = {"instances": 2, **NOTED, "cost_usd": None, "time_s": 60.0}
-    assert "Planned: 200 calls, 46.0k tokens, $1.00+?, 1:00." in printed(plan, over(plan, forecast=unknown))
+    assert "Planned: 200 calls, 46.0k tokens, at least $1.00, 1:00." in printed(
+        plan, over(plan, forecast=unknown)
+    )
 
 
 @pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])

@@ -13,10 +13,10 @@ from cts_async.report.live_screen import (
     MANY,
     LiveScreen,
     labels,
-    line_of,
     mean_of,
     notable,
     one_by_one,
+    progress_line,
     state_of,
     worker_state,
     workers_line,
@@ -107,8 +107,8 @@ REMOTE = cluster(
 def test_workers_have_a_line_for_all_and_one_each() -> None:
     state = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
     assert drawn(state)[3:] == [
-        "2 workers on 2 hosts, 1 lost; 8 tasks in hand, 1 idle; ray://head:10001",
-        "worker      host          in hand     done  calls/min  state",
+        "2 workers on 2 hosts, 1 lost; 8 tasks in flight, 1 idle; ray://head:10001",
+        "worker      host        in flight     done  calls/min  state",
         "w1          node-a              8      120        180  working",
         "w2          node-b              0      12k        180  idle",
         "w3          node-a              0      120          0  lost: its process died",
@@ -124,7 +124,7 @@ def test_twelve_systems_six_providers_and_sixty_four_workers_fit_80_by_24() -> N
     state = live(parts, lanes, calls=123_456, retries=99, eta_s=4000.0, **shared)
     lines = drawn(state)
     assert len(lines) <= 23
-    assert "64 workers on 8 hosts; 252 tasks in hand; ray://head:10001" in lines
+    assert "64 workers on 8 hosts; 252 tasks in flight; ray://head:10001" in lines
     text = "\n".join(lines)
     assert text.count("123/518  2 failed  54.2 ± 3.1  1:06:40 left") == 12
     assert text.count("waiting 9 s") == 6
@@ -172,19 +172,19 @@ def test_screen_never_exceeds_the_terminal(
 
 def test_line_shows_progress_effort_and_time_left() -> None:
     state = live([part("a", 9, 14, calls=1, tokens=950)])
-    assert line_of(state) == "9/14 instances, 1 call, 950 tokens"
+    assert progress_line(state) == "9/14 instances, 1 call, 950 tokens"
     state = live(
         [part("a", 9, 14, n_failed=1, calls=1, replayed=1, retries=2, tokens=1000, **scored(54.2, 3.1))],
         eta_s=750.0,
     )
-    assert line_of(state) == (
+    assert progress_line(state) == (
         "9/14 instances, 1 call, 1 replayed, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
     )
 
 
 def test_line_has_the_mean_of_each_of_several_runs() -> None:
     state = live([part("d-orig", 3, **scored(40, 2)), part("d-gpt-k1", 3, **scored(50, 2)), part("d-kimi")])
-    assert line_of(state) == "6/30 instances, 0 calls, 0 tokens; orig 40.0 ± 2.0, gpt-k1 50.0 ± 2.0"
+    assert progress_line(state) == "6/30 instances, 0 calls, 0 tokens; orig 40.0 ± 2.0, gpt-k1 50.0 ± 2.0"
 
 
 def test_smoke_test_is_marked_beside_its_mean() -> None:
@@ -252,21 +252,21 @@ LOST = worker("w0", state="lost", note="its process died", in_hand=5)
 
 
 def test_plain_line_counts_workers() -> None:
-    assert line_of(shared(W1, W2)) == "4/10 instances, 0 calls, 0 tokens, 2 workers"
-    assert line_of(shared(W1, LOST, wanted=3)).endswith("0 tokens, 1 of 3 workers")
-    assert line_of(shared(W1, wanted=1)).endswith("0 tokens, 1 worker")
-    assert line_of(shared(worker("w1", state="starting"))).endswith("0 of 2 workers")
+    assert progress_line(shared(W1, W2)) == "4/10 instances, 0 calls, 0 tokens, 2 workers"
+    assert progress_line(shared(W1, LOST, wanted=3)).endswith("0 tokens, 1 of 3 workers")
+    assert progress_line(shared(W1, wanted=1)).endswith("0 tokens, 1 worker")
+    assert progress_line(shared(worker("w1", state="starting"))).endswith("0 of 2 workers")
 
 
 def test_workers_line_counts_unhealthy_workers_without_tasks_of_lost_ones() -> None:
     silent = worker("w3", heard_s=7.3, in_hand=1)
     line = workers_line(shared(LOST, W1, silent, address="ray"))
-    assert line == "2 workers on 1 host, 1 lost, 1 silent; 9 tasks in hand; ray"
+    assert line == "2 workers on 1 host, 1 lost, 1 silent; 9 tasks in flight; ray"
     late = worker("w3", state="starting", host="", in_hand=0)
     line = workers_line(shared(LOST, W1, late, address=""))
-    assert line == "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in hand"
+    assert line == "1 of 2 workers on this machine, 1 lost, 1 starting; 8 tasks in flight"
     there = shared(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
-    assert workers_line(there) == "3 workers on 1 host; 8 tasks in hand, 1 idle, 1 ended; ray://head:10001"
+    assert workers_line(there) == "3 workers on 1 host; 8 tasks in flight, 1 idle, 1 ended; ray://head:10001"
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,10 @@ def test_page_figures_have_text_alternative_and_numbers(page: Any) -> None:
     places = page.xpath("//*[@data-figure]")
     assert {place.get("data-figure") for place in places} == set(drawn["figures"])
     assert set(drawn["themes"]) == {"light", "dark"}
-    assert all(place.get("role") == "img" and place.get("aria-label") for place in places)
+    assert all(place.get("role") == "group" and place.get("aria-label") for place in places)
     numbers = page.get_element_by_id("figure-leaderboard").iterfind(".//tbody/tr")
     (orig,) = ([text(cell) for cell in row] for row in numbers if "orig" in text(row))
-    assert orig == ["reference", "orig", "50.00 [0.00, 100.00] (too short, n = 3)", "n = 3"]
+    assert orig == ["reference", "orig", "50.00", "n = 2"]
 
 
 def hashes(page: Any) -> Iterator[str]:
@@ -175,7 +175,7 @@ def test_smoke_test_is_marked_at_top_and_tables(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
     made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
     page, _ = reported(tmp_path / "runs")
-    assert text(page.find(".//p[@class='warning']")).endswith("It played for local-k1.")
+    assert text(page.find(".//p[@class='warning']")).endswith("Systems: local-k1.")
     for name in ("leaderboard", "intervals", "pairs", "effort"):
         assert "Smoke test: " in text(page.get_element_by_id(f"table-{name}"))
     assert "local-k1 (smoke test)" in [text(one) for one in page.iterfind(".//h3")]
@@ -244,7 +244,8 @@ def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> 
     assert {
         f"{name}.{end}" for name in ("leaderboard", "leaderboard_kimi") for end in ("md", "tex", "csv")
     } < names
-    assert told[-1] == f"{tmp_path / 'tables'}: {len(names) // 3} tables in {len(names)} files"
+    counted = f"{len(names) // 3} tables in {len(names)} files"
+    assert told[-1] == f"{tmp_path / 'tables'}: {counted}, for a paper results.tex and appendix.tex"
     assert "| gpt-k1 | 1 | 37.500 (-12.500) |" in (tmp_path / "tables" / "leaderboard.md").read_text()
 
 
@@ -264,7 +265,7 @@ def test_section_beside_the_paper_is_for_hard518_as_a_whole(tmp_path: Path, runs
     )
     assert warning.startswith("Not comparable with the paper: n = 40 instead of 518; agent </script>")
     section = page.get_element_by_id("published")
-    assert text(section[0]) == "Beside the paper"
+    assert text(section[0]) == "Compared with the paper"
     assert first in text(section)
     assert rows(page, "published_3") == [
         ["GPT", "1", "delta", "7.040 [5.566, 8.578]", "7.000 [7.000, 7.000]", "-0.040", "no", "40", "gpt-k1"]

@@ -18,11 +18,13 @@ from cts_async import scorer
 from cts_async.errors import InputError
 from cts_async.protocol.results import answer_digest, outcome_line
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
+from cts_async.report.output import dollars
 from cts_async.report.results import print_results
 from cts_async.report.summary import (
     JudgeScores,
     ToolHealth,
     agreement_sentence,
+    cost_text,
     pooled_agreements,
     summarise_run,
     summarise_runs,
@@ -112,6 +114,15 @@ def test_cost_matches_hand_calculation(run: Path) -> None:
     assert (summary["calls"], summary["failed_attempts"]) == (4, 2)
     assert summary["tokens"] == {"big": {"input": 501_000, "output": 50_100}}
     assert summary["wall_s"] == 12.0
+    assert (summary["priced_usd"], summary["unpriced_models"]) == (summary["cost_usd"], 0)
+    with (run / "steps.jsonl").open("a") as file:
+        for model in ("new", "newer"):
+            file.write(json.dumps({"step": "judge", "model": model, "usage": {"input": 7}}) + "\n")
+    summary = write_summary(summarise_run(run))
+    assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(1.503))
+    assert cost_text(summary) == "$1.50 + unknown (2 models without a price)"
+    assert dollars(0.0, 1) == "unknown (1 model without a price)"
+    assert (dollars(0.0, 0), dollars(0.0312, 0), dollars(1234.5, 0)) == ("$0.00", "$0.0312", "$1,234.50")
 
 
 @pytest.mark.parametrize(

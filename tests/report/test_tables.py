@@ -20,7 +20,6 @@ from cts_async.report.tables import (
     Column,
     DataTable,
     estimate,
-    latex,
     markdown,
     number,
     p_value,
@@ -171,58 +170,6 @@ def test_markdown_has_a_row_for_each_row_and_bold_best() -> None:
         "\n"
         "n = 3.\n"
     )
-
-
-def test_latex_has_rules_caption_and_label() -> None:
-    assert latex(replace(TABLE, remarks=("n = 3.",))) == (
-        "% needs \\usepackage{booktabs}\n"
-        "\\begin{table}\n"
-        "\\centering\n"
-        "\\caption{Scores. judge 100 \\% ernie.}\n"
-        "\\label{tab:scores}\n"
-        "\\begin{tabular}{lr}\n"
-        "\\toprule\n"
-        "system & mean $\\Delta$ \\\\\n"
-        "\\midrule\n"
-        "orig & 40.00 \\\\\n"
-        "gpt\\_k1\\textbar{}x & \\textbf{45.25} \\\\\n"
-        "ernie \\& 查询 & 44.00 \\\\\n"
-        "\\bottomrule\n"
-        "\\end{tabular}\n"
-        "\\par\\smallskip {\\footnotesize n = 3.}\n"
-        "\\end{table}\n"
-    )
-
-
-def test_latex_separates_groups_by_rules() -> None:
-    grouped = DataTable("t", "T", "", SCORE_COLUMNS[:1], SCORED, group="ref")
-    assert latex(grouped).count("\\midrule") == 2
-    labels = [
-        latex(DataTable(f"t_{judge}", "T", "", SCORE_COLUMNS, SCORED)).splitlines()[4] for judge in "甲乙"
-    ]
-    assert labels == ["\\label{tab:t--7532}", "\\label{tab:t--4e59}"]
-    assert "textbf" not in latex(replace(TABLE, rows=SCORED[:2]))  # a single value is not the best
-
-
-@pytest.mark.parametrize(
-    ("given", "typeset"),
-    [
-        ("gpt-k1 -1.5 [-2, 3]", "gpt-k1 $-$1.5 [$-$2, 3]"),
-        ("[a--b]", "{[}a-{}-b]"),
-        ("*a", "{*}a"),
-    ],
-)
-def test_latex_keeps_signs_hyphens_and_brackets(given: str, typeset: str) -> None:
-    table = DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": given}])
-    assert latex(table).splitlines()[9] == f"{typeset} \\\\"
-
-
-@given(st.text())
-def test_latex_escapes_untrusted_text(name: str) -> None:
-    (line,) = latex(DataTable("t", "T", "", SCORE_COLUMNS[:1], [{"system": name}])).split("\n")[9:10]
-    cell = re.sub(r"\\(text[a-z]+|ldots)\{\}|\$(-|\\[A-Za-z]+)\$|\\[{}$&#%_]", "", line.removesuffix(" \\\\"))
-    assert not set(cell) & set("\\$&#%_~^")
-    assert cell.count("{") == cell.count("}")
 
 
 @given(st.text())

@@ -15,6 +15,10 @@
     const layout = { ...figure.layout, template: theme(), autosize: true };
     const drawn = Plotly.react(place, figure.data, layout, settings);
     document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true");
+    // The place has the figure's text; within it only Plotly's buttons are for the keyboard and screen readers.
+    drawn.then(() => {
+      for (const part of place.querySelectorAll(".main-svg")) part.setAttribute("aria-hidden", "true");
+    });
     return drawn;
   }
 

@@ -23,11 +23,19 @@ from cts_async.analysis.stability import segments
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.records import language_of
 from cts_async.report.comparison import headline
-from cts_async.report.gathered import Gathered, Group, GroupedTable, Opened, OpenedRun, named_runs, smoke_test
+from cts_async.report.gathered import (
+    Gathered,
+    Group,
+    GroupedTable,
+    Opened,
+    OpenedRun,
+    caveat_lines,
+    named_runs,
+)
 from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
-from cts_async.report.published import lines
+from cts_async.report.published import published_lines
 from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
 from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
 from cts_async.safe_files import atomic_writer
@@ -45,7 +53,7 @@ def run_section(run: OpenedRun, number: int) -> Markup:
     """A system's instances, each with the reason why it is shown."""
     title = f"run-{number}"
     instances = (_instance(one, run, f"{title}-{n}") for n, one in enumerate(run.instances, start=1))
-    name = run.system + (" (smoke test)" if run.embedded else "")
+    name = f"{run.system} ({run.caveat})" if run.caveat else run.system
     return element("section", untrusted(name, "h3", id=title), instances, aria_labelledby=title)
 
 
@@ -183,8 +191,9 @@ TITLES: Final[dict[Group, str]] = {
     "runs": "Runs",
     "scores": "Scores",
     "judges": "Judges",
+    "losses": "Where points are lost",
     "questions": "Questions and answers",
-    "published": "Beside the paper",
+    "published": "Compared with the paper",
     "effort": "Cost, time, searches and visits",
     "failures": "Failures",
     "conversations": "Conversations",
@@ -351,7 +360,7 @@ def figure_section(figure: Figure) -> Markup:
     )
     height = int(figure.spec["layout"].get("height") or 0) or None
     drawn = element(
-        "div", class_="plot", role="img", aria_label=figure.alt, data_figure=figure.name, data_height=height
+        "div", class_="plot", role="group", aria_label=figure.alt, data_figure=figure.name, data_height=height
     )
     return element(
         "section",
@@ -424,7 +433,7 @@ def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
     tables = [one.table for one in contents.tables if one.group == group]
     body: list[Node] = [figure_section(figure) for figure in figures]
     if group == "published" and contents.gathered.published:
-        body += [_note(line) for line in lines(contents.gathered.published)]
+        body += [_note(line) for line in published_lines(contents.gathered.published)]
     body += [table_section(table) for table in tables]
     if group == "questions" and contents.gathered.diagnosis:
         body += [_note(note) for note in contents.gathered.diagnosis.notes]
@@ -446,7 +455,7 @@ def _group_of(figure: Figure | LeftOutFigure) -> Group:
 
 def _instances(contents: ReportContents) -> Section:
     if not contents.opened:
-        return Section("instances", "Instances worth a look", ())
+        return Section("instances", "Instances to look at", ())
     measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
     folders = dict.fromkeys(str(viewer_folder(run.directory)) for run in contents.opened)
     viewers = " or ".join(shlex.join(["cts", "view", folder]) for folder in folders)
@@ -456,7 +465,7 @@ def _instances(contents: ReportContents) -> Section:
     )
     runs = (run_section(run, number) for number, run in enumerate(contents.opened, start=1))
     notes = (_note(note) for note in contents.opened_notes)
-    return Section("instances", "Instances worth a look", [untrusted(lead, "p"), *notes, *runs])
+    return Section("instances", "Instances to look at", [untrusted(lead, "p"), *notes, *runs])
 
 
 def _manifests(gathered: Gathered) -> Section:
@@ -492,11 +501,11 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
     count = "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
     yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
-    if gathered.embedded:
-        yield untrusted(smoke_test(gathered), "p", class_="warning", role="note")
-    told = list(headline(gathered.compared)) if gathered.compared else []
-    if gathered.published and not gathered.embedded:
-        told = [*lines(gathered.published), *told]
-    if told:
-        yield element("ul", (untrusted(line, "li") for line in told), class_="headline")
+    for line in caveat_lines(gathered):
+        yield untrusted(line, "p", class_="warning", role="note")
+    lines = list(headline(gathered.compared)) if gathered.compared else []
+    if gathered.published and not gathered.caveats:
+        lines = [*published_lines(gathered.published), *lines]
+    if lines:
+        yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
     yield from (_note(note) for note in gathered.notes)

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import Diagnosis
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.plots import questions, scores
@@ -21,13 +22,13 @@ from cts_async.report.plots.figure import (
     LeftOutFigure,
     Theme,
     listed,
-    marked,
     scored_systems,
     template,
     versus,
 )
 from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
 from cts_async.report.summary import RunSummary
+from cts_async.report.tables import marked
 
 __all__ = [
     "FORMATS",
@@ -74,9 +75,9 @@ def figures(
     one of `turns` for each Clarifier of `cts converse`; those in `embedded_talks` were played by the embedded model.
     `judgments` names the documents searched for `turns`, and who judged them: pseudo-judgments must be recognisable.
     """
-    systems = [(one.label, one.embedded) for one in compared.board.entrants] if compared else []
+    systems = [(one.label, one.caveat) for one in compared.board.entrants] if compared else []
     if diagnosed:
-        systems += [(one.system.label, one.system.embedded) for one in diagnosed.diagnosis.systems]
+        systems += [(one.system.label, one.system.caveat) for one in diagnosed.diagnosis.systems]
     series = {label: place for place, label in enumerate(dict(systems))}
     made: list[Figure | LeftOutFigure] = []
     if compared:
@@ -84,9 +85,9 @@ def figures(
     if diagnosed:
         made += _of_questions(diagnosed.diagnosis, series)
     made += _of_turns(turns, compared.seed if compared else 0, judgments, embedded_talks)
-    embedded = list(dict.fromkeys(label for label, is_embedded in systems if is_embedded))
+    labels = {caveat: [name for name, own in dict(systems).items() if own == caveat] for _, caveat in systems}
     return Drawn(
-        tuple(_with_mark(one, embedded) for one in made if isinstance(one, Figure)),
+        tuple(_with_marks(one, labels) for one in made if isinstance(one, Figure)),
         tuple(one for one in made if isinstance(one, LeftOutFigure)),
     )
 
@@ -98,14 +99,15 @@ def _of_scores(compared: RunsCompared, summaries: Sequence[RunSummary], series: 
         judge, standings = compared.judged[0].judge, compared.judged[0].standings
         systems = scored_systems(board, judge, compared.seed)
         against = versus(systems, baseline)
-        yield scores.leaderboard(systems, judge)
+        # As in tables: means over other instances each can order two systems otherwise than their pairs do.
+        yield scores.leaderboard(scored_systems(board, judge, compared.seed, common=True), judge)
         yield scores.gain(standings, {one.label: one.name for one in systems}, baseline, judge)
         yield scores.distribution(systems)
         yield scores.better_or_worse(against, baseline)
         yield scores.gain_by_instance(against, board.ids, series, baseline)
         yield scores.cost(systems, summaries, series)
         yield scores.time(systems, summaries, series)
-    names = {one.label: marked(one.label, embedded=one.embedded) for one in board.entrants}
+    names = {one.label: marked(one.label, one.caveat) for one in board.entrants}
     yield scores.judges(compared.robustness, names)
     yield scores.agreement(compared.robustness)
 
@@ -127,22 +129,35 @@ def _of_turns(
     clarifiers = [found for found in turns if found.cells]
     for place, found in enumerate(clarifiers, start=1):
         for measure in found.measures:
-            smoke = found.clarifier in embedded_talks
-            figure = scores.turns(found, measure, seed, smoke=smoke, judgments=judgments)
+            caveat: Caveat = SMOKE_TEST if found.clarifier in embedded_talks else ""
+            figure = scores.turns(found, measure, seed, caveat=caveat, judgments=judgments)
             yield scores.for_clarifier(figure, found.name, place) if len(clarifiers) > 1 else figure
 
 
-def _with_mark(figure: Figure, embedded: list[str]) -> Figure:
-    """Mark a figure in itself and in its texts if it shows no names of systems, which are marked themselves."""
-    if not embedded or figure.name not in _UNNAMED:
-        return figure
-    remark = f" Smoke test: the embedded model played for {listed(embedded)}."
+_PLAYED: Final[Mapping[Caveat, str]] = {SMOKE_TEST: "the embedded model", MADE_UP: "scripts, no model,"}
+
+
+def _with_marks(figure: Figure, labels: Mapping[Caveat, Sequence[str]]) -> Figure:
+    """Mark a figure in itself and in its texts, given the systems by caveat.
+
+    For a smoke test only if it shows no names of systems, which are marked themselves.
+    """
+    for caveat, player in _PLAYED.items():
+        if labels.get(caveat) and (caveat == MADE_UP or figure.name in _UNNAMED):
+            figure = _with_mark(
+                figure, caveat, f" {caveat.capitalize()}: {player} played for {listed(labels[caveat])}."
+            )
+    return figure
+
+
+def _with_mark(figure: Figure, mark: str, remark: str) -> Figure:
+    """The figure with `mark` in its corner, and `remark` after its texts."""
     layout = figure.spec["layout"]
     corner = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 1, "yanchor": "bottom"}
     changed = {
         "annotations": [
             *layout.get("annotations", ()),
-            {**corner, "text": "smoke test", "showarrow": False},
+            {**corner, "text": mark, "showarrow": False},
         ],
         "margin": {**layout.get("margin", {}), "t": _MARK_PX},
         "height": layout["height"] + _MARK_PX,

@@ -13,7 +13,7 @@ and stand only in fields that plotly does not treat as templates (`text`, `hover
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from math import sqrt
 from pathlib import Path
@@ -25,9 +25,9 @@ from rich.cells import cell_len
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.diagnose import SystemDiagnosis
-from cts_async.analysis.stats import Difference, Z, paired_differences, wilson
+from cts_async.analysis.stats import FEWEST, Difference, Z, paired_differences, wilson
 from cts_async.report.output import plain
-from cts_async.report.tables import printable, with_interval
+from cts_async.report.tables import marked, printable, with_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,7 @@ _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 N_COLOURS: Final = 8
+SCORE_AXIS: Final = "mean restore score (0–100)"
 
 
 def template(theme: Theme) -> dict[str, Any]:
@@ -96,6 +97,12 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS: Final = ("", "/", ".", "x", "-", "\\")
 LINE_BREAK: Final = "<br>"
 """Plotly's; texts of unknown origin contain none, since their brackets are escaped."""
+BESIDE, BESIDE_IN_ROWS = 0.12, 0.22
+"""Ticks between neighbouring series at a tick: about 10 px, the width of a marker."""
+MAX_ASIDE: Final = 0.5
+"""Ticks that all series at a tick take together, so that every point is nearest to its own."""
+SERIES_ROW_PX: Final = 46
+"""Height of a row that several series share."""
 ROW_PX: Final = 34
 """Height of a system's row."""
 MAX_IN_ALTERNATIVE: Final = 8
@@ -150,18 +157,27 @@ class Scored:
     """orig or gold: no questions were asked."""
     directory: Path
     scores: Array
-    """By row of the board, NaN if there is none."""
+    """By row of the board (or of its common instances), NaN if there is none."""
     mean: Difference
 
 
-def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
-    """The systems with a score, in the order of the board."""
+def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False) -> tuple[Scored, ...]:
+    """The systems with a score, in the order of the board; with `common` over the instances that all of them have.
+
+    Where there is no common instance, each system is over its own.
+    """
+    import numpy as np
+
     scores = board.scores[judge]
+    present = ~np.isnan(scores)
+    shared = present[:, present.any(axis=0)].all(axis=1)
+    if common and shared.any():
+        scores = scores[shared]
     means = means_with_intervals(scores, seed)
     found = []
     for entrant, column, mean in zip(board.entrants, scores.T, means, strict=True):
         if mean:
-            name = marked(entrant.label, embedded=entrant.embedded)
+            name = marked(entrant.label, entrant.caveat)
             reference = entrant.system in ("orig", "gold")
             found.append(Scored(entrant.label, name, entrant.k, reference, entrant.directory, column, mean))
     return tuple(found)
@@ -175,7 +191,8 @@ def method_of(n_rows: int) -> str:
 def whiskers(systems: Sequence[Scored]) -> str:
     """A caption's words for the whiskers of systems of one board."""
     method, n = method_of(len(systems[0].scores)), counts(one.mean.n for one in systems)
-    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances"
+    few = f", none below {FEWEST}" if any(one.mean.n < FEWEST for one in systems) else ""
+    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances{few}"
 
 
 def means_with_intervals(values: Array, seed: int) -> list[Difference | None]:
@@ -199,14 +216,9 @@ def _normal(column: Array) -> Difference | None:
     return Difference(n, mean, mean - half, mean + half)
 
 
-def marked(label: str, *, embedded: bool) -> str:
-    """A system's name beside its scores."""
-    return f"{label} (smoke test)" if embedded else label
-
-
 def name_of(one: SystemDiagnosis) -> str:
     """A diagnosed system's name beside its numbers."""
-    return marked(one.system.label, embedded=one.system.embedded)
+    return marked(one.system.label, one.system.caveat)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -373,9 +385,21 @@ def hover_texts(trace: Spec) -> list[str]:
     return [text for row in texts for text in ([row] if isinstance(row, str) else row) if text]
 
 
-def dodge(place: int, of: int) -> float:
-    """The offset of the `place`-th of several series at a tick, so that their whiskers do not overlap."""
-    return 0.0 if of == 1 else 0.5 * (place / (of - 1) - 0.5)
+def side_by_side(series: Sequence[Sequence[Dot]], apart: float = BESIDE) -> list[list[Dot]]:
+    """Points of several series, moved around their tick so that whiskers do not overlap; one alone stays on it."""
+    there: dict[float, list[int]] = {}
+    for number, points in enumerate(series):
+        for point in points:
+            there.setdefault(point.at, []).append(number)
+    return [
+        [replace(point, at=point.at + _offset(number, there[point.at], apart)) for point in points]
+        for number, points in enumerate(series)
+    ]
+
+
+def _offset(number: int, among: Sequence[int], apart: float) -> float:
+    n = len(among)
+    return min(apart, MAX_ASIDE / max(1, n - 1)) * (among.index(number) - (n - 1) / 2)
 
 
 # --- Figures
@@ -471,7 +495,9 @@ def horizontal_line(y: float) -> Spec:
 
 def interval(found: Difference, spec: str = ".1f") -> str:
     """`66.7 [50.0, 83.3]`, with a remark if the interval is not reliable."""
-    text = with_interval(found.mean, found.low, found.high, spec)
+    if found.interval is None:
+        return f"{found.mean:{spec}}"
+    text = with_interval(found.mean, *found.interval, spec)
     return f"{text} (too short, n = {found.n})" if found.too_short else text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from cts_async.analysis import diagnose as policies
@@ -11,7 +10,7 @@ from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
 from cts_async.report.plots import figure as draw
 from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Spec
-from cts_async.report.tables import with_interval
+from cts_async.report.tables import difference_text
 
 NO_GAIN: Final = "No instance was scored both in a Clarifier's run and in orig."
 NO_QUESTION: Final = "No question was asked in these runs."
@@ -64,7 +63,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
         "Share of questions whose answer is not “unknown”, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals."
     )
-    return _by_type(name, title, caption, points, draw.percent_axis("answered (%)", room=2))
+    return _by_type(name, title, caption, points, draw.percent_axis("questions answered (%)", room=2))
 
 
 def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
@@ -73,17 +72,15 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     points: dict[int, list[Dot]] = {budget.k: [] for budget in budgets}
     for budget in budgets:
         for kind, one in budget.gains.items():
-            value = with_interval(one.mean, one.low, one.high, "+.2f", short=one.too_short)
-            text = f"{kind}, k = {budget.k}\n{value}\nn = {one.n:,} questions"
-            ends = None if one.low is None or one.high is None else (one.low, one.high)
-            points[budget.k].append(Dot(QUESTION_TYPES.index(kind), one.mean, text, ends))
+            text = f"{kind}, k = {budget.k}\n{difference_text(one, '+.2f')}\nn = {one.n:,} questions"
+            points[budget.k].append(Dot(QUESTION_TYPES.index(kind), one.mean, text, one.interval))
     if not any(points.values()):
         return LeftOutFigure(name, title, NO_GAIN)
     caption = (
-        "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
+        "Points of restore_score_100 over orig per question of each type, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause."
     )
-    x = draw.axis("gain of a question (points)")
+    x = draw.axis("gain by a question (points)")
     return _by_type(name, title, caption, points, x, shapes=[draw.vertical_line(0)])
 
 
@@ -91,11 +88,15 @@ def _by_type(
     name: str, title: str, caption: str, budgets: Mapping[int, Sequence[Dot]], x: Spec, **layout: Any
 ) -> Figure:
     """A trace for each budget, its points beside those of the others."""
-    traces = []
-    for place, (k, points) in enumerate(budgets.items()):
-        aside = [replace(one, at=one.at + draw.dodge(place, len(budgets))) for one in points]
-        traces += [draw.row_points(f"k = {k}", aside, series=place)] if points else []
-    return draw.rows_figure(name, title, caption, traces, QUESTION_TYPES, xaxis=x, **layout)
+    traces = [
+        draw.row_points(f"k = {k}", points, series=place)
+        for place, (k, points) in enumerate(
+            zip(budgets, draw.side_by_side(list(budgets.values()), draw.BESIDE_IN_ROWS), strict=True)
+        )
+        if points
+    ]
+    row_px = draw.SERIES_ROW_PX if len(traces) > 1 else draw.ROW_PX
+    return draw.rows_figure(name, title, caption, traces, QUESTION_TYPES, row_px=row_px, xaxis=x, **layout)
 
 
 # --- By system
@@ -118,7 +119,7 @@ def region_unknown_by_turn(
         (one, _rates(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]))
         for one in systems
     ]
-    empty = LeftOutFigure(name, title, "No question in these runs asks for a region alone.")
+    empty = LeftOutFigure(name, title, "No question in these runs is region-only.")
     of = "answers that are “unknown” among questions for a region and nothing else"
     return _unknown(name, title, found, series, of) or empty
 
@@ -158,10 +159,9 @@ def _system_lines(
 ) -> list[Spec]:
     """A line for each system, its points beside those of the others."""
     traces = {}
-    for place, (one, points) in enumerate(found):
+    for (one, _), points in zip(found, draw.side_by_side([points for _, points in found]), strict=True):
         number = series[one.system.label]
-        aside = [replace(point, at=point.at + draw.dodge(place, len(found))) for point in points]
-        traces[number] = draw.lines(draw.name_of(one), aside, series=number)
+        traces[number] = draw.lines(draw.name_of(one), points, series=number)
     return draw.in_series(traces)
 
 
@@ -187,7 +187,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
         "95 % paired bootstrap intervals.",
         _system_lines(found, series),
         xaxis=draw.axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
-        yaxis=draw.axis("mean gain over orig (points)"),
+        yaxis=draw.axis("mean gain in restore score (points)"),
         shapes=[draw.horizontal_line(0)],
     )
 
@@ -215,7 +215,7 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         f"n = {draw.counts(f.n for _, f in found)} instances. Markers: never, best in this sample, always.",
         draw.in_series(traces),
         xaxis=draw.percent_axis("instances asked (%)", room=2),
-        yaxis=draw.axis("mean score (points of 100)"),
+        yaxis=draw.axis(draw.SCORE_AXIS),
     )
 
 
@@ -252,6 +252,6 @@ def calibration(found: policies.Calibration | None) -> Figure | LeftOutFigure:
         height=360,
         legend=False,
         xaxis=draw.percent_axis("predicted to be answered (%)", room=2),
-        yaxis=draw.percent_axis("answered (%)", room=2),
+        yaxis=draw.percent_axis("questions answered (%)", room=2),
         shapes=[{"type": "line", "x0": 0, "y0": 0, "x1": 100, "y1": 100, "line": {"dash": "dot"}}],
     )

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference
-from cts_async.records import SCHEMES, Mode
+from cts_async.records import SCHEMES, Caveat, Mode
 from cts_async.report.plots import figure as draw
 from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.report.summary import RunSummary
-from cts_async.report.tables import printable
+from cts_async.report.tables import marked, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,8 @@ _NEUTRAL: Final = 5
 """The place of the most neutral colour."""
 _LOG_FROM: Final = 10.0
 """An axis of costs is logarithmic if the most expensive system takes so many times as much as the cheapest."""
+_ALIKE: Final = 1.5
+"""An axis of costs does not begin at 0 if the most expensive system takes less than so many times as much."""
 _FINE_TICKS: Final = 1.5
 """A logarithmic axis over fewer powers of ten has ticks between them, too."""
 ONE_JUDGE: Final = "There is only one judge: cts judge RUN --judge NAME adds another."
@@ -39,6 +41,8 @@ ONE_JUDGE: Final = "There is only one judge: cts judge RUN --judge NAME adds ano
 def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     """Mean scores (paper, table 2): a row for each system; references and each budget k have their own marker."""
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
+    in_all = all(one.mean.n == len(one.scores) for one in ranked)
+    over = "instances that all systems have" if in_all else "instances that did not fail"
     kinds = sorted({_kind(one) for one in ranked})
     traces = []
     for series, kind in enumerate(kinds):
@@ -49,12 +53,11 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     return draw.rows_figure(
         "leaderboard",
         "Leaderboard",
-        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {draw.whiskers(ranked)}; failed instances "
-        "are excluded.",
+        f"Mean restore_score_100 by judge {printable(judge)} over the {over}, best on top. {draw.whiskers(ranked)}.",
         traces,
         [one.name for one in ranked],
         legend=len(kinds) > 1,
-        xaxis=draw.axis("mean score (points of 100)"),
+        xaxis=draw.axis(draw.SCORE_AXIS),
     )
 
 
@@ -80,7 +83,9 @@ def gain(
         [draw.row_points("gain", points, form="+.1f")],
         [name for name, _ in paired],
         legend=False,
-        xaxis=draw.axis(draw.folded(f"mean gain over {baseline} (points)", draw.TITLE_WIDTH)),
+        xaxis=draw.axis(
+            draw.folded(f"mean gain in restore score over {baseline} (points)", draw.TITLE_WIDTH)
+        ),
         shapes=[draw.vertical_line(0)],
     )
 
@@ -116,7 +121,7 @@ def distribution(systems: Sequence[Scored]) -> Figure:
         names,
         alt=draw.alternative([mean, median]),
         row_px=52,
-        xaxis=draw.axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
+        xaxis=draw.axis("restore score (0–100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
         yaxis={"range": [len(names) - 0.6, -1]},
     )
 
@@ -196,7 +201,7 @@ def gain_by_instance(
         f"n = {draw.counts(len(one.gains) for one in found)} instances scored in both.",
         traces,
         xaxis=draw.percent_axis("share of instances (%)"),
-        yaxis=draw.axis(draw.folded(f"gain over {baseline} (points)", draw.TITLE_WIDTH)),
+        yaxis=draw.axis(draw.folded(f"gain in restore score over {baseline} (points)", draw.TITLE_WIDTH)),
         shapes=[draw.horizontal_line(0)],
     )
 
@@ -232,13 +237,15 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = []
     for place, one in enumerate(found.judges):
-        aside = draw.dodge(place, len(found.judges)) / 2
         points = [
-            Dot(row + aside, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
+            Dot(row, mean, f"{rows[row]}\n{one.judge}: {mean:.2f}\nn = {one.n_scored[i]:,}")
             for row, i in enumerate(order)
             if (mean := one.means[i]) is not None
         ]
-        traces.append(draw.row_points(one.judge, points, series=place))
+        trace = draw.row_points(one.judge, points, series=place)
+        if place:  # an outline: equal means stay visible
+            trace["marker"] = {"symbol": f"{trace['marker']['symbol']}-open", "line": {"width": 2}}
+        traces.append(trace)
     verdict = {
         True: "All judges order the systems alike.",
         False: "The judges' orderings differ.",
@@ -252,12 +259,12 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
         f"n = {scored} scored instances.",
         traces,
         rows,
-        xaxis=draw.axis("mean score (points of 100)"),
+        xaxis=draw.axis(draw.SCORE_AXIS),
     )
 
 
 def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
-    """A heat map of Cohen's kappa, pair by pair, its values written in the cells."""
+    """A heat map of Cohen's kappa, pair by pair, its values written in the cells; a sentence for two judges."""
     name, title = "agreement", "Agreement of judges"
     if found is None:
         return LeftOutFigure(name, title, ONE_JUDGE)
@@ -265,6 +272,9 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
     if not known:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
+    if len(names) == 2:  # one number is no figure
+        kappa = f"Cohen's kappa of {draw.listed(names)} is {known[0].kappa:.3f} over {known[0].n_nuggets:,} nuggets."
+        return LeftOutFigure(name, title, kappa)
     columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
     alphas = {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
     written = [f"{'not defined' if of is None else f'{of:.3f}'} {kind}" for kind, of in alphas.items()]
@@ -335,16 +345,16 @@ def cost(
 def time(
     systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
 ) -> Figure | LeftOutFigure:
-    """Mean score against seconds of wall time."""
-    seconds = {one.directory: _per_instance(one, one.wall_s or None) for one in summaries}
+    """Mean score against the median latency of an instance's calls."""
+    seconds = {one.directory: one.spent.latency_per_instance_s() for one in summaries}
     name, title = "time", "Score and time"
     if not any(seconds.values()):
-        return LeftOutFigure(name, title, "None of these runs records how long it took.")
+        return LeftOutFigure(name, title, "None of these runs records how long its calls took.")
     caption = (
-        "Mean restore_score_100 against the wall time of a run's sessions, divided by its instances; many run at the "
-        "same time, and systems run by one command share its time."
+        "Mean restore_score_100 against the latency of an instance's model calls, failed attempts and judging "
+        "included: their sum, whatever ran at the same time; the median over the instances."
     )
-    return _against(name, title, caption, systems, seconds, series, "seconds of wall time per instance")
+    return _against(name, title, caption, systems, seconds, series, "latency per instance (median), seconds")
 
 
 def _dollars(summary: RunSummary) -> float | None:
@@ -383,12 +393,14 @@ def _against(
         f"{caption} {draw.whiskers([one for one, _ in known])}.{left_out}",
         draw.in_series(traces),
         xaxis=draw.axis(unit, **_scale([amount for _, amount in known])),
-        yaxis=draw.axis("mean score (points of 100)"),
+        yaxis=draw.axis(draw.SCORE_AXIS),
     )
 
 
 def _scale(amounts: Sequence[float]) -> Spec:
-    """From 0, or logarithmic if the amounts differ much."""
+    """Logarithmic if the amounts differ much; from 0, unless they differ so little that points would coincide."""
+    if min(amounts) < max(amounts) < _ALIKE * min(amounts):
+        return {}
     if min(amounts) <= 0 or max(amounts) < _LOG_FROM * min(amounts):
         return {"rangemode": "tozero"}
     low, high = log10(min(amounts)), log10(max(amounts))
@@ -405,22 +417,22 @@ _GAP: Final = 0.2
 
 
 def turns(
-    found: TurnRetrieval, measure: str, seed: int, *, smoke: bool = False, judgments: str = ""
+    found: TurnRetrieval, measure: str, seed: int, *, caveat: Caveat = "", judgments: str = ""
 ) -> Figure:
     """One measure of one Clarifier's conversations. `judgments` names the documents searched, and who judged them.
 
-    With `smoke` the figure is marked: the embedded model played.
+    The figure is marked with the caveat "smoke test".
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
     method = draw.method_of(len(found.without[measure]))
     n = draw.counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
-    title = draw.marked(measure, embedded=smoke)
+    title = marked(measure, caveat)
     dotted = f", {without.mean:.3f}" if without else ""
     sources = f" Retrieval: {printable(judgments).rstrip('.')}." if judgments else ""
     return draw.figure(
         f"turns_{_file_word(measure)}",
-        draw.marked(f"{measure} by turn", embedded=smoke),
+        marked(f"{measure} by turn", caveat),
         f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
         f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
         [trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)],
@@ -441,15 +453,17 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     number = str(panel + 1) if panel else ""
     axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
     schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
-    for place, scheme in enumerate(schemes):
-        cells = [cell for cell in found.cells if cell.scheme == scheme]
-        aside = draw.dodge(place, len(schemes)) / 2
-        points = [
-            draw.estimate(cell.turn + aside, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
-            for cell in cells
+    cells = [[cell for cell in found.cells if cell.scheme == scheme] for scheme in schemes]
+    estimates = [
+        [
+            draw.estimate(cell.turn, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
+            for cell in of
             if cell.mode == mode and (mean := _mean(cell.scores[measure], seed))
         ]
-        legend = {"legendgroup": scheme, "showlegend": cells[0].mode == mode}
+        for scheme, of in zip(schemes, cells, strict=True)
+    ]
+    for scheme, of, points in zip(schemes, cells, draw.side_by_side(estimates), strict=True):
+        legend = {"legendgroup": scheme, "showlegend": of[0].mode == mode}
         line = draw.lines(scheme, points, series=SCHEMES.index(scheme)) | legend
         yield (line if points else draw.placeholder()) | axes
     yield from (draw.placeholder() | axes for _ in range(draw.N_COLOURS - len(schemes)))

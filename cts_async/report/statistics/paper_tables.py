@@ -40,7 +40,7 @@ def _progress(runs: Runs) -> DataTable:
         for fields, one in runs
     ]
     columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("n", "failed", "missing", "scored")))
-    caption = "n: instances that were asked and answered. Failed and missing ones count nowhere below."
+    caption = "n: instances that were asked and answered. Failed and missing ones are excluded below."
     return DataTable("runs", "Runs", caption, columns, rows, group="k")
 
 

@@ -98,7 +98,7 @@ def _shares(diagnosis: Diagnosis) -> DataTable:
         for fields, one in run_rows(diagnosis)
     ]
     columns = (*RUN_COLUMNS, *rates(*QUESTION_TYPES))
-    title = "What each model asks for"
+    title = "Question types by model"
     return DataTable(
         "question_type_shares", title, "Share of questions by primary type.", columns, rows, group="k"
     )

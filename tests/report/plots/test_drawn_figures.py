@@ -61,7 +61,7 @@ def test_hostile_names_are_text_and_figures_are_described(tmp_path: Path) -> Non
 
 
 def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
-    rows = [Row(id, ["Which year?"], ["x"], labels={"ernie": "fn", "kimi": "ff"}) for id in "ab"]
+    rows = [Row(id, ["Which year?"], ["x"], labels={"ernie": "fn", "kimi": "ff", "gpt": "nf"}) for id in "ab"]
     for label, embedded in (("orig", False), ("gpt-k1", False), ("local-k1", True)):
         made_run(tmp_path, label=label, rows=rows, embedded=embedded)
     named = [str(tmp_path)]

@@ -51,6 +51,7 @@ def test_unknown_answers_turn_by_turn(found: Drawn) -> None:
     gpt, kimi = lines["gpt-k1"], lines["kimi-k2 (smoke test)"]
     assert gpt["y"] == [pytest.approx(200 / 3)]
     assert kimi["y"] == [100.0, 50.0]
+    assert (gpt["x"], kimi["x"]) == ([0.94], [1.06, 2.0])  # beside each other, and alone on the tick
     assert gpt["hovertext"] == ["gpt-k1, turn 1<br>66.7%<br>2 of 3"]
     low, high = wilson(2, 3) or (0, 0)
     assert gpt["error_y"]["array"] == [pytest.approx(100 * high - 200 / 3)]

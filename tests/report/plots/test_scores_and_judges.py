@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +28,16 @@ def found(tmp_path: Path) -> Drawn:
 
 
 def test_best_mean_is_on_top(found: Drawn) -> None:
-    """orig and local-k3 have 30, gpt-k1 100 / 3 of what did not fail."""
+    """Of what did not fail anywhere gpt-k1 has 100 / 3, orig and local-k3 60 / 3."""
     figure = named(found, "leaderboard")
     assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig", "local-k3 (smoke<br>test)"]
     reference, k1, k3 = traces(figure)
     assert [trace["name"] for trace in (reference, k1, k3)] == ["reference", "k = 1", "k = 3"]
     assert (k1["x"], k1["y"]) == ([pytest.approx(100 / 3)], [0])
-    assert (reference["x"], reference["y"]) == ([30.0], [1])
-    assert k3["text"] == ["30.0"]
-    assert "n = 3 to 4 scored" in figure.caption
+    assert (reference["x"], reference["y"]) == ([20.0], [1])
+    assert k3["text"] == ["20.0"]
+    assert " over the instances that all systems have, best on top. " in figure.caption
+    assert " over n = 3 scored instances" in figure.caption
 
 
 def test_gains_are_over_orig(found: Drawn) -> None:
@@ -129,35 +131,48 @@ def test_means_by_judge(judged: Drawn) -> None:
     assert ernie["x"] == [pytest.approx(200 / 3), pytest.approx(50 / 3)]
     assert gpt["x"] == [pytest.approx(250 / 3), 25.0]
     assert gpt["name"] == "&lt;b&gt;gpt"
+    assert (ernie["y"], gpt["y"], gpt["marker"]["symbol"]) == ([0, 1], [0, 1], "square-open")
     assert figure.caption.endswith("All judges order the systems alike. n = 3 scored instances.")
 
 
-def test_agreement_cells_contain_kappa(judged: Drawn) -> None:
+def test_agreement_of_two_is_a_sentence_and_of_three_a_heat_map(judged: Drawn, tmp_path: Path) -> None:
     """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47) = 73 / 97."""
-    figure = named(judged, "agreement")
+    (two,) = (one.reason for one in judged.left_out if one.name == "agreement")
+    assert two == "Cohen's kappa of ernie and <b>gpt is 0.753 over 12 nuggets."
+    for label, words in (
+        ("orig", ("nn", "nn", "np", "pp", "pn", "pn")),
+        ("x-k1", ("fn", "ff", "pp", "pp", "ff", "ff")),
+    ):
+        pairs = zip(words[::2], words[1::2], strict=True)
+        rows = [Row(f"q{i}", labels={"a": a, "<b>": b, "c": a}) for i, (a, b) in enumerate(pairs)]
+        made_run(tmp_path / "three", label=label, rows=rows)
+    figure = named(figures(compare_runs([str(tmp_path / "three")])), "agreement")
     (heat,) = traces(figure)
-    assert heat["z"] == [[None, pytest.approx(73 / 97)], [pytest.approx(73 / 97), None]]
-    assert heat["text"] == [["–", "0.75"], ["0.75", "–"]]
+    assert figure.spec["layout"]["yaxis"]["ticktext"] == ["a", "&lt;b&gt;", "c"]
+    assert heat["z"][0] == [None, pytest.approx(73 / 97), 1.0]
+    assert heat["text"][1] == ["0.75", "–", "0.75"]
     assert "Krippendorff's alpha of all judges is 0." in figure.caption
     assert figure.caption.endswith(" n = 12 nuggets of a pair.")
-    assert figure.alt.startswith("ernie and <b>gpt, kappa 0.753, ")
+    assert figure.alt.startswith("a and <b>, kappa 0.753, ")
 
 
-def spent(directory: Path, tokens: int, *, wall_s: float, price: float | None) -> None:
-    """Give a run one call of so many tokens, at dollars per million."""
+def spent(directory: Path, tokens: int, *, latencies: Sequence[float], price: float | None) -> None:
+    """Give a run a call of so many tokens, at dollars per million, then calls of q0, q1, q0, ... of such latencies."""
     manifest: dict[str, Any] = json.loads((directory / "run.json").read_text())
-    manifest |= {"sessions": [{"wall_s": wall_s}], "prices": {"m": {"input": price}}}
+    manifest |= {"sessions": [{"wall_s": 999.0}], "prices": {"m": {"input": price}}}
     (directory / "run.json").write_text(json.dumps(manifest))
     step = {"key": "k", "instance": "q0", "step": "clarify", "model": "m", "usage": {"input": tokens}}
-    (directory / "steps.jsonl").write_text(json.dumps(step) + "\n")
+    called = {**step, "usage": {}, "failed_attempts": [{"latency_s": 0.5}]}
+    calls = [{**called, "instance": f"q{i % 2}", "latency_s": each} for i, each in enumerate(latencies)]
+    (directory / "steps.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (step, *calls)))
 
 
 @pytest.fixture
 def priced(tmp_path: Path) -> Drawn:
     compared = three_runs(tmp_path)
-    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=1.0)
-    spent(tmp_path / "made-gpt-k1", 4_000_000, wall_s=0.0, price=2.0)
-    spent(tmp_path / "made-local-k3", 1, wall_s=2.0, price=None)
+    spent(tmp_path / "made-orig", 400_000, latencies=(1.5, 4.5, 3.0), price=1.0)
+    spent(tmp_path / "made-gpt-k1", 4_000_000, latencies=(), price=2.0)
+    spent(tmp_path / "made-local-k3", 1, latencies=(2.0,), price=None)
     summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
     return figures(compared, summaries=summaries)
 
@@ -181,7 +196,8 @@ def test_system_without_a_price_is_left_out_and_named(priced: Drawn) -> None:
     assert figure.caption.endswith("amount is unknown: local-k3 (smoke test).")
 
 
-def test_time_is_wall_time_by_instance(priced: Drawn) -> None:
+def test_time_is_the_median_of_summed_latencies(priced: Drawn) -> None:
+    """orig: q0 has 1.5 + 3 s and q1 4.5 s, each call half a second more for a failed attempt: 5.5 and 5 s."""
     orig, local = traces(named(priced, "time"))
-    assert (orig["x"], local["x"]) == ([2.0], [0.5])
+    assert (orig["x"], local["x"]) == ([5.25], [2.5])
     assert named(priced, "time").caption.endswith("amount is unknown: gpt-k1.")
