@@ -24,21 +24,24 @@ _MOST_CHARS: Final = 120
 
 def audit(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run directories, or folders of them.")
+        list[Path],
+        typer.Argument(metavar="RUN", help="Run directories, or folders of runs.", **options.RUNS),
     ],
     data: Annotated[
         str | None,
-        typer.Option(help="The data, as for cts run, if it is no longer where the run found it."),
+        typer.Option(
+            metavar="DATASET", help="The dataset, as for cts run, if it has been moved since the run."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Prove from a run's journal that no role saw what it must not see.
+    """Prove from a run's journal that no role saw what it must not see (the closed book).
 
-    Every request to the Clarifier, the User Answerer, the Rewriter and the agent must be exactly what the protocol makes
-    of the data and the recorded replies, and must contain no text that occurs only in the intent q*. Every rewritten
-    query is checked for constraints that no answer gave. Search results are no leak: they follow from the rewritten
-    query. Of a custom role, what it was sent is proved; that its code asks nobody else is not, and is said. Reads only.
-    Exit code 0 if the closed book held, else 1.
+    Every request to the Clarifier, User Answerer, Rewriter and agent must equal what the protocol builds from the data
+    and the recorded replies, and must contain no text that occurs only in the hidden intent. Rewritten queries are
+    checked for constraints that no answer gave. Search results are not a leak: they follow from the rewritten query.
+    For a custom role, the audit proves what the role was sent, not whom its code asks. Writes nothing. Exit code 1 if
+    there is a violation.
 
     Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
     """
@@ -52,7 +55,7 @@ def audit(
     if as_json:
         print_json([audit_json(found) for found in audits])
     else:
-        print_audits(Console(), audits)
+        print_audits(Console(emoji=False), audits)
     raise typer.Exit(EXIT_OK if all(found.held for found in audits) else EXIT_SOME_FAILED)
 
 

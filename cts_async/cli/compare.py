@@ -11,17 +11,26 @@ from cts_async.report.output import print_json
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to compare; see above.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="Runs, folders, patterns or per_item.jsonl files; see above.", **options.RUNS
+        ),
+    ],
     judge: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only these judges [default: all; tests by the first]."),
+        typer.Option(
+            metavar="NAME", help="Compare by these judges. Repeatable [default: all; tests use the first]."
+        ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Test every system against this one [default: all pairs].")
+        str | None,
+        typer.Option(metavar="SYSTEM", help="Test every system against this one [default: test all pairs]."),
     ] = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Show all pairs, however many.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Show every pair, even if there are many.")] = False,
     published: Annotated[
-        bool, typer.Option("--published", help="Show ours beside the paper's tables 2 to 11 instead.")
+        bool,
+        typer.Option("--published", help="Compare with the published tables 2 to 11 of the paper instead."),
     ] = False,
     csv: options.CsvFolder = None,
     seed: options.Seed = 0,
@@ -41,13 +50,13 @@ def compare(
     from cts_async.report.comparison import compare_runs, comparison_json, tables
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
-    told, extra = list[str](), dict[str, Any]()
+    remarks, extra = list[str](), dict[str, Any]()
     if published:
-        from cts_async.report.published import lines, published_json, published_of, published_tables
+        from cts_async.report.published import published_json, published_lines, published_of, published_tables
 
-        beside = published_of(found)
-        told, extra = list(lines(beside)), {"published": published_json(beside)}
-        shown = list(published_tables(beside))
+        both = published_of(found)
+        remarks, extra = list(published_lines(both)), {"published": published_json(both)}
+        shown = list(published_tables(both))
     else:
         shown = list(tables(found, main_only=not judge, all_pairs=pairs))
     if csv is not None:
@@ -60,11 +69,11 @@ def compare(
         return
     from rich.console import Console
 
-    from cts_async.report.results import SMOKE_TEST
+    from cts_async.report.results import print_caveats
     from cts_async.report.tables import print_table, printable
 
-    console = Console()
-    for line in told:
+    console = Console(emoji=False)
+    for line in remarks:
         console.print(printable(line), markup=False, highlight=False)
         console.print()
     for table in shown:
@@ -75,5 +84,4 @@ def compare(
             console.print()
     for note in found.notes:
         console.print(printable(note), markup=False, highlight=False)
-    if found.embedded:
-        console.print(SMOKE_TEST, style="yellow")
+    print_caveats(console, found.caveats)

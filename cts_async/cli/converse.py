@@ -26,7 +26,7 @@ class ConverseOptions(options.DataOptions):
             "--scheme",
             metavar="SCHEME",
             callback=one_of("--scheme", SCHEMES[1:]),
-            help="standard, at-standard, cot or at-cot; may be repeated [default: these four].",
+            help="Prompting scheme: standard, at-standard, cot or at-cot. Repeatable [default: all four].",
         ),
     ] = None
     modes: Annotated[
@@ -36,58 +36,76 @@ class ConverseOptions(options.DataOptions):
             "--mode",
             metavar="MODE",
             callback=one_of("--mode", MODES),
-            help="respond, select or at-once; may be repeated [default: respond, select].",
+            help="respond, select or at-once. Repeatable [default: respond, select].",
         ),
     ] = None
     support: options.Support = None
-    turns: Annotated[int, option(TALKS, min=1, max=10, help="Turns of a conversation.")] = 3
-    questions: Annotated[int, option(TALKS, min=1, max=10, help="Questions asked at once.")] = 5
+    turns: Annotated[int, option(TALKS, min=1, max=10, help="Turns per conversation.")] = 3
+    questions: Annotated[
+        int, option(TALKS, min=1, max=10, help="Questions per instance in mode at-once.")
+    ] = 5
     topics: Annotated[
-        int | None, option(TALKS, min=1, help="Only the first N distinct underspecified queries.")
+        int | None, option(TALKS, min=1, help="Use only the first N distinct underspecified queries.")
     ] = None
-    intents: Annotated[int | None, option(TALKS, min=1, help="At most N intents of each query.")] = None
-    name: Annotated[str | None, option(RESULTS, help="Name of the runs [default: DATA-talk-SYSTEM].")] = None
+    intents: Annotated[int | None, option(TALKS, min=1, help="Use at most N intents of each query.")] = None
+    name: Annotated[
+        str | None, option(RESULTS, metavar="NAME", help="Name of the runs [default: DATASET-talk-SYSTEM].")
+    ] = None
 
 
 @options.with_options(ConverseOptions, ConverseConfig)
 def converse(
     config: ConverseConfig,
     corpus: Annotated[
-        Path | None, option(SEARCHING, help="Documents {id,url,title,text} (JSONL) to retrieve from.")
+        Path | None,
+        option(
+            SEARCHING,
+            metavar="FILE",
+            help="Retrieve from these documents: JSON Lines of id, url, title, text.",
+        ),
     ] = None,
     qrels: Annotated[
         str,
         option(
             EVALUATION,
             metavar="FILE|intent:N",
-            help="Judgments by facet; intent:N: the N documents that the intent's own words rank best.",
+            help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
         ),
     ] = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     measure: Annotated[
         list[str] | None,
-        option(EVALUATION, metavar="NAME", help="nDCG@10, MRR@10, ...; repeatable [default: these two]."),
+        option(
+            EVALUATION,
+            metavar="NAME",
+            help="Retrieval measure, e.g. MAP@100. Repeatable [default: nDCG@10, MRR@10].",
+        ),
     ] = None,
     reranker: Annotated[
-        str | None, option(EVALUATION, metavar="PATH", help="Cross-encoder that re-ranks BM25's first 100.")
+        str | None,
+        option(
+            EVALUATION, metavar="MODEL", help="Re-rank BM25's first 100 documents with this cross-encoder."
+        ),
     ] = None,
     encoder: Annotated[
         str | None,
-        option(EVALUATION, metavar="PATH", help="Encoder of BERTScore [default: token F1 instead]."),
+        option(EVALUATION, metavar="MODEL", help="Encoder for BERTScore [default: none, token F1 instead]."),
     ] = None,
     csv: options.CsvFolder = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Hold clarifying conversations and evaluate them, turn by turn (AT-CoT, SIGIR 2025).
+    """Hold clarifying conversations and evaluate them turn by turn (AT-CoT, SIGIR 2025).
 
-    A Clarifier talks with a simulated user by each scheme and mode: it asks a question a turn (respond), offers
-    reformulated queries to pick from (select), or asks several questions of nobody (at-once, to compare them with
-    people's). Nothing is searched by an agent and nothing judged. What stands after each turn is searched in --corpus.
+    For each scheme and mode, a Clarifier talks with a simulated user: it asks one question per turn (respond), offers
+    reformulated queries to pick from (select), or asks several questions that nobody answers (at-once; they are compared
+    with people's questions). No agent searches and no judge scores. The query after each turn is searched in --corpus.
 
-    The same command again resumes; with another corpus, qrels or encoder it only repeats the evaluation.
+    Run the same command again to resume; with another corpus, qrels or encoder only the evaluation is repeated.
 
     Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --model gpt
+
+    A Clarifier of your own: cts converse --model my_lab.py:ask --mode respond --support gpt
     """
     from rich.console import Console
 
@@ -98,12 +116,13 @@ def converse(
     from cts_async.protocol.converse import plan_conversations, run_conversations
     from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
-    from cts_async.report.results import print_failures
+    from cts_async.report.results import caveats_of, print_failures
+    from cts_async.report.summary import caveats_json
     from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
-    plan = plan_conversations(config, load_catalogue(config.config_file), os.environ)
+    plan = plan_conversations(config, load_catalogue(*config.config_files), os.environ)
     instances = list(plan.instances())
     judgments = open_judgments(evaluation, plan.dataset, instances)
     scorer = open_scorer(encoder)
@@ -132,16 +151,16 @@ def converse(
             write_csv(csv, table)
     if as_json:
         shown = {one.name: {"title": one.title, "caption": one.caption, "rows": one.rows} for one in tables}
-        print_json({"tables": shown, "notes": notes, "smoke_test": plan.embedded})
+        print_json({"tables": shown, "notes": notes, **caveats_json(caveats_of(summaries))})
     else:
-        out = Console()
+        out = Console(emoji=False)
         for table in tables:
             print_table(out, table)
         for note in notes:
             out.print(printable(note), markup=False, highlight=False)
         print_failures(out, summaries)
         files = [f"  {directory}/" for directory in plan.directories()]
-        print_closing(["Files (results.jsonl, steps.jsonl) in:", *files], embedded=plan.embedded)
+        print_closing(["Files (results.jsonl, steps.jsonl) in:", *files], caveats_of(summaries))
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
@@ -151,7 +170,7 @@ def _progress_bars(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    err = Console(stderr=True)
+    err = Console(stderr=True, emoji=False)
     tasks: dict[str, TaskID] = {}
     with Progress(console=err, transient=True, disable=quiet or not err.is_terminal) as progress:
 

@@ -19,16 +19,16 @@ corpus: Final = typer.Typer(
 )
 
 CorpusPath = Annotated[
-    Path, typer.Argument(metavar="PATH", help="JSON Lines of id, url, title, text, one document a line.")
+    Path, typer.Argument(metavar="FILE", help="Documents: JSON Lines of id, url, title, text.")
 ]
 
 MODELS: Final = ("bm25", "ql")
 
 
-@corpus.command("show", short_help="What a corpus holds.")
+@corpus.command("show", short_help="Describe a corpus.")
 def show(
     path: CorpusPath,
-    n: Annotated[int, typer.Option("-n", min=0, help="Documents to show.")] = 5,
+    n: Annotated[int, typer.Option("-n", min=0, help="Number of documents to show.")] = 5,
     as_json: options.AsJson = False,
 ) -> None:
     """Describe a corpus: documents, words, and the first documents.
@@ -60,15 +60,17 @@ def show(
 def search(
     path: CorpusPath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many documents.")] = 10,
-    model: Annotated[str, typer.Option(help="bm25, or ql: query likelihood.")] = "bm25",
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of documents to show.")] = 10,
+    model: Annotated[
+        str, typer.Option(metavar="MODEL", help="Ranking model: bm25, or ql (query likelihood).")
+    ] = "bm25",
     rerank: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Re-rank with this cross-encoder or MonoT5: a folder or hub name."
+            metavar="MODEL", help="Re-rank with this cross-encoder or MonoT5 model (folder or hub name)."
         ),
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, help="How many documents are re-ranked.")] = 100,
+    depth: Annotated[int, typer.Option(min=1, help="Number of documents to re-rank.")] = 100,
     as_json: options.AsJson = False,
 ) -> None:
     """Rank the documents for a query, as evaluations do.
@@ -94,7 +96,7 @@ def search(
 
 @corpus.command("build", short_help="Index a corpus.")
 def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
-    """Index a corpus, so that runs find the index ready.
+    """Build the index of a corpus in advance, so that runs need not.
 
     The index is stored below $XDG_CACHE_HOME/cts_async (else ~/.cache), under a digest of the file's content.
 

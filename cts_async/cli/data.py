@@ -35,6 +35,8 @@ class _Neighbour(TyperGroup):
     def commands(self) -> Any:
         if self._imported is None:
             module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}")
+            for info in module.app.registered_commands:
+                info.cls = options.Command
             self._imported = typer.main.get_command(module.app)
         return self._imported.commands
 
@@ -45,7 +47,7 @@ class _Neighbour(TyperGroup):
 
 data: Final = typer.Typer(
     name="data",
-    help="The datasets: what there is, whether a file is sound, and the figures published about it.",
+    help="List, show, check and convert datasets; reproduce figures published about them.",
     **SETTINGS,
 )
 for _name, _help in (
@@ -55,13 +57,15 @@ for _name, _help in (
 ):
     data.add_typer(typer.Typer(name=_name, help=_help, cls=_Neighbour, **SETTINGS))
 
-Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, see cts data list.")]
-Gold = Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL).")]
+Spec = Annotated[str, typer.Argument(metavar="DATASET", help="As for cts run --data; see cts data list.")]
+Gold = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Join the nuggets of this gold file (JSONL).")
+]
 
 
-@data.command("list", short_help="Which datasets there are, and what each is.")
+@data.command("list", short_help="List the known datasets.")
 def list_kinds(as_json: options.AsJson = False) -> None:
-    """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
+    """List the known datasets: what each contains, its paper, licence and source, and the path it takes.
 
     Example: cts data list --json
     """
@@ -75,21 +79,21 @@ def list_kinds(as_json: options.AsJson = False) -> None:
 
     from cts_async.report.datasets import print_kinds
 
-    print_kinds(Console(), kinds)
+    print_kinds(Console(emoji=False), kinds)
 
 
-@data.command("show", short_help="What a dataset holds, and its first instances.")
+@data.command("show", short_help="Show counts and the first instances of a dataset.")
 def show(
     spec: Spec,
-    n: Annotated[int, typer.Option("-n", min=0, help="So many instances.")] = 3,
-    id: Annotated[str | None, typer.Option(help="This instance alone, with all there is of it.")] = None,
+    n: Annotated[int, typer.Option("-n", min=0, help="Number of instances to show.")] = 3,
+    id: Annotated[str | None, typer.Option(metavar="ID", help="Show this instance in full.")] = None,
     gold: Gold = None,
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
+    """Show counts, lengths, languages and the join with the gold of a dataset; then its first instances.
 
-    SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
+    DATASET is what cts run --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
 
     Example: cts data show qulac:qulac.json -n 5
 
@@ -106,7 +110,7 @@ def show(
         if as_json:
             print_json(item)
         else:
-            print_item(Console(), item, whole=True)
+            print_item(Console(emoji=False), item, whole=True)
         return
     contents = found.contents()
     items = list(islice(found.items(), n))
@@ -114,7 +118,7 @@ def show(
         row = {"kind": found.kind, "files": [*map(str, found.paths)], **contents.as_json(), "items": items}
         print_json(row)
         return
-    console = Console()
+    console = Console(emoji=False)
     print_contents(console, found.title, found.paths, contents)
     for item in items:
         print_item(console, item)
@@ -131,18 +135,27 @@ class FileKind(StrEnum):
     CORPUS = "corpus"
 
 
-@data.command("validate", short_help="Is a file sound? One line says so, or what is wrong where.")
+@data.command("validate", short_help="Check a dataset or file; name the first mistake.")
 def validate(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
-    gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
-    kind: Annotated[FileKind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
+    spec: Annotated[str, typer.Argument(metavar="DATASET", help="As for cts run --data; with --as a file.")],
+    gold: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Join and check this gold file (JSONL), too.")
+    ] = None,
+    kind: Annotated[
+        FileKind | None,
+        typer.Option(
+            "--as",
+            metavar="FORMAT",
+            help="Check the file as gold, candidates, qrels, run, evaluations or corpus.",
+        ),
+    ] = None,
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
+    """Read a whole dataset, check every record, and print one line about its contents.
 
-    Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
-    gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
+    A mistake ends the check with one line that names file, line and field, and with exit code 2. --as checks other
+    files: gold, candidates (files, patterns, directories), qrels, run (TREC format), evaluations (JSON) or corpus.
 
     Example: cts data validate hard518:release --gold gold.jsonl
 
@@ -153,7 +166,7 @@ def validate(
     from cts_async.report.output import plain
 
     if kind is not None and gold is not None:
-        raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
+        raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
     contents = _contents(spec, gold, kind, options.read_fields(field))
     if as_json:
         print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
@@ -177,19 +190,18 @@ def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[
     return found.contents().joined(corpus_contents(found.dataset.corpus))
 
 
-@data.command("convert", short_help="Write a dataset as a file that --data reads.")
+@data.command("convert", short_help="Convert a dataset to a file that --data reads.")
 def convert(
     spec: Spec,
-    to: Annotated[Path, typer.Option(metavar="FILE", help="What to write; .jsonl or .csv.")],
+    to: Annotated[Path, typer.Option(metavar="FILE", help="The file to write: .jsonl or .csv.")],
     gold: Gold = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first instances.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Convert only the first N instances.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     field: options.Fields = None,
 ) -> None:
-    """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
+    """Convert a dataset's instances and nuggets to a .jsonl or .csv file that cts run --data reads.
 
-    With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line.
-    Qulac's questions and answers have commands of their own: see cts data qulac --help.
+    MIMICS-Duo's panes become JSON Lines, one pane per line. For Qulac's questions and answers see cts data qulac --help.
 
     Example: cts data convert hard518:release --to hard518.jsonl
 

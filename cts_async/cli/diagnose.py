@@ -12,13 +12,25 @@ from cts_async.report.output import show_tables
 
 
 def diagnose(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs, or files of questions.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="Run directories, folders of runs, patterns, or files of questions.",
+            **options.RUNS,
+        ),
+    ],
     orig: Annotated[
-        Path | None, typer.Option(help="The run of orig [default: among the runs, or beside them].")
+        Path | None,
+        typer.Option(metavar="RUN", help="The run of orig [default: found among the runs, or next to them]."),
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="Whose scores [default: the scoring judge's].")] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Use this judge's scores [default: the scoring judge's]."),
+    ] = None,
     types_file: Annotated[
-        Path | None, typer.Option(help="Your own labels: CSV with the columns question and type.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Your own question types: CSV with the columns question and type."),
     ] = None,
     csv: options.CsvFolder = None,
     field: options.Fields = None,
@@ -29,14 +41,14 @@ def diagnose(
 
     RUN is a run directory, a folder of runs, a pattern of either, or files of questions and answers such as a
     release's results/clarify_only/*.csv. Prints the paper's tables 4, 5, 7, 8 and 10, then types of questions with
-    their answerability and gain over orig, and the frontier of asking less.
+    their answerability and gain over orig, the frontier of asking less, and at which stage points are lost.
 
     Example: cts diagnose runs/hard518-gpt-k1 runs/hard518-gpt-k3
 
     Example: cts diagnose runs --json
     """
-    from cts_async.report.diagnosis import diagnose_named, printed_notes, report_json
-    from cts_async.report.statistics import diagnosis_tables
+    from cts_async.report.diagnosis import diagnose_named, printed_notes, report_json, report_tables
+    from cts_async.report.tables import with_caveats
 
     report = diagnose_named(
         runs,
@@ -47,4 +59,5 @@ def diagnose(
         seed=seed,
     )
     value = as_json and report_json(report)
-    show_tables(diagnosis_tables(report.diagnosis), notes=printed_notes(report), as_json=value, csv=csv)
+    tables = [with_caveats(table, report.caveats) for table in report_tables(report)]
+    show_tables(tables, notes=printed_notes(report), as_json=value, csv=csv)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.config import user_config_file, user_config_path
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
 from cts_async.report.output import print_json
 
@@ -37,26 +38,29 @@ class CheckResult:
 
 def doctor(
     ask: Annotated[
-        list[str] | None, typer.Option("--ask", metavar="NAME", help="Ask this model a question.")
+        list[str] | None,
+        typer.Option(
+            "--ask", metavar="MODEL", help="Send this model one question. Repeatable.", **options.PLAYER
+        ),
     ] = None,
     config: options.ConfigFile = None,
     trust_config: options.TrustConfig = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
+    """Check Python, packages, keys, endpoints, search engines and page readers; with --ask, whether models answer.
 
-    Keys are looked for but never shown. Exit code 1 if the embedded default model could not run.
+    Keys are never shown. Exit code 1 if the embedded default model cannot run.
 
     Example: cts doctor --ask local --ask gpt
     """
     from cts_async.llm.catalog import load_catalogue
     from cts_async.search.catalog import load_search
 
-    file = options.config_file(config)
-    catalogue, tools = load_catalogue(file), load_search(file)
+    file, user = options.config_file(config), user_config_file(os.environ)
+    catalogue, tools = load_catalogue(user, file), load_search(user, file)
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
-    options.check_keys(file, options.config_consent(config, trust_config), asked)
-    findings = [*_machine(), *_extras(), *_proxies(os.environ)]
+    options.check_keys(file, options.config_consent(config, trust_config), asked, user)
+    findings = [*_machine(), *_extras(), _configuration(catalogue), *_proxies(os.environ)]
     findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(spec, os.environ) for spec in asked]
     if as_json:
@@ -104,6 +108,13 @@ def _version(package: str) -> str | None:
         return None
 
 
+def _configuration(catalogue: Catalogue) -> CheckResult:
+    """Name the user's files that were read."""
+    files = [*map(str, catalogue.files)]
+    nowhere = f"neither ./cts.toml nor {user_config_path(os.environ)}; to add models, type cts init"
+    return CheckResult("configuration", True if files else None, ", then ".join(files) or nowhere)
+
+
 def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Name the proxies of the environment, without their credentials."""
     from yarl import URL
@@ -136,7 +147,8 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
         key = f"{missing[0]} is not set" if missing else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
         ready = None if missing or not reachable else True
-        yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
+        facts = filter(None, (key, endpoint, spec.address_hint))
+        yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {'; '.join(facts)}")
 
 
 def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -218,7 +230,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
 def _print(findings: list[CheckResult]) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(emoji=False)
     marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
     for finding in findings:
         console.print(marks[finding.ok], end="")

@@ -21,10 +21,12 @@ from rich.live import Live as Redrawn
 from rich.segment import ControlType
 
 from cts_async.cli.options import check_keys
-from cts_async.engine.events import Events
+from cts_async.config import CommandConfig, environment_override
+from cts_async.engine.events import Events, Subscriber
 from cts_async.engine.processes import collect_seldom, require_open_files
-from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
-from cts_async.report.live_screen import LiveScreen, line_of
+from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError
+from cts_async.llm.model import unpriced_models
+from cts_async.report.live_screen import LiveScreen, progress_line
 from cts_async.report.output import plain, print_notes
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.resources import ModelPlan
+    from cts_async.records import Caveat
     from cts_async.report.summary import RunSummary
 
 Plan = TypeVar("Plan", bound="ModelPlan")
@@ -58,12 +61,19 @@ def drive(
     keys. `live.json` in the directories of `groups` shows the progress to `cts status`, also when `quiet`. Raises
     UsageError without consent to the configuration file, or where there is no cluster.
     """
-    console = Console(stderr=True)
-    check_keys(plan.config.config_file, plan.config.config_consent, used)
+    console = Console(stderr=True, emoji=False)
+    config = plan.config
+    if quiet and config.verbose:
+        raise UsageError("--quiet and --verbose contradict each other; use --log FILE for a quiet run")
+    check_keys(config.config_file, config.config_consent, used, config.user_config)
     if introduction and not quiet:
         print_plainly(console, introduction)
         print_notes(notes)
+    progress = Progress(groups, unpriced_models=len(unpriced_models(plan.specs.values())))
     with ExitStack() as stack:
+        logs: list[Subscriber] = []
+        if config.verbose or config.log_file:  # before a cluster is started, lest FILE cannot be written
+            logs = stack.enter_context(_logs(config, used, progress.notify))
         if ray is not None or workers is not None:
             from cts_async.cluster.head import run_on_cluster
             from cts_async.cluster.ray_cluster import connect
@@ -75,14 +85,35 @@ def drive(
             keys = {spec.key_env for spec in used if spec.key_env}
             cluster = stack.enter_context(connect(ray, workers, keys, report=report))
             run = partial(run_on_cluster, cluster)
-        progress = Progress(groups)
         stack.enter_context(writing_live(progress))
         stack.enter_context(shown(console, progress, quiet=quiet))
         try:
-            run_async(run, plan, os.environ, Events(progress))
+            run_async(run, plan, os.environ, Events(progress, *logs))
         except RunStopped as reason:
             return reason
     return None
+
+
+@contextmanager
+def _logs(
+    config: CommandConfig, used: Sequence[Spec], show: Callable[[str], None]
+) -> Iterator[list[Subscriber]]:
+    """The subscribers of --log and --verbose while the block runs; `show` prints a line above the progress."""
+    from cts_async import __version__
+    from cts_async.llm.redact import SECRETS
+    from cts_async.report.event_log import clean, logging_to, verbose_to
+
+    for spec in used:
+        SECRETS.add(environment_override(spec.key_env, os.environ))
+    on_terminal = [verbose_to(show)] if config.verbose else []
+    if config.log_file is None:
+        yield on_terminal
+        return
+    with logging_to(config.log_file, show) as log:
+        files = ", ".join(map(str, config.config_files)) or "none"
+        log.write(clean(f"cts {__version__}, process {os.getpid()}: {config.command}"))
+        log.write(clean(f"configuration files read: {files}"))
+        yield [*on_terminal, log]
 
 
 def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
@@ -149,13 +180,12 @@ def print_plainly(console: Console, text: str) -> None:
     console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
-def print_closing(lines: Iterable[str], *, embedded: bool) -> None:
-    """Print the last lines of a command's results, which may be copied; a warning first if the embedded model played."""
-    from cts_async.report.results import SMOKE_TEST
+def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
+    """Print the last lines of a command's results, which may be copied; before them its scores' caveats."""
+    from cts_async.report.results import print_caveats
 
-    console = Console()
-    if embedded:
-        console.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    console = Console(emoji=False)
+    print_caveats(console, caveats)
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -201,7 +231,7 @@ class PlainLines:
         self.say_news()
         silent_s = self._clock() - self._printed_at
         if silent_s >= LINE_EVERY_S:
-            line = line_of(self._progress.live())
+            line = progress_line(self._progress.live())
             if line != self._printed or silent_s >= STILL_HERE_S:
                 self._printed_at, self._printed = self._clock(), line
                 print_plainly(self._console, line)

@@ -15,7 +15,9 @@ def export(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN]...", help="Run directories, folders of them, or patterns [default: runs]."
+            metavar="RUN",
+            help="Run directories, folders of runs, or patterns [default: runs].",
+            **options.RUNS,
         ),
     ] = None,
     layout: Annotated[
@@ -23,26 +25,28 @@ def export(
         typer.Option(
             metavar="NAME",
             callback=options.one_of("--layout", ("release", "hf", "csv")),
-            help="release, hf or csv.",
+            help="Files to write: release, hf or csv; see above.",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder to write.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the files to this folder.")] = None,
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write the JSON Schema of each file of a run there instead."),
+        typer.Option(
+            metavar="DIR", help="Write the JSON Schema of every file of a run to this folder instead."
+        ),
     ] = None,
 ) -> None:
-    """Write runs as files for others.
-
-    release: candidates/NAME__cand_DATA.jsonl, clarify_only/NAME.csv, outputs/NAME/per_item.jsonl and summary.json, as
-    in the benchmark's release; cts judge --candidates reads them. hf: JSON Lines and a dataset card for Hugging Face.
-    csv: instances.csv, nuggets.csv and judges.csv, the rows of cts_async.load; text that a spreadsheet would take for a
-    formula begins with an apostrophe.
-
-    Failed instances are named with their error, and have no score. An export can be repeated into its own folder; a
-    folder with anything else in it is refused.
+    """Write runs as files for other programs.
 
     Example: cts export runs/hard518-* --layout release --out release
+
+    release: the layout of the benchmark's release (candidates/NAME__cand_DATA.jsonl, clarify_only/NAME.csv,
+    outputs/NAME/per_item.jsonl and summary.json), which cts judge --candidates reads. hf: JSON Lines and a dataset card
+    for Hugging Face. csv: instances.csv, nuggets.csv and judges.csv, the rows of cts_async.load; a text that a
+    spreadsheet would take for a formula begins with an apostrophe.
+
+    Failed instances are listed with their error and have no score. An export may be repeated into its own folder; a
+    folder with other files is refused.
 
     Example: cts export --schema schemas
     """

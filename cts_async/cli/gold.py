@@ -19,35 +19,48 @@ if TYPE_CHECKING:
 class GoldOptions(options.SearchOptions):
     """Options of `cts gold`."""
 
-    out: Annotated[Path, option(RESULTS, help="The gold file (JSONL) to write.")]
+    out: Annotated[Path, option(RESULTS, metavar="FILE", help="The gold file (JSONL) to write.")]
     force: Annotated[
-        bool, option(RESULTS, "--force", help="Replace --out even if it holds what this build did not write.")
+        bool, option(RESULTS, "--force", help="Overwrite --out even if this build did not write it.")
     ] = False
-    name: Annotated[str | None, option(RESULTS, help="Name of the build [default: DATA-goldbuild].")] = None
+    name: Annotated[
+        str | None, option(RESULTS, metavar="NAME", help="Name of the build [default: DATASET-goldbuild].")
+    ] = None
     extractor: Annotated[
-        str | None, option(MODELS, help="Model that extracts the nuggets [paper: ernie].")
+        str | None,
+        option(
+            MODELS,
+            metavar="MODEL",
+            help="Model that extracts the nuggets [default: ernie, as in the paper].",
+            **options.PLAYER,
+        ),
     ] = None
     max_sources: Annotated[
-        int | None, option(EVIDENCE, min=1, help="Sources shown to the extractor; least used go first [60].")
+        int | None,
+        option(
+            EVIDENCE,
+            min=1,
+            help="Show the extractor at most N sources; the least used are left out [default: 60].",
+        ),
     ] = None
     source_chars: Annotated[
-        int | None, option(EVIDENCE, min=1, help="Characters shown of each source [4000].")
+        int | None, option(EVIDENCE, min=1, help="Characters shown of each source [default: 4000].")
     ] = None
     total_chars: Annotated[
-        int | None, option(EVIDENCE, min=1, help="Characters shown of all sources together [60000].")
+        int | None, option(EVIDENCE, min=1, help="Characters shown of all sources together [default: 60000].")
     ] = None
 
 
 @options.with_options(GoldOptions, GoldConfig)
 def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
-    """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
+    """Build gold for a dataset: search each intent once, then extract weighted nuggets from the sources found.
 
-    Every nugget cites sources of its search and is checked against them; what the check suspects is listed. The same
-    command again resumes; what is done so far stands in --out after every stop. Traces are archived in the run's folder.
-
-    Without --agent and --extractor: the paper's webdancer and ernie. --all local tries it without any key.
+    Every nugget cites its sources and is checked against them; suspicious nuggets are listed. Run the same command again
+    to resume; after every stop --out has the gold built so far. Search traces are kept in the run directory.
 
     Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
+
+    To try it without a key: cts gold --all local --limit 1 --out gold.jsonl
     """
     from rich.console import Console
 
@@ -58,8 +71,9 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     from cts_async.protocol.run_files import SUMMARY
     from cts_async.report.gold import print_gold, summarise_gold
     from cts_async.report.progress import RunGroup
+    from cts_async.report.results import caveats_of
 
-    plan = plan_gold(config, load_catalogue(config.config_file), os.environ)
+    plan = plan_gold(config, load_catalogue(*config.config_files), os.environ)
     used = [*plan.specs.values(), *plan.search.opened]
     introduction = (
         f"gold for {len(plan.intents)} intents of {plan.n_instances} instances of {plan.dataset.name}; "
@@ -78,17 +92,17 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         paths = {"run": str(plan.directory), "out": str(config.out)}
         print_json({**paths, **summary.values, "failures": failures})
     else:
-        print_gold(Console(), summary)
+        print_gold(Console(emoji=False), summary)
         lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
         if summary.values["n_done"]:
             next_step = f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL
             lines = [f"Gold: {config.out}", *lines, next_step]
-        print_closing(lines, embedded=plan.embedded)
+        print_closing(lines, caveats_of([summary.run]))
     conclude(stopped, failed=bool(summary.run.failures))
 
 
 NEEDS_ALL = (
-    "cts run needs gold for every instance: remove the failed ones from its data, or use --retry-failed."
+    "cts run needs gold for every instance: use --retry-failed, or remove the failed instances from the data."
 )
 
 

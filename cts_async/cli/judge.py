@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 class JudgeOptions(options.CommandOptions):
     """Options of `cts judge` that define what is judged."""
 
-    gold: Annotated[Path | None, option(DATA, "--gold", "--gold_a", help="Nuggets (JSONL).")] = None
+    gold: Annotated[
+        Path | None, option(DATA, "--gold", "--gold_a", metavar="FILE", help="Gold nuggets (JSONL).")
+    ] = None
     candidates: Annotated[
         list[str] | None,
         option(
@@ -30,7 +32,7 @@ class JudgeOptions(options.CommandOptions):
             "--candidates",
             "--gold_b",
             metavar="FILE",
-            help="Answers (JSONL): a file, a pattern, a directory or a run; may be repeated.",
+            help="Candidates, i.e. answers to judge (JSONL): a file, pattern, directory or run. Repeatable.",
         ),
     ] = None
     join: Annotated[
@@ -39,56 +41,90 @@ class JudgeOptions(options.CommandOptions):
             DATA,
             metavar="BY",
             callback=one_of("--join", get_args(Join)),
-            help="Join candidates with the gold by id-and-query, or by id: whatever query they name.",
+            help="Match candidates with gold by id-and-query, or by id alone.",
         ),
     ] = "id-and-query"
     skip_bad_gold: options.SkipBadGold = False
-    limit: Annotated[int | None, option(DATA, min=1, help="Only the first N answers of each.")] = None
+    limit: Annotated[
+        int | None, option(DATA, min=1, help="Judge only the first N answers of each file or run.")
+    ] = None
     judges: Annotated[
         list[str] | None,
         option(
             MODELS,
             "--judge",
-            metavar="NAME",
-            help="A model, or lexical; may be repeated, the first gives the score [paper: ernie].",
+            metavar="MODEL",
+            help="Judge: a model, or lexical. Repeatable; the first gives the score "
+            "[default: ernie, as in the paper].",
+            **options.JUDGE,
         ),
     ] = None
     lexical: Annotated[
         bool,
-        option(MODELS, "--lexical", help="Judge candidates lexically as well, to see how far judges agree."),
+        option(MODELS, "--lexical", help="Add the lexical judge, to see how far judges agree."),
     ] = False
     nuggets_per_call: Annotated[
-        int | None, option(MODELS, min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
+        int | None,
+        option(
+            MODELS,
+            min=1,
+            help="Put at most N nuggets into one call [default: the judge's judge_nuggets, 20].",
+        ),
     ] = None
     empty_answers: options.EmptyAnswersOption = "fail"
-    out: Annotated[Path | None, option(RESULTS, "--out", "--out_dir", help="Where the verdicts go.")] = None
+    out: Annotated[
+        Path | None,
+        option(
+            RESULTS,
+            "--out",
+            "--out_dir",
+            metavar="DIR",
+            help="Write the judgments of candidates to this folder.",
+        ),
+    ] = None
 
 
 @options.with_options(JudgeOptions, JudgeConfig)
 def judge(
     config: JudgeConfig,
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
+        list[Path] | None,
+        typer.Argument(metavar="RUN", help="Run directories, or folders of runs.", **options.RUNS),
     ] = None,
     dry_run: Annotated[
-        bool, option(BUDGETS, "--dry-run", help="Say what it will take, and start nothing; needs no key.")
+        bool,
+        option(
+            BUDGETS, "--dry-run", help="Estimate calls, tokens, dollars and time; make no call. Needs no key."
+        ),
     ] = False,
     ray: options.Ray = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
-
-    The answers stay as they are. A run gets judgments/JUDGE.jsonl. One file of candidates is judged into --out, several
-    into a directory each in it; the first judge gives per_item.jsonl, the others judgments/JUDGE.jsonl. The same
-    question to the same judge is asked once, however many answers it is about. The same command again resumes.
+    """Judge existing answers: those of finished runs, or candidates from any system against a gold file.
 
     Example: cts judge runs/sample-local-k1 --judge ernie
 
+    Answers are never changed. For a run, the labels are written to judgments/JUDGE.jsonl in it. For candidates, they are
+    written to --out (with several files, one folder for each): the first judge's to per_item.jsonl, the others' to
+    judgments/JUDGE.jsonl. Equal questions to a judge are asked once. Run the same command again to resume.
+
+    Candidates and gold of your own need at least these fields:
+
+    \b
+    gold.jsonl
+    {"id":"q1","query":"ferry","nuggets":[{"id":"N1","text":"at 9","weight":3}]}
+    {"id":"q2","query":"bikes","nuggets":[{"id":"N1","text":"free","weight":1}]}
+    answers.jsonl
+    {"id":"q1","answer":"In winter it leaves at 9."}
+    {"id":"q2","answer":"Nobody knows."}
+
+    Example: cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged
+
     Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.jsonl' --out judged --judge ernie
 
-    On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
+    On a Ray cluster: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
     """
     from cts_async.protocol.run_files import has_no_answers, run_folders, without
 
@@ -114,12 +150,12 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
-    plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
+    plan = plan_judging(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     foreseen = forecast_judging(plan)
     if as_json:
         print_json(judging_forecast_json(plan, foreseen))
     else:
-        print_judging_forecast(Console(), plan, foreseen)
+        print_judging_forecast(Console(emoji=False), plan, foreseen)
 
 
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:
@@ -128,10 +164,10 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
-    from cts_async.report.results import print_judged
+    from cts_async.report.results import caveats_of, print_judged
 
     plan = plan_judging(
-        config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
+        config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None
     )
     groups = [_group(plan, judge) for judge in plan.judges]
     used = [*plan.specs.values()]
@@ -142,12 +178,10 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     if as_json:
         print_json(rows if len(plan.targets) > 1 else rows[0])
     else:
-        print_judged(Console(), summaries, plan.judges)
-        repeats, embedded = plan.repeats, any(summary.manifest.get("embedded") for summary in summaries)
-        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers repeat others and took no calls."
-        print_closing(
-            [saved] if plan.specs and repeats.n_repeated else [], embedded=plan.embedded or embedded
-        )
+        print_judged(Console(emoji=False), summaries, plan.judges)
+        repeats = plan.repeats
+        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers are duplicates and needed no calls."
+        print_closing([saved] if plan.specs and repeats.n_repeated else [], caveats_of(summaries))
     failed = any(
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )

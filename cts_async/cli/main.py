@@ -14,11 +14,14 @@ from cts_async import __version__
 from cts_async.cli import (
     audit,
     compare,
+    completion,
     converse,
+    demo,
     diagnose,
     doctor,
     export,
     gold,
+    init,
     judge,
     models,
     plan,
@@ -30,10 +33,10 @@ from cts_async.cli import (
 )
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
-from cts_async.cli.options import Grouped
+from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
 from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
-from cts_async.engine.processes import MORE_FILES
+from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
 from cts_async.report.output import discard_stdout, plain
@@ -42,7 +45,8 @@ app = typer.Typer(
     name="cts",
     help="Does asking a clarifying question make a deep-search agent answer better? Run the "
     "Clarify-Then-Search benchmark, resumable at any point.\n\n"
-    "Start with: cts run (embedded model, sample world, no key) or cts run --model gpt -k 3",
+    "Start with cts demo (example runs in seconds), cts run (embedded model, sample world, no key) or "
+    "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -50,30 +54,35 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: Final[tuple[tuple[Callable[..., None], str], ...]] = (
-    (run.run, "Clarify, search and judge; the same command again resumes."),
+    (demo.demo, "Make example runs in seconds and view them: no key, no model."),
+    (run.run, "Clarify, search and judge; run it again to resume."),
     (plan.plan, "Estimate a run: calls, tokens, dollars, time."),
     (converse.converse, "Hold and evaluate clarifying conversations (AT-CoT)."),
-    (gold.gold, "Build the static gold: weighted nuggets with their sources."),
-    (judge.judge, "Judge existing answers again."),
-    (status.status, "Show the progress of runs, from another shell."),
-    (score.score, "Compute scores and their summary from judged files."),
-    (diagnose.diagnose, "Analyse which questions were asked, and what they gained."),
-    (compare.compare, "Compare runs, with tests of their differences."),
-    (report.report, "Write one HTML file about runs."),
-    (export.export, "Write runs as files for others: release, Hugging Face, CSV."),
-    (view.view, "View runs in the browser: leaderboard, instances, steps, live."),
-    (models.models, "List the models, and what each needs."),
+    (gold.gold, "Build gold: weighted nuggets with their sources."),
+    (judge.judge, "Judge existing answers: of runs, or of any system."),
+    (status.status, "Show the progress of runs from another shell."),
+    (score.score, "Compute restore_score_100 from judged files."),
+    (diagnose.diagnose, "Analyse the questions: types, answers, gains."),
+    (compare.compare, "Compare runs: leaderboard, intervals, tests."),
+    (report.report, "Write an HTML report; tables and figures for a paper."),
+    (export.export, "Export runs: release layout, Hugging Face, CSV."),
+    (view.view, "View runs in the browser, live."),
+    (models.models, "List the models and what each needs."),
+    (init.init, "Write a commented cts.toml for your own models and tools."),
+    (completion.completion, "Print a completion script for bash, zsh or fish."),
     (audit.audit, "Prove that no role saw what it must not see."),
-    (doctor.doctor, "Check what a run needs."),
+    (doctor.doctor, "Check packages, keys and endpoints."),
 )
 """The function of each command, which is named as the command, and one line for `cts --help`."""
 _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
 """Commands with so many options that their help shows them under headings."""
 
 for _function, _line in COMMANDS:
-    _cls = Grouped if _function.__name__ in _GROUPED else None
+    _cls = Grouped if _function.__name__ in _GROUPED else Command
     app.command(_function.__name__, cls=_cls, short_help=_line)(_function)
-app.add_typer(data, short_help="Describe, check and convert datasets; published figures.")
+for _info in (*data.registered_commands, *corpus.registered_commands, *prompts.registered_commands):
+    _info.cls = Command
+app.add_typer(data, short_help="List, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 app.add_typer(prompts, short_help="List, show, check and copy the prompts of the roles.")
 
@@ -81,7 +90,7 @@ app.add_typer(prompts, short_help="List, show, check and copy the prompts of the
 _UsageProblem: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
 _TYPER_ABORT: Final = 130
 """The exit code that typer returns for a KeyboardInterrupt."""
-_RESUMABLE_COMMANDS: Final = frozenset({"run", "converse", "gold", "judge"})
+_RESUMABLE_COMMANDS: Final = frozenset({"run", "converse", "demo", "gold", "judge"})
 """The commands that keep a journal."""
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _RAY_OPTIONS: Final = frozenset({"--ray", "--workers"})
@@ -106,9 +115,12 @@ def main() -> None:
     """Run the command that was typed. An error that a user can cause ends in one line, never in a traceback."""
     # OpenBLAS starts a thread for each core at import; nothing here multiplies large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    IS_COMMAND.set(True)
     occupy_closed_streams()
     ignore_stderr_failures()
     replace_unencodable_output()
+    if completion.VARIABLE in os.environ:
+        completion.register()
     try:
         status = app(prog_name="cts", standalone_mode=False)
         if status == _TYPER_ABORT:
@@ -145,7 +157,8 @@ def _exit_misused(error: typer.BadParameter) -> None:
     else:
         command = error.ctx.command_path if error.ctx else "cts"
         option = getattr(error, "option_name", None)
-        message = error.format_message()
+        names = getattr(getattr(error, "param", None), "opts", ())
+        message = next((RANGES[name] for name in names if name in RANGES), error.format_message())
         if option in _RAY_OPTIONS:
             message = f"No such option: {option}; only cts run and cts judge can use several processes"
         print(f"cts: {message} (see {command} --help)", file=sys.stderr)

@@ -12,15 +12,16 @@ from cts_async.report.output import print_json, visible
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="A model's name [default: all].", show_default=False)
+        str | None,
+        typer.Argument(metavar="MODEL", help="Name of a model [default: list all].", **options.PLAYER),
     ] = None,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles; and plug-ins.
 
-    With NAME: that model in full, and what it lacks; alias:model-id is another model at the same address. Keys are
-    looked for but never shown, and nothing is sent anywhere (see cts doctor for that).
+    With MODEL: its full table, and what is missing to use it. NAME:MODEL-ID is another model at the address of NAME.
+    Keys are never shown and nothing is sent (cts doctor tries a model).
 
     Example: cts models claude
     """
@@ -32,14 +33,19 @@ def models(
     from cts_async.protocol.custom.sources import plugin_names
     from cts_async.report.models import model_entries, model_json, print_model, print_models
 
-    entries = model_entries(load_catalogue(options.config_file(config)), os.environ, name)
+    catalogue = load_catalogue(*options.config_files(config))
+    entries = model_entries(catalogue, os.environ, name)
     if as_json:
         rows = [model_json(entry) for entry in entries]
         print_json(rows[0] if name else rows)
     elif name:
-        print_model(Console(), entries[0])
+        print_model(Console(emoji=False), entries[0])
     else:
-        console = Console()
+        console = Console(emoji=False)
         print_models(console, entries)
-        line = f"Installed roles (for -m, --agent, --judge, ...): {', '.join(plugin_names())}"
-        console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+        read = ", then ".join(map(str, catalogue.files)) or "none (to add models, type cts init)"
+        for line in (
+            f"Installed roles (for -m, --agent, --judge, ...): {', '.join(plugin_names())}",
+            f"Configuration files read: {read}",
+        ):
+            console.print(visible(line), markup=False, highlight=False, soft_wrap=True)

@@ -12,16 +12,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
-from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from cts_async.config import BudgetConfig, CommandConfig, Consent
-from cts_async.errors import UsageError
+from cts_async.cli.completion import choices, names, runs
+from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
+from cts_async.errors import UsageError, closest
 from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, EmptyAnswers
 
 if TYPE_CHECKING:
@@ -31,39 +31,68 @@ Config = TypeVar("Config", bound=CommandConfig)
 N = TypeVar("N", bound=str)
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
+_ANY_COUNT = re.compile(r"  \[x>=[01]\]$|; x>=[01](?=\]$)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
+
+PLAYER: Final = {"autocompletion": names("models", "baseline")}
+JUDGE: Final = {"autocompletion": names("models", "baseline", "lexical")}
+RUNS: Final = {"autocompletion": runs}
+"""What the tab key offers for models, judges and runs."""
 
 # --- Headings of --help
 
 DATA, MODELS, TALKS = "Data and systems", "Models", "Conversations"
 EVALUATION, SEARCHING, EVIDENCE = "Evaluation", "Searching", "Evidence"
-RESULTS, BUDGETS, PROCESSES, OTHER = "Results", "Budgets", "Beyond one process", "Other options"
+RESULTS, BUDGETS, PROCESSES, OTHER = "Results", "Budgets", "Several processes", "Other options"
 HEADINGS: Final = (DATA, MODELS, TALKS, EVALUATION, SEARCHING, EVIDENCE, RESULTS, BUDGETS, PROCESSES, OTHER)
 
 
 def option(heading: str, *names: str, help: str, **more: Any) -> Any:
     """Declare an option that `--help` shows under a heading; `more` is what `typer.Option` takes."""
+    if known := getattr(more.get("callback"), "known", None):
+        more["autocompletion"] = choices(known)
     return typer.Option(*names, help=help, rich_help_panel=heading, **more)
 
 
-class Grouped(TyperCommand):
-    """A command with many options: its help shows them under `HEADINGS`, in the order of their declaration."""
+class Command(TyperCommand):
+    """A command whose help names what to type (RUN, N) where typer would name Python's types (<list[Path]>)."""
+
+    headings: ClassVar[tuple[str, ...]] = ("Options",)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Write a required argument as RUN, not {RUN}."""
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options, heading by heading."""
-        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Arguments", *HEADINGS)}
+        """Write the arguments, then the options, heading by heading, in the order of their declaration."""
+        sections: dict[str, list[tuple[str, str]]] = {
+            heading: [] for heading in ("Arguments", *self.headings)
+        }
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                usual = "Arguments" if param.param_type_name == "argument" else OTHER
-                sections[getattr(param, "rich_help_panel", None) or usual].append(record)
+            if record := param.get_help_record(ctx):
+                if param.param_type_name == "argument":
+                    heading, names = "Arguments", re.sub(" <.*>$", "", record[0])
+                else:
+                    panel = getattr(param, "rich_help_panel", None)
+                    heading = panel if panel in sections else self.headings[-1]
+                    names = re.sub("<int( range)?>", "N", record[0])
+                sections[heading].append((names, _ANY_COUNT.sub("", record[1])))
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
 
+class Grouped(Command):
+    """A command with many options, shown under `HEADINGS`."""
+
+    headings = HEADINGS
+
+
 # --- What an option's text means
+
+RANGES: Final = {"-k": "-k must be 1, 2 or 3 (the paper's range)"}
+"""What to say of a number that an option does not take, where its limits alone would puzzle."""
 
 
 def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -84,8 +113,8 @@ def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N
     for name in given:
         one = by_name.get(name.strip().casefold().replace("_", "-"))
         if one is None:
-            near = get_close_matches(name.casefold(), known, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = closest(name, known)
+            hint = f"; did you mean {near}?" if near else ""
             raise UsageError(f"{option} {name}: must be one of {', '.join(known)}{hint}")
         found.append(one)
     return tuple(found)
@@ -99,6 +128,7 @@ def one_of(option: str, known: Sequence[str]) -> Callable[[Any], Any]:
             return read_names(option, [given], known)[0]
         return None if given is None else read_names(option, given, known)
 
+    check.known = known  # type: ignore[attr-defined]
     return check
 
 
@@ -153,16 +183,22 @@ def config_consent(named: Path | None, trust: bool) -> Consent:
     return "named" if named is not None else "remember" if trust else "ask"
 
 
-def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> None:
+def config_files(named: Path | None) -> tuple[Path, ...]:
+    """Return the user's own cts.toml and `config_file(named)`, as far as they exist. Raises UsageError."""
+    return tuple(file for file in (user_config_file(os.environ), config_file(named)) if file is not None)
+
+
+def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec], user: Path | None = None) -> None:
     """Print to standard error which key goes where for the models and tools `used`, before anything is sent.
 
-    If ./cts.toml goes beyond the shipped catalogues, ask the user first; UsageError without a terminal to ask on.
+    If ./cts.toml goes beyond the shipped catalogues and the user's own file, ask first; UsageError without a terminal to
+    ask on.
     """
-    from cts_async.protocol.config_trust import Trust, is_trusted, remember, sent_keys, trust_in
+    from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
     from cts_async.report.output import plain
 
     used = tuple(used)
-    trust = trust_in(file) if file else Trust()
+    trust = trust_in(file, user)
     concerns = trust.concerns_of(used)
     if file and concerns and consent != "named" and not is_trusted(file, os.environ):
         problem = plain(f"{file}: would {'; '.join(dict.fromkeys(concern.text for concern in concerns))}")
@@ -172,7 +208,7 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> Non
                 f"or --config {shlex.quote(str(file))}"
             )
         remember(file, os.environ)
-    if line := sent_keys(used, trust.own, file):
+    if line := sent_keys(used, trust.sources):
         print(plain(line), file=sys.stderr)
 
 
@@ -203,14 +239,19 @@ def runs_or_default(words: Sequence[Path] | None, command: str) -> list[Path]:
 
 ConfigFile = Annotated[
     Path | None,
-    option(MODELS, "--config", help="Models and roles of your own [default: ./cts.toml if there is one]."),
+    option(
+        MODELS,
+        "--config",
+        metavar="FILE",
+        help="Your models, roles and search engines [default: ./cts.toml]. cts init writes an example.",
+    ),
 ]
 TrustConfig = Annotated[
     bool,
     option(
         MODELS,
         "--trust-config",
-        help="Consent to ./cts.toml deciding where keys go, until the file changes.",
+        help="Accept where ./cts.toml sends your API keys, until the file changes.",
     ),
 ]
 Prompts = Annotated[
@@ -219,7 +260,7 @@ Prompts = Annotated[
         MODELS,
         "--prompts",
         metavar="[NAME=]DIR",
-        help="Your prompts, for all roles, or for those of MODEL@NAME; repeatable. See cts prompts.",
+        help="Use the prompts in this folder: for all roles, or as MODEL@NAME. Repeatable. See cts prompts.",
     ),
 ]
 Fields = Annotated[
@@ -228,7 +269,7 @@ Fields = Annotated[
         DATA,
         "--field",
         metavar="OURS=THEIRS",
-        help="Name of a column in your file, e.g. fused_query=OQ.",
+        help="Read the field OURS from your column THEIRS, e.g. fused_query=OQ. Repeatable.",
     ),
 ]
 SkipBadGold = Annotated[
@@ -236,7 +277,7 @@ SkipBadGold = Annotated[
     option(
         DATA,
         "--skip-bad-gold",
-        help="Leave out, and list, instances whose gold has no nuggets or no valid weights.",
+        help="Skip, and list, instances whose gold has no nuggets or invalid weights.",
     ),
 ]
 EmptyAnswersOption = Annotated[
@@ -246,7 +287,7 @@ EmptyAnswersOption = Annotated[
         "--empty-answers",
         metavar="fail|zero",
         callback=one_of("--empty-answers", get_args(EmptyAnswers)),
-        help="An empty answer: failed and in no mean, or scored 0 without a call.",
+        help="Treat an empty answer as failed (excluded from the mean), or score it 0 without asking a judge.",
     ),
 ]
 RelevanceLevel = Annotated[
@@ -256,17 +297,17 @@ RelevanceLevel = Annotated[
         min=1,
         max=4,
         metavar="N",
-        help="Lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses all.",
+        help="Lowest grade that counts as relevant for P, RR, AP and R (TREC Deep Learning: 2); nDCG uses all grades.",
     ),
 ]
-Seed = Annotated[int, option(OTHER, help="Seed of everything random.")]
+Seed = Annotated[int, option(OTHER, help="Random seed.")]
 Ray = Annotated[
     str | None,
     option(
         PROCESSES,
         "--ray",
         metavar="ADDRESS",
-        help="Run on this Ray cluster: auto, HOST:6379, or ray://HOST:10001 from outside it.",
+        help="Run on a Ray cluster: auto, HOST:6379, or ray://HOST:10001 from a machine outside it.",
     ),
 ]
 Workers = Annotated[
@@ -275,21 +316,34 @@ Workers = Annotated[
         PROCESSES,
         min=1,
         metavar="N",
-        help="Number of worker processes, on this machine without --ray [default with --ray: its free CPUs].",
+        help="Number of worker processes; without --ray on this machine [default with --ray: all free CPUs].",
     ),
 ]
 CsvFolder = Annotated[
-    Path | None, option(RESULTS, metavar="DIR", help="Also write every table there, unrounded.")
+    Path | None, option(RESULTS, metavar="DIR", help="Also write every table as CSV, unrounded.")
 ]
 Quiet = Annotated[bool, option(RESULTS, "--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, option(RESULTS, "--json", help="Print the results as JSON on standard output.")]
 Clarifiers = Annotated[
     list[str],
     option(
-        DATA, "--model", "-m", metavar="NAME", help="Clarifier (a model, or code: see above); repeatable."
+        DATA,
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="Clarifier: a model (see cts models) or your own code (see above). Repeatable.",
+        **PLAYER,
     ),
 ]
-Support = Annotated[str | None, option(MODELS, help="User Answerer and Rewriter [paper: ernie].")]
+Support = Annotated[
+    str | None,
+    option(
+        MODELS,
+        metavar="MODEL",
+        help="User Answerer and Rewriter [default: ernie, as in the paper].",
+        **PLAYER,
+    ),
+]
 
 
 class CommandOptions:
@@ -301,22 +355,29 @@ class CommandOptions:
     prompts: Prompts = None
     max_usd: Annotated[
         float | None,
-        option(BUDGETS, min=0, help="Most dollars to spend, over all sessions; stops before that (exit 75)."),
+        option(
+            BUDGETS,
+            min=0,
+            metavar="USD",
+            help="Spend at most this many dollars, earlier attempts of this run included; then exit 75.",
+        ),
     ] = None
     max_tokens: Annotated[
         int | None,
-        option(BUDGETS, min=0, help="Most tokens to use, in and out together; stops before that (exit 75)."),
+        option(BUDGETS, min=0, help="Use at most this many tokens, input plus output; then exit 75."),
     ] = None
     max_calls: Annotated[
         int | None,
-        option(BUDGETS, min=0, help="Most calls to make, failed ones included; stops before that (exit 75)."),
+        option(
+            BUDGETS, min=0, help="Make at most this many model calls, failed ones included; then exit 75."
+        ),
     ] = None
     deadline: Annotated[
         str | None,
         option(
             BUDGETS,
             metavar="WHEN",
-            help="Stop by that time (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local).",
+            help="Stop after 45s, 90m or 2h30m, or at 18:30 or 2031-05-01T08:00 (local time); then exit 75.",
         ),
     ] = None
     max_outage_s: Annotated[
@@ -325,19 +386,36 @@ class CommandOptions:
             BUDGETS,
             "--max-outage",
             min=0,
-            help="Seconds that a provider may be down before the run stops (exit 75).",
+            metavar="SECONDS",
+            help="Wait this long for a provider that is down; then exit 75.",
         ),
     ] = 900.0
     in_flight: Annotated[
         int | None,
-        option(BUDGETS, min=1, help="Instances in progress at once [default: from the models' limits]."),
+        option(
+            BUDGETS,
+            min=1,
+            help="Work on at most this many instances at once [default: from the models' limits].",
+        ),
     ] = None
     retry_failed: Annotated[
-        bool, option(OTHER, "--retry-failed", help="Try permanently failed instances again.")
+        bool, option(OTHER, "--retry-failed", help="Retry instances that failed permanently.")
     ] = False
     sync: Annotated[
-        bool, option(OTHER, "--sync", help="Flush every step to the disk, to survive a power cut as well.")
+        bool, option(OTHER, "--sync", help="Force every step to the disk, so that a power cut loses nothing.")
     ] = False
+    verbose: Annotated[
+        bool, option(RESULTS, "--verbose", "-v", help="Print each step, retry, wait and limit as it happens.")
+    ] = False
+    log_file: Annotated[
+        Path | None,
+        option(
+            RESULTS,
+            "--log",
+            metavar="FILE",
+            help="Append what --verbose prints to a file, with times; never keys or prompts.",
+        ),
+    ] = None
     seed: Seed = 0
 
 
@@ -345,26 +423,43 @@ class DataOptions(CommandOptions):
     """Options of every command that works on a dataset."""
 
     data: Annotated[
-        str, option(DATA, help="sample, hard518:PATH, qulac:PATH, clariq:PATH, or a .csv or .jsonl file.")
+        str,
+        option(
+            DATA,
+            metavar="DATASET",
+            help="sample, hard518:DIR, qulac:FILE, clariq:PATH, or your .csv or .jsonl file.",
+        ),
     ] = "sample"
-    limit: Annotated[int | None, option(DATA, min=1, help="Only the first N instances.")] = None
+    limit: Annotated[int | None, option(DATA, min=1, help="Use only the first N instances.")] = None
     every_role: Annotated[
-        str | None, option(MODELS, "--all", metavar="NAME", help="One model, or plug-in, for every role.")
+        str | None,
+        option(MODELS, "--all", metavar="MODEL", help="Use this model for every role.", **PLAYER),
     ] = None
-    runs_dir: Annotated[Path, option(RESULTS, help="Folder of the runs.")] = Path("runs")
+    runs_dir: Annotated[Path, option(RESULTS, metavar="DIR", help="Write the runs to this folder.")] = Path(
+        "runs"
+    )
 
 
 class SearchOptions(DataOptions):
     """Options of every command that runs the deep-search agent."""
 
-    agent: Annotated[str | None, option(MODELS, help="Deep-search model [paper: webdancer].")] = None
+    agent: Annotated[
+        str | None,
+        option(
+            MODELS,
+            metavar="MODEL",
+            help="Deep-search agent [default: webdancer, as in the paper].",
+            **PLAYER,
+        ),
+    ] = None
     agent_prompt: Annotated[
         str | None,
         option(
             MODELS,
             metavar="PROMPT",
             callback=one_of("--agent-prompt", AGENT_PROMPTS),
-            help="The agent's: native (WebDancer's), en, zh, or query: as its query [webdancer: native, others: query].",
+            help="Prompt of the agent: native (WebDancer's own), en, zh, or query (in the query's language) "
+            "[default: native for webdancer, else query].",
         ),
     ] = None
     date: Annotated[
@@ -373,26 +468,44 @@ class SearchOptions(DataOptions):
             MODELS,
             metavar="YYYY-MM-DD",
             callback=read_date,
-            help="Date in the agent's prompt [today; of a run that is resumed: its own].",
+            help="Date in the agent's prompt [default: today; a resumed run keeps its date].",
         ),
     ] = None
     corpus: Annotated[
-        Path | None, option(SEARCHING, help="Documents {id,url,title,text} (JSONL) to search.")
+        Path | None,
+        option(
+            SEARCHING,
+            metavar="FILE",
+            help="Search these documents: JSON Lines of id, url, title, text.",
+        ),
     ] = None
     search: Annotated[
         str | None,
-        option(SEARCHING, help="Searches: corpus, serper, or one of cts.toml [corpus if there is one]."),
+        option(
+            SEARCHING,
+            metavar="ENGINE",
+            help="Search engine: corpus, serper, or one from cts.toml [default: corpus, if there is one].",
+            autocompletion=names("search"),
+        ),
     ] = None
     visit: Annotated[
         str | None,
         option(
-            SEARCHING, help="Pages: jina, direct, or one of cts.toml [of the web: jina if its key is set]."
+            SEARCHING,
+            metavar="READER",
+            help="Page reader: jina, direct, or one from cts.toml [default: jina if JINA_API_KEY is set, "
+            "else direct].",
+            autocompletion=names("visit"),
         ),
     ] = None
     visit_model: Annotated[
         str | None,
         option(
-            SEARCHING, help="Model that reads pages for a goal, or lexical for none [of the web: support]."
+            SEARCHING,
+            metavar="MODEL",
+            help="Model that extracts from a web page what the agent looks for; lexical: no model "
+            "[default: as --support].",
+            autocompletion=names("models", "lexical"),
         ),
     ] = None
     allow_addresses: Annotated[
@@ -401,15 +514,20 @@ class SearchOptions(DataOptions):
             SEARCHING,
             "--allow-address",
             metavar="HOST_OR_NET",
-            help="Private host or network that pages may come from.",
+            help="Allow pages from this private host or network. Repeatable.",
         ),
     ] = None
     replay: Annotated[
         list[Path] | None,
-        option(SEARCHING, metavar="RUN", help="Answer searches and visits from this run's journal only."),
+        option(
+            SEARCHING,
+            metavar="RUN",
+            help="Repeat the searches and page visits of this run's journal; no network. Repeatable.",
+            **RUNS,
+        ),
     ] = None
     max_turns: Annotated[
-        int | None, option(SEARCHING, min=1, help="Model calls per search [WebDancer: 20].")
+        int | None, option(SEARCHING, min=1, help="Model calls per search [default: 20, as WebDancer].")
     ] = None
 
 
@@ -419,7 +537,14 @@ class RunOptions(SearchOptions):
     models: Clarifiers = ["local"]
     ks: Annotated[
         list[int],
-        option(DATA, "-k", metavar="N", min=1, max=3, help="Questions it may ask, or turns; repeatable."),
+        option(
+            DATA,
+            "-k",
+            metavar="N",
+            min=1,
+            max=3,
+            help="Number of clarifying questions (or turns). Repeatable.",
+        ),
     ] = [1]
     schemes: Annotated[
         list[str],
@@ -428,7 +553,7 @@ class RunOptions(SearchOptions):
             "--scheme",
             metavar="SCHEME",
             callback=one_of("--scheme", SCHEMES),
-            help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated.",
+            help="Prompting scheme: cts, standard, at-standard, cot or at-cot. Repeatable.",
         ),
     ] = ["cts"]
     modes: Annotated[
@@ -438,25 +563,36 @@ class RunOptions(SearchOptions):
             "--mode",
             metavar="MODE",
             callback=one_of("--mode", MODES),
-            help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable.",
+            help="at-once: all questions together; respond: one question per turn; select: the user picks a "
+            "reformulated query. Repeatable.",
         ),
     ] = ["at-once"]
-    gold: Annotated[Path | None, option(DATA, help="Nuggets (JSONL), joined by id or by fused_query.")] = None
+    gold: Annotated[
+        Path | None,
+        option(DATA, metavar="FILE", help="Gold nuggets (JSONL), joined by id or by fused_query."),
+    ] = None
     skip_bad_gold: SkipBadGold = False
-    orig: Annotated[bool, option(DATA, help="Also search the blurred query itself, as the paper does.")] = (
+    orig: Annotated[bool, option(DATA, help="Also search the underspecified query itself (system orig).")] = (
         True
     )
-    with_gold: Annotated[bool, option(DATA, "--gold-query", help="Also search the intent itself.")] = False
+    with_gold: Annotated[
+        bool, option(DATA, "--gold-query", help="Also search the hidden intent itself (system gold).")
+    ] = False
     support: Support = None
-    answerer: Annotated[str | None, option(MODELS, help="User Answerer [as --support].")] = None
-    rewriter: Annotated[str | None, option(MODELS, help="Rewriter [as --support].")] = None
+    answerer: Annotated[
+        str | None, option(MODELS, metavar="MODEL", help="User Answerer [default: as --support].", **PLAYER)
+    ] = None
+    rewriter: Annotated[
+        str | None, option(MODELS, metavar="MODEL", help="Rewriter [default: as --support].", **PLAYER)
+    ] = None
     given_questions: Annotated[
         list[Path] | None,
         option(
             DATA,
             "--questions",
             metavar="FILE|RUN",
-            help="Ask these (the first K) in the Clarifier's place: a .csv or .jsonl file, or an earlier run.",
+            help="Ask the questions of a .csv or .jsonl file or of an earlier run instead of a Clarifier's.",
+            **RUNS,
         ),
     ] = None
     given_rewrites: Annotated[
@@ -465,7 +601,8 @@ class RunOptions(SearchOptions):
             DATA,
             "--rewrites",
             metavar="FILE|RUN",
-            help="Search these rewritten queries, by id; nothing is asked.",
+            help="Search the rewritten queries of a file or run; no questions are asked.",
+            **RUNS,
         ),
     ] = None
     stop_after: Annotated[
@@ -475,21 +612,33 @@ class RunOptions(SearchOptions):
             "--stop-after",
             metavar="STAGE",
             callback=one_of("--stop-after", STAGES),
-            help="questions, answers or rewrite: end there, without search and judges.",
+            help="Stop after questions, answers or rewrite: no search, no judges.",
         ),
     ] = None
     answers: Annotated[
         str | None,
-        option(MODELS, metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
+        option(
+            MODELS,
+            metavar="DATA",
+            help="Use the answers people gave in qulac or clariq instead of a User Answerer.",
+        ),
     ] = None
     judges: Annotated[
         list[str] | None,
-        option(MODELS, "--judge", metavar="NAME", help="Judge; the first gives the score [paper: ernie]."),
+        option(
+            MODELS,
+            "--judge",
+            metavar="MODEL",
+            help="Judge; repeatable, the first gives the score [default: ernie, as in the paper].",
+            **JUDGE,
+        ),
     ] = None
-    no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Answer only; no scores.")] = False
+    no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")] = False
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
     empty_answers: EmptyAnswersOption = "fail"
-    name: Annotated[str | None, option(RESULTS, help="Name of the run [default: DATA-MODEL-kK].")] = None
+    name: Annotated[
+        str | None, option(RESULTS, metavar="NAME", help="Name of the run [default: DATASET-MODEL-kK].")
+    ] = None
 
 
 def with_options(
@@ -534,6 +683,7 @@ def read_config(config: type[Config], values: dict[str, Any]) -> Config:
     values |= {
         "fields": read_fields(values["fields"]),
         "config_file": config_file(named),
+        "user_config": user_config_file(os.environ),
         "config_consent": config_consent(named, values.pop("trust_config")),
         "budget": read_budget(*limits),
         "command": shlex.join(["cts", *sys.argv[1:]]),

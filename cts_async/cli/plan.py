@@ -11,10 +11,10 @@ from cts_async.report.output import print_json, print_notes
 
 @options.with_options(options.RunOptions, RunConfig)
 def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
-    """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
+    """Estimate what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 
-    Starts nothing, writes nothing, needs no key. If the run exists already, its finished work is subtracted and its
-    measurements replace assumptions; for a finished run, the plan is compared with what it took.
+    Makes no call, writes nothing and needs no key. If the run exists, its finished work is subtracted and its
+    measurements replace assumptions. For a finished run, the estimate is compared with what the run took.
 
     Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
     """
@@ -26,7 +26,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast
 
-    made = make_plan(config, load_catalogue(config.config_file), os.environ, keyless=True)
+    made = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     for system, directory in made.systems.items():
         same_run(directory, made.identity(system))
     runs = {
@@ -37,5 +37,5 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     if as_json:
         print_json(forecast_json(made, predicted, runs))
     else:
-        print_forecast(Console(), made, predicted, runs)
+        print_forecast(Console(emoji=False), made, predicted, runs)
         print_notes((*made.dataset.notes, *made.remarks))

@@ -26,14 +26,14 @@ Given = Annotated[
     list[str] | None,
     typer.Option("--prompts", metavar="[NAME=]DIR", help="Prompts of yours, as in cts run; may be repeated."),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of ROLE.LANGUAGE.txt files.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of ROLE.LANGUAGE.txt files.")]
 
 
-@prompts.command("list", short_help="Which prompts there are.")
+@prompts.command("list", short_help="List the prompts.")
 def list_all(given: Given = None, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
     """List the prompts: name, language, variant, digest and source.
 
-    The prompts of [prompts] in cts.toml and of --prompts are listed, too, as far as they differ from the shipped ones.
+    Prompts of --prompts and of [prompts] in cts.toml are included where they differ from the shipped ones.
 
     Example: cts prompts list --prompts short=prompts/short --json
     """
@@ -43,7 +43,7 @@ def list_all(given: Given = None, config: options.ConfigFile = None, as_json: op
 @prompts.command("show", short_help="Print one prompt.")
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="As it is listed: clarify.en, clarify.en@short.")
+        str, typer.Argument(metavar="NAME", help="Name as listed, e.g. clarify.en or clarify.en@short.")
     ],
     given: Given = None,
     config: options.ConfigFile = None,
@@ -53,13 +53,13 @@ def show(
 
     Example: cts prompts show clarify.en
     """
-    from cts_async.config import suggestion
-    from cts_async.errors import UsageError
+    from cts_async.errors import UsageError, closest
 
     found = {prompt.name: prompt for prompt in _every(_opened(given, config))}
     if name not in found:
-        near = suggestion(name, found).partition(" known: ")[0].rstrip(";")
-        raise UsageError(f"no prompt {name!r}{near} (see cts prompts list)")
+        near = closest(name, found)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"no prompt {name!r}{hint} (see cts prompts list)")
     prompt = found[name]
     if as_json:
         print_json({**_row(prompt), "fields": sorted(prompt.fields), "text": prompt.text})
@@ -68,11 +68,11 @@ def show(
         typer.echo(text, nl=not text.endswith("\n"))
 
 
-@prompts.command("check", short_help="Check a folder of prompts.")
+@prompts.command("check", short_help="Check your prompts.")
 def check(folder: Folder, as_json: options.AsJson = False) -> None:
-    """Check a folder of prompts: names, sections, fields, encoding, size; all its mistakes, each in one line.
+    """Check a folder of prompts: names, sections, fields, encoding and size.
 
-    Exit code 2 if there are any. Notes say what is allowed but perhaps not meant.
+    Prints every mistake in one line each; exit code 2 if there are any. Notes are about what is allowed but unusual.
 
     Example: cts prompts check prompts/short
     """
@@ -105,17 +105,18 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
         raise typer.Exit(EXIT_USAGE)
 
 
-@prompts.command("copy", short_help="Copy the shipped prompts.")
+@prompts.command("copy", short_help="Copy the shipped prompts, to change them.")
 def copy(
     folder: Folder,
     roles: Annotated[
-        list[str] | None, typer.Argument(metavar="[ROLE]...", help="Only of these roles [all].")
+        list[str] | None,
+        typer.Argument(metavar="ROLE", help="Copy the prompts of these roles only [default: all]."),
     ] = None,
 ) -> None:
     """Copy the shipped prompts to a folder, to change them there. No file is overwritten.
 
-    A folder needs only those that differ from the shipped ones. The short ones for the embedded model
-    (ROLE.small.LANGUAGE) are left out: it gets what you change, too.
+    Keep only the files that you change. The short prompts of the embedded model (ROLE.small.LANGUAGE) are not copied:
+    your changed prompts replace them, too.
 
     Example: cts prompts copy prompts/short clarify
     """
@@ -153,7 +154,7 @@ def _opened(given: list[str] | None, config: Path | None) -> PromptSet:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.prompts import open_prompts
 
-    catalogue = load_catalogue(options.config_file(config))
+    catalogue = load_catalogue(*options.config_files(config))
     return open_prompts(given or (), catalogue.prompts)
 
 

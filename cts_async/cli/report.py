@@ -16,48 +16,53 @@ from cts_async.cli.options import EVALUATION, MODELS, RESULTS, SEARCHING, option
 def report(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN]...", help="What to report; see above [default: runs]."),
+        typer.Argument(
+            metavar="RUN", help="Runs, folders or patterns; see above [default: runs].", **options.RUNS
+        ),
     ] = None,
     judge: Annotated[
         str | None,
-        option(MODELS, metavar="NAME", help="Only this judge [default: all, the usual one first]."),
+        option(
+            MODELS, metavar="NAME", help="Report this judge only [default: all, the scoring judge first]."
+        ),
     ] = None,
     baseline: Annotated[
-        str | None, option(EVALUATION, help="Differences are to this system [default: to orig].")
+        str | None,
+        option(EVALUATION, metavar="SYSTEM", help="Show differences to this system [default: orig]."),
     ] = None,
     out: Annotated[
         Path | None,
         option(
             RESULTS,
             metavar="FILE",
-            help="Where to [default: report.html in the run, or in the runs' folder].",
+            help="The HTML file to write [default: report.html in the run or in the folder of runs].",
         ),
     ] = None,
     tables: Annotated[
         Path | None, option(RESULTS, metavar="DIR", help="Also write every table as NAME.md, .tex and .csv.")
     ] = None,
     plots: Annotated[
-        Path | None, option(RESULTS, metavar="DIR", help="Also write every figure there, for print.")
+        Path | None, option(RESULTS, metavar="DIR", help="Also write every figure, for print.")
     ] = None,
     plot_format: Annotated[
-        str, option(RESULTS, metavar="LIST", help="Of these formats: svg, png, pdf.")
+        str, option(RESULTS, metavar="LIST", help="Formats of the figures: svg, png, pdf.")
     ] = "svg,png",
     corpus: Annotated[
         Path | None,
-        option(
-            SEARCHING, metavar="FILE", help="Of cts converse: the documents that its queries are searched in."
-        ),
+        option(SEARCHING, metavar="FILE", help="For runs of cts converse: the documents to search."),
     ] = None,
     qrels: Annotated[
-        str, option(EVALUATION, metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
+        str,
+        option(EVALUATION, metavar="FILE|intent:N", help="For runs of cts converse: relevance judgments."),
     ] = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     seed: options.Seed = 0,
+    config_file: options.ConfigFile = None,
 ) -> None:
     """Write one HTML file about runs: figures, tables, tests, the best and the worst instances.
 
     RUN is what cts compare takes, a single run, or runs of cts converse. The file needs no network and sends nothing.
-    Figures and tables can also be written as files for papers.
+    Figures and tables can also be written as files for papers. [names] in cts.toml says what to call models and systems.
 
     Example: cts report runs
 
@@ -67,7 +72,7 @@ def report(
 
     from rich.console import Console
 
-    from cts_async.config import EvaluationConfig
+    from cts_async.config import EvaluationConfig, display_names
     from cts_async.report.html.report import Origin
     from cts_async.report.reported import make_report
 
@@ -83,10 +88,11 @@ def report(
         baseline=baseline,
         evaluation=EvaluationConfig(corpus=corpus, qrels=qrels, relevance_level=relevance_level),
         seed=seed,
+        names=display_names(options.config_files(config_file)),
     )
     messages: list[str] = []
     try:
-        with Console(stderr=True).status("making the report"):
+        with Console(stderr=True, emoji=False).status("making the report"):
             messages.extend(lines)
     finally:  # also name the files that were written before an error
         for line in messages:

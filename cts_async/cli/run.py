@@ -26,25 +26,24 @@ def run(
 ) -> None:
     """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
-    The same command again resumes: nothing that was answered is asked again.
+    Example: cts run --all gpt -k 3 --limit 5 --max-usd 2
 
-    Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
+    Example: cts run -m gpt -m claude -k 1 -k 3 --data hard518:release --search serper
 
-    Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
+    Without any model, as a lower bound: cts run --all baseline -k 1 -k 2 -k 3
 
-    A role of your own, as FILE.py:FUNCTION, exec:COMMAND, a URL or a plug-in: cts run -m my_lab.py:ask -k 2 --all gpt
+    Run the same command again to resume: finished steps are never repeated. Without options, the embedded model (no key,
+    no server) runs the first 8 instances of the sample world.
 
-    Without any model, as a floor: cts run --all baseline -k 1 -k 2 -k 3 --gold-query
+    A Clarifier of your own (FILE.py:FUNCTION, exec:COMMAND, a URL, a plug-in): cts run -m my_lab.py:ask --all gpt
 
-    In 4 processes of this machine: cts run --model mine -k 3 --workers 4
+    Two prompts side by side: cts run -m gpt -m gpt@short --prompts short=prompts/short -k 3
 
-    On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
-
-    Two prompts of the Clarifier, side by side: cts run -m gpt -m gpt@short --prompts short=prompts/short -k 3
-
-    The same questions, another User Answerer and Rewriter: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
+    Reuse the questions of an earlier run: cts run --questions runs/hard518-gpt-k3 -k 3 --support kimi
 
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
+
+    In 4 processes: cts run --model gpt -k 3 --workers 4
     """
     from rich.console import Console
 
@@ -54,27 +53,29 @@ def run(
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
     from cts_async.report.progress import RunGroup
-    from cts_async.report.results import print_results, print_unsearched
+    from cts_async.report.results import caveats_of, print_results, print_unsearched
 
-    plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
+    plan = make_plan(config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None)
     groups = [
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
     used = [*plan.specs.values(), *plan.search.opened]
-    told = _introduction(plan), (*plan.dataset.notes, *plan.remarks)
-    stopped = drive(run_plan, plan, groups, used, *told, quiet=quiet, ray=ray, workers=workers)
+    notes = (*plan.dataset.notes, *plan.remarks)
+    stopped = drive(
+        run_plan, plan, groups, used, _introduction(plan), notes, quiet=quiet, ray=ray, workers=workers
+    )
     summaries, rows = summarise(plan.systems.values())
     if as_json:
         print_json(rows)
     elif summaries:
         if plan.searches:
-            print_results(Console(), summaries)
+            print_results(Console(emoji=False), summaries)
         else:
-            print_unsearched(Console(), summaries)
+            print_unsearched(Console(emoji=False), summaries)
         places = ", ".join(f"{directory}/" for directory in plan.systems.values())
         files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
-        print_closing([files, *([] if stopped else _next_steps(plan))], embedded=plan.embedded)
+        print_closing([files, *([] if stopped else _next_steps(plan))], caveats_of(summaries))
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
@@ -132,6 +133,6 @@ def _next_steps(plan: Plan) -> list[str]:
         lines.append(line)
     if "clarifier" in plan.custom.get(BASELINE, {}):
         lines.append(
-            "The baseline is a floor: templates and BM25, no model. A Clarifier below it adds nothing."
+            "The baseline is a lower bound: templates and BM25, no model. A Clarifier below it adds nothing."
         )
     return lines

@@ -12,25 +12,41 @@ from cts_async.cli import options
 
 
 def score(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Judged files; see above.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Judged files, directories or patterns.", **options.RUNS),
+    ],
     gold: Annotated[
-        Path | None, typer.Option(help="Take the nuggets' weights from this gold (JSONL).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Take the weights of the nuggets from this gold file (JSONL)."),
     ] = None,
     skip_bad_gold: options.SkipBadGold = False,
     empty_answers: options.EmptyAnswersOption = "fail",
     as_json: options.AsJson = False,
 ) -> None:
-    """Score judged files: restore_score_100 and its summary, from results.jsonl, per_item.jsonl or judgments/*.jsonl.
-
-    Reads .csv and .tsv too (one row for each judged nugget, or for each item's score), and gzipped files. A directory
-    stands for its results.jsonl or per_item.jsonl, or for those one level below; patterns are expanded. Exit code 1 if
-    items failed.
+    """Compute restore_score_100 and its summary from judged files: results.jsonl, per_item.jsonl, judgments/*.jsonl.
 
     Example: cts score runs/sample-local-k1 'outputs/*/per_item.jsonl'
+
+    Also reads gzipped files, .csv and .tsv (a row for each judged nugget, or for each item's score). For a directory,
+    its results.jsonl or per_item.jsonl is read, or those one level below. Exit code 1 if items failed.
+
+    Files of your own need at least these fields (the gold is that of cts judge):
+
+    \b
+    labels.jsonl
+    {"id":"q1","results":[{"id":"N1","coverage":"full"}]}
+    {"id":"q2","results":[{"id":"N1","coverage":"none"}]}
+    gold.jsonl
+    {"id":"q1","query":"ferry","nuggets":[{"id":"N1","text":"at 9","weight":3}]}
+    {"id":"q2","query":"bikes","nuggets":[{"id":"N1","text":"free","weight":1}]}
+
+    Example: cts score labels.jsonl --gold gold.jsonl
     """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
     from cts_async.protocol.run_files import manifest_of
+    from cts_async.records import caveat_of, caveats_in
 
     def remark(line: str) -> None:
         typer.echo(f"cts: {line}", err=True)
@@ -42,10 +58,11 @@ def score(
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
-    if any(manifest_of(Path(file).parent).get("embedded") for file, _ in rows):
-        from cts_async.report.results import SMOKE_TEST
+    if caveats := caveats_in(caveat_of(manifest_of(Path(file).parent)) for file, _ in rows):
+        from cts_async.report.results import CAVEATS
 
-        typer.echo(SMOKE_TEST, err=True)
+        for caveat in caveats:
+            typer.echo(CAVEATS[caveat], err=True)
     raise typer.Exit(EXIT_SOME_FAILED if any(summary.n_failed for _, summary in rows) else EXIT_OK)
 
 
@@ -63,6 +80,6 @@ def _judged(words: Iterable[str]) -> list[str]:
     answered = [file for file in files if not has_no_answers(Path(file).parent)]
     if files and not answered:
         raise UsageError(
-            f"{files[0]}: there is no answer in it to score (cts converse and --stop-after search nothing)"
+            f"{files[0]}: has no answers to score (runs of cts converse and --stop-after search nothing)"
         )
     return [file for file in answered if not is_gold_build(Path(file).parent)] or files

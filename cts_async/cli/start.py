@@ -15,7 +15,7 @@ def start() -> None:
     try:
         from cts_async.cli.main import main
     except KeyboardInterrupt:
-        print("cts: interrupted before anything began", file=sys.stderr)
+        print("cts: interrupted before anything was started", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     main()
 

@@ -25,16 +25,21 @@ PLAIN_COLUMNS: Final = 160
 
 def status(
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="What to look at [default: runs].")
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Run directories, folders of runs, or patterns [default: runs].",
+            **options.RUNS,
+        ),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once; do not follow.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once and exit.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the progress of runs, live: the screen of the command that works on them, in another shell.
+    """Show the progress of runs live, from another shell.
 
-    RUN is a run directory, a folder of runs or a pattern. Follows until the runs end; Ctrl-C leaves them alone. For a
-    run that is not active: its result, or how far it got and why it stopped. Without a terminal: once, in plain lines.
-    The number after a mean is half of its 95 % interval by Student's t, a quick estimate; cts report bootstraps them.
+    Updates until the runs end; Ctrl-C does not stop them. A run that is not active is shown with its result, or with how
+    far it got and why it stopped. Without a terminal the state is printed once. The number after a mean is half of
+    its 95 % interval by Student's t, a quick estimate; cts report computes bootstrap intervals.
 
     Example: cts status
 
@@ -46,7 +51,7 @@ def status(
 
     paths = options.runs_or_default(runs, "status")
     found = _look(paths)
-    console = Console()
+    console = Console(emoji=False)
     if as_json:
         states = [
             {"state": "running", "live": live} if live else {**idle_state(directory).as_json(), "live": None}

@@ -2,41 +2,97 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cts_async.cli import options
+
+if TYPE_CHECKING:
+    from cts_async.report.viewer.library import Library
+
+Port = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="Port to listen on [default: 8518, or the next free one]."),
+]
+OpenBrowser = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
+
 
 def view(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What to look at.")] = Path("runs"),
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help="Port to listen on [default: 8518, or the next free one]."),
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder of runs, at any depth, or one run.", **options.RUNS),
+    ] = Path("runs"),
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", help="Further ones.", **options.RUNS)
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the pages as files to a new folder, or over an earlier export."
+        ),
+    ] = None,
+    port: Port = None,
+    open_: OpenBrowser = False,
 ) -> None:
     """View runs in the browser: leaderboard, every instance, every step, live.
 
-    FOLDER is a folder of runs at any depth, or one run. The page is served on this machine only, to anyone who is logged
-    in here, and nothing is written. New runs appear by themselves. Ctrl-C ends it.
+    The page is served on this machine only, to any user logged in here. Nothing is written. New runs appear by
+    themselves. Ctrl-C stops the server. Over SSH, forward the port: ssh -L 8518:127.0.0.1:8518 HOST.
+
+    With --export the same pages open from a file, without a server, and on any web host. They hold queries, answers,
+    nuggets and the beginnings of pages, but no journal records.
 
     Example: cts view
 
     Example: cts view judged/ --port 9000 --open
+
+    Example: cts view runs/ --export site/
     """
     from cts_async.cli.drive import run_async
-    from cts_async.report.viewer.app import listening, serve, viewed_folder
+    from cts_async.errors import UsageError
+    from cts_async.report.viewer.app import listening, serve, viewed
 
-    root = viewed_folder(folder)
-    sock = listening(port)
-    run_async(serve, root, sock, lambda address: _announce(root, address, browser=open_))
+    library = viewed([folder, *(more or ())])
+    if export is None:
+        sock = listening(port)
+        run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))
+        return
+    if port is not None:
+        raise UsageError("--export writes files, which need no --port: leave out one of them")
+    _export(library, export, browser=open_)
+
+
+def _export(library: Library, target: Path, *, browser: bool) -> None:
+    from cts_async.report.output import plain
+    from cts_async.report.viewer.static_export import export_pages
+
+    made = export_pages(library, target)
+    print(
+        f"exported {made.n_runs:,} runs, {made.n_instances:,} instances, {made.n_bytes / 1e6:,.1f} MB: "
+        f"{plain(str(target / made.page.name))}"
+    )
+    if browser:
+        import webbrowser
+
+        webbrowser.open(made.page.as_uri())
 
 
 def _announce(folder: Path, address: str, *, browser: bool) -> None:
+    from urllib.parse import urlsplit
+
     from cts_async.report.output import plain
 
     print(f"{plain(str(folder))}: {address} (Ctrl-C stops it)", flush=True)
+    if "SSH_CONNECTION" in os.environ:
+        port = urlsplit(address).port
+        print(
+            f"On your own computer: ssh -L {port}:127.0.0.1:{port} HOST (the host you logged in to), then open "
+            "the address there",
+            flush=True,
+        )
     if browser:
         import threading
         import webbrowser

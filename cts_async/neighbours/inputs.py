@@ -38,10 +38,10 @@ T = TypeVar("T")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
 Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table there, unrounded.")
+    Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table as CSV, unrounded.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
-Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Where to, - for standard output.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The file to write; - for standard output.")]
 
 
 def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:

@@ -30,7 +30,7 @@ def test_folder_of_runs_is_printed_as_tables(runs: Path) -> None:
     done = compare(runs, "runs/")
     assert done.returncode == 0, done.stderr
     assert "100.000 (+100.000)" in done.stdout
-    assert "Ordering by gpt: gpt-k1 = orig" in done.stdout
+    assert "Order of the means by gpt: gpt-k1 = orig" in done.stdout
     assert "Smoke test" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
@@ -50,7 +50,7 @@ def test_json_output_is_only_json(runs: Path) -> None:
         (["runs/made-orig"], "cts: one run alone (runs/made-orig)"),
         (["runs", "--judge", "kimi"], "cts: no run here was judged by 'kimi'; there are ernie, gpt"),
         (["runs", "--baseline", "kimi"], "cts: --baseline kimi: no such system here"),
-        ([], "cts: Missing argument 'RUN...'"),
+        ([], "cts: Missing argument 'RUN'"),
     ],
 )
 def test_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str) -> None:
@@ -84,7 +84,7 @@ def test_report_page_is_passed_over_among_runs_and_refused_alone(
         assert (done.code, problem in done.err) == (2, True)
 
 
-def test_published_values_are_set_beside_ours(runs: Path) -> None:
+def test_published_values_are_shown_with_ours(runs: Path) -> None:
     done = compare(runs, "runs", "--published")
     assert done.returncode == 0, done.stderr
     first, warning, *_ = [line for line in done.stdout.split("\n\n") if line]
@@ -113,7 +113,7 @@ def test_published_json_stands_beside_the_comparison(runs: Path) -> None:
     assert json.loads(json.dumps(again["published"])) == published
 
 
-def test_one_run_may_stand_beside_the_paper_alone(runs: Path) -> None:
+def test_single_run_is_compared_with_the_paper(runs: Path) -> None:
     done = compare(runs, "runs/made-gpt-k1", "--published")
     assert done.returncode == 0, done.stderr
     # Table 2 without orig has no delta; of table 9 the judge gpt has one value.
@@ -126,8 +126,8 @@ def test_runs_of_no_system_of_the_paper_are_named_as_such(tmp_path: Path) -> Non
     done = compare(tmp_path, "runs", "--published")
     assert done.returncode == 0, done.stderr
     assert " ".join(done.stdout.split()).startswith(
-        "Nothing to set beside the paper: none of these runs is orig with scores, or one of the Clarifiers Qwen, ERNIE, "
-        "Kimi, DeepSeek, GPT, Claude, Gemini at k = 1, 2 or 3 with answers. No differences: no orig"
+        "Nothing to compare with the paper: none of these runs is orig with scores, or one of the Clarifiers Qwen, "
+        "ERNIE, Kimi, DeepSeek, GPT, Claude, Gemini at k = 1, 2 or 3 with answers. No differences: no orig"
     )
     assert "Not comparable" not in done.stdout
 
@@ -150,7 +150,7 @@ def test_csv_has_every_table_that_is_printed(runs: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "cts: file: is a file; name a folder for the tables\n")
 
 
-def test_questions_alone_stand_beside_the_paper(tmp_path: Path) -> None:
+def test_runs_without_scores_are_compared_with_the_paper(tmp_path: Path) -> None:
     """Runs that stop before the search have no scores, and the answers of the User Answerer all the same."""
     asked = {"questions": ["Which year?"], "answers": ["unknown"], "answer": ""}
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row(f"q{i}", **asked) for i in range(3)])

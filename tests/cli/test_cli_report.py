@@ -63,3 +63,34 @@ def test_unusable_targets_are_refused_before_writing(
     assert said in str(done.exception)
     assert not (runs / "report.html").exists()
     assert not Path("-").exists()
+
+
+def test_reports_call_systems_by_their_names_and_refuse_bad_ones(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("cts.toml").write_text(
+        '[names]\norig = "No clarification"\ngpt = "GPT-5.2 & 查询"\n1 = "no number"\n'
+    )
+    told("runs", "--tables", "tables", "--baseline", "orig")  # options take the usual names
+    rows = Path("tables", "leaderboard.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[:2] for row in rows] == [["No clarification", "0"], ["GPT-5.2 & 查询 (k=1)", "1"]]
+    page = (runs / "report.html").read_text(encoding="utf-8")
+    assert "GPT-5.2 &amp; 查询 (k=1)" in page
+    assert ">gpt-k1<" not in page
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    own = tmp_path / "cts" / "cts.toml"
+    own.parent.mkdir()
+    own.write_text('[names]\na = "Mine"\n')
+    for wrong, problem in (
+        ('[names]\nb = "Mine"', "cts.toml:2: field 'names.b': is the name of 'a' already"),
+        (
+            "[names]\norig = 3",
+            "cts.toml:2: field 'names.orig': must be a name of one line in quotes, at most 60 characters",
+        ),
+        (
+            '[names]\na = "x"\nb = "x"',
+            "cts.toml:3: field 'names.b': is the name of 'a' already; give each its own",
+        ),
+    ):
+        Path("cts.toml").write_text(wrong)
+        assert problem in str(CliRunner().invoke(app, ["report", "runs"]).exception)

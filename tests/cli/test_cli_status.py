@@ -85,7 +85,7 @@ def test_workers_of_a_cluster_are_listed(tmp_path: Path, capsys: Capture) -> Non
     directory = active_run(tmp_path, workers)
     status([directory])
     _, everyone, _, first, second, _ = capsys.readouterr().out.splitlines()
-    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in hand; ray://head:10001"
+    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in flight; ray://head:10001"
     assert first.split() == ["w1", "node-a", "3", "4", "0", "working"]
     assert second.endswith("lost: its process died")
     live = as_json(directory, capsys=capsys)[0]["live"]

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def viewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def viewing(folder: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command as a process, and its address; killed if it is still there in the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cts_async.cli.main", "view", str(folder)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -42,9 +42,12 @@ def viewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_view_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
-    with viewing(tmp_path) as (process, address):
+    with viewing(tmp_path, SSH_CONNECTION="10.0.0.1 5000 10.0.0.2 22") as (process, address):
         with urllib.request.urlopen(f"{address}api/runs") as answer:
             assert b'"runs":[]' in answer.read()
+        port = address.rstrip("/").rpartition(":")[2]
+        assert process.stdout is not None
+        assert f"ssh -L {port}:127.0.0.1:{port} HOST" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20) == ("", "")
         assert process.returncode == 0

@@ -93,7 +93,10 @@ def test_ctrl_c_while_commands_are_imported_is_one_line(
     monkeypatch.setattr(sys, "meta_path", [_CtrlC(), *sys.meta_path])
     with pytest.raises(SystemExit) as ended:
         start()
-    assert (ended.value.code, capsys.readouterr().err) == (75, "cts: interrupted before anything began\n")
+    assert (ended.value.code, capsys.readouterr().err) == (
+        75,
+        "cts: interrupted before anything was started\n",
+    )
 
 
 def test_start_runs_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

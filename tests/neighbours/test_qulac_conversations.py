@@ -229,9 +229,9 @@ class Counting(QueryLikelihoodRanker):
         super().__init__(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS))
         self.asked: list[tuple[ConversationText, int]] = []
 
-    def rank_conversation(self, said: ConversationText, limit: int) -> list[Ranked]:
-        self.asked.append((said, limit))
-        return super().rank_conversation(said, limit)
+    def rank_conversation(self, conversation: ConversationText, limit: int) -> list[Ranked]:
+        self.asked.append((conversation, limit))
+        return super().rank_conversation(conversation, limit)
 
 
 def test_answer_improves_retrieval() -> None:

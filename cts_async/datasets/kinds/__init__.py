@@ -15,7 +15,6 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,7 +33,7 @@ from cts_async.datasets.io import (
     short,
     unreadable,
 )
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import Instance
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
         first = first or (line, bool(id))
         problem = ""
         if first[1] != bool(id):
-            problem = f"unlike line {first[0]}: ids belong on all rows or none"
+            problem = f"unlike line {first[0]}: give an id on every row or on none"
         elif id and (earlier := seen.setdefault(id, line)) != line:
             problem = f"{short(id)} is already used on line {earlier}"
         if problem:
@@ -300,8 +299,8 @@ def _unknown(spec: str, kind: Kind | None) -> str:
         return f"{spec!r} {kind.instead}"
     if not similar and spec and Path(spec).is_dir():
         similar = "hard518"
-    close = get_close_matches(name.lower(), taken, n=1)
-    meant = f"{similar}:{spec}" if similar else close[0] + colon + path if close else ""
+    close = closest(name, taken)
+    meant = f"{similar}:{spec}" if similar else close + colon + path if close else ""
     question = f"; did you mean {meant!r}?" if meant else ":"
     names = ", ".join(taken)
     return f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of {names}"

@@ -235,7 +235,7 @@ def _notes(
         yield f"{hopeless_note(hopeless, f'{n} instances', judgments.level)}."
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
-            "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "
+            "Failed and unfinished conversations are excluded: where n differs, means are over different "
             "instances; tests and marks pair those that both have."
         )
     everything = (found.without, *(cell.scores for cell in found.cells))

@@ -324,14 +324,17 @@ def scheme_table(
     paper = published("at_cot")["table_5" if levels is None else "table_6"].get(paper_of)
     queries = {query for of in generated.values() for query in of}
     rows: list[Row] = []
-    for level in (
-        [None] if levels is None else sorted({levels[query] for query in queries if query in levels})
-    ):
-        chosen = queries if levels is None else {query for query in queries if levels.get(query) == level}
-        for row in scheme_rows(_only(scores, chosen), _only(generated, chosen)):
-            known = paper.get(row["scheme"]) if paper else None
-            printed = {"published": known[level - 1] if known and level else known} if paper else {}
-            rows.append({**({"level": level} if level else {}), **row, **printed})
+    by_level: dict[int | None, set[str]] = {None: queries}
+    if levels is not None:
+        found = sorted({levels[query] for query in queries if query in levels})
+        by_level = {level: {query for query in queries if levels.get(query) == level} for level in found}
+    for level, own in by_level.items():
+        for row in scheme_rows(_only(scores, own), _only(generated, own)):
+            row = {"level": level, **row} if level else dict(row)
+            if paper:
+                known = paper.get(row["scheme"])
+                row["published"] = known[level - 1] if known and level else known
+            rows.append(row)
     marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
     caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
     caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else ""

@@ -39,16 +39,17 @@ app: Final = typer.Typer(rich_markup_mode=None)
 
 Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
 Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Lines `topic Q0 question rank score tag` between spaces.")
+    Path, typer.Argument(metavar="RUN", help="Run file: lines of `topic Q0 question rank score tag`.")
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Also write every topic's values, as the official tool does (JSON).")
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write each topic's values, in the official tool's JSON."),
 ]
 
 
-@app.command("figures", short_help="What its files hold, beside what is published.")
+@app.command("figures", short_help="Counts of its files beside the published ones.")
 def show_figures(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV file, or the folder of the release.")],
     as_json: AsJson = False,
 ) -> None:
     """Count topics, facets, questions and answers, beside what is published.
@@ -64,7 +65,7 @@ def show_figures(
     show_tables([figures_table(parts, found)], notes=[*found.reworded.values()], as_json=as_json)
 
 
-@app.command("questions", short_help="Recall of the questions that people wrote.")
+@app.command("questions", short_help="Recall of human questions by a run.")
 def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False) -> None:
     """Recall@5, 10, 20 and 30 of a run's questions, among those that people wrote for each topic.
 
@@ -82,22 +83,22 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
     show_tables([questions_table(recall, unranked)], notes=[*data.reworded.values(), *notes], as_json=as_json)
 
 
-@app.command("documents", short_help="What the question on top is worth to retrieval.")
+@app.command("documents", short_help="Retrieval gain of a run's top question.")
 def show_documents(
     tsv: Tsv,
     run: Run,
-    evaluation: Annotated[Path, typer.Option(help="The evaluation dictionary (JSON).")],
+    evaluation: Annotated[Path, typer.Option(metavar="FILE", help="The evaluation dictionary (JSON).")],
     conversations: Annotated[
         bool,
-        typer.Option("--conversations", help="The run is one of conversations; TSV is the question bank."),
+        typer.Option("--conversations", help="RUN is of conversations; TSV is question_bank.tsv."),
     ] = False,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the question on top of a run is worth to retrieval, once it is answered.
+    """Show how much a run's top question, once answered, improves retrieval.
 
-    The evaluation is that of the release as JSON; its pickles are refused, with a way to convert them. A run of
-    conversations has contexts in place of topics and the texts of questions: it takes question_bank.tsv as its TSV.
+    The evaluation dictionary is the release's, converted to JSON; a pickle is refused, with a way to convert it. A run
+    of conversations has contexts instead of topics, and texts of questions instead of ids: TSV is question_bank.tsv.
 
     Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
     """
@@ -134,7 +135,7 @@ def show_documents(
 @app.command("need", short_help="F1 of predicted clarification needs.")
 def show_need(
     tsv: Tsv,
-    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
+    predictions: Annotated[Path, typer.Argument(metavar="FILE", help="Lines of `topic label`.")],
     as_json: AsJson = False,
 ) -> None:
     """Weighted precision, recall and F1 of predicted clarification needs: lines `topic label`.

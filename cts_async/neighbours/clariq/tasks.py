@@ -192,7 +192,7 @@ def documents_table(found: DocumentRelevance) -> DataTable:
     order += [metric for metric in found.values if metric not in order]
     caption = (
         f"Mean over facets or contexts; without a question, counting 0: {len(found.unasked)}; with one that "
-        f"nobody judged, counting as the worst: {len(found.unjudged)}; left out, for want of an evaluation: "
+        f"nobody judged, counting as the worst: {len(found.unjudged)}; left out, without an evaluation: "
         f"{len(found.unknown)}."
     )
     rows = [_mean_row(metric, found.values[metric], "facets") for metric in order]

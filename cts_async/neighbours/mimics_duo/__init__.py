@@ -38,18 +38,19 @@ KIND: Final = Kind(
 
 app: Final = typer.Typer(rich_markup_mode=None)
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory with the four .tsv files.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the four .tsv files.")]
 HERE: Final = Path("MIMICS-Duo")
 """Where `git clone https://github.com/Leila-Ta/MIMICS-Duo` puts them."""
-Draws = Annotated[int, typer.Option(min=2, max=100_000, help="How often ties are broken at random.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the draws: the same one gives the same numbers.")]
+Draws = Annotated[int, typer.Option(min=2, max=100_000, help="Number of random draws to break ties.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the draws.")]
 
 
 @app.command("tables", short_help="Tables 6 to 11 beside the published values.")
 def show_tables_beside_paper(
     folder: Folder = HERE,
     table: Annotated[
-        list[str] | None, typer.Option(metavar="N", help="Only this table: 6 to 11, or 5.2 [default: all].")
+        list[str] | None,
+        typer.Option(metavar="N", help="Only this table: 6 to 11, or 5.2. Repeatable [default: all]."),
     ] = None,
     draws: Draws = 1000,
     csv: Csv = None,
@@ -118,10 +119,13 @@ def write_panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> 
 
 @app.command("rerank", short_help="P@1 and MRR of panes ranked by your scores.")
 def show_reranking(
-    scores: Annotated[Path, typer.Option(metavar="FILE", help="The scores: .jsonl, .csv or .tsv.")],
+    scores: Annotated[Path, typer.Option(metavar="FILE", help="Your scores: .jsonl, .csv or .tsv.")],
     folder: Folder = HERE,
     ideal: Annotated[
-        str, typer.Option(metavar="LABEL", help="What an ideal ranking is by: engagement, quality or rating.")
+        str,
+        typer.Option(
+            metavar="LABEL", help="Label that defines the ideal ranking: engagement, quality or rating."
+        ),
     ] = "engagement",
     draws: Draws = 1000,
     csv: Csv = None,
@@ -150,28 +154,31 @@ def show_reranking(
 
 @app.command("ltr", short_help="Learning to rank panes, cross-validated.")
 def show_ltr(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="MIMICS-Duo's directory, or a TSV of panes.")],
-    label: Annotated[str, typer.Option(help="Train on this: engagement, quality or rating.")] = "engagement",
+    data: Annotated[Path, typer.Argument(metavar="PATH", help="MIMICS-Duo's folder, or a TSV of panes.")],
+    label: Annotated[
+        str, typer.Option(metavar="LABEL", help="Train on engagement, quality or rating.")
+    ] = "engagement",
     test_label: Annotated[
-        str | None, typer.Option(help="Test on this label [default: the one trained on].")
+        str | None, typer.Option(metavar="LABEL", help="Test on this label [default: as --label].")
     ] = None,
     ranker: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Only this ranker, e.g. mart; may be given again [default: all seven]."
-        ),
+        typer.Option(metavar="NAME", help="Only this ranker, e.g. mart. Repeatable [default: all seven]."),
     ] = None,
     features_of: Annotated[
-        str | None, typer.Option(help="Show this ranker's top features [default: rankboost, as table 5].")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Show this ranker's top features [default: rankboost, as table 5]."
+        ),
     ] = None,
-    folds: Annotated[int, typer.Option(help="Into how many parts the queries are cut.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of everything random here.")] = 0,
+    folds: Annotated[int, typer.Option(help="Number of cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, max=10**9, help="Random seed.")] = 0,
     as_json: AsJson = False,
     csv: Csv = None,
 ) -> None:
     """Learn to rank clarification panes: cross-validated P@1 and MRR, tests of every pair, top features.
 
-    DATA is a directory with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
+    PATH is a folder with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
     option_5 and a label's column), such as MIMICS-ClickExplore.tsv. A label is engagement, quality or rating; with
     --test-label rankers are trained on one and tested on another.
 

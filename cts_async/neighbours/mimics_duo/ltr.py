@@ -162,7 +162,7 @@ class LabelledPanes:
     train: Array
     test: Array
     unlabelled: int = 0
-    """Rows of the data that were left out for want of a label."""
+    """Rows of the data that were left out because they have no label."""
     repeated: int = 0
     """Rows that were left out since their pane occurs more than once."""
 
@@ -331,9 +331,9 @@ def ranking_report(
     notes = [_UNCOMPARED]
     if panes.repeated:
         n = f"{panes.repeated:,} rows left out"
-        notes.insert(0, f"Panes that stand more than once count once, by one row at random: {n}.")
+        notes.insert(0, f"Duplicate panes are counted once, by a random row: {n}.")
     if panes.unlabelled:
-        notes.insert(0, f"Left out for want of a label: {panes.unlabelled:,} panes.")
+        notes.insert(0, f"Left out, without a label: {panes.unlabelled:,} panes.")
     return tables, notes
 
 

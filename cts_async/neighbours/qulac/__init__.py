@@ -37,11 +37,11 @@ KIND: Final = Kind(
 
 app: Final = typer.Typer(rich_markup_mode=None)
 
-QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
+QulacPath = Annotated[Path, typer.Argument(metavar="FILE", help="The file qulac.json.")]
 _FLAGS: Final = {"both": (False, True), "with": (True,), "without": (False,)}
 
 
-@app.command("figures", short_help="The published figures, counted again.")
+@app.command("figures", short_help="Recount the published figures.")
 def show_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
     """Count what Qulac's README publishes about the collection, beside the published figures.
 
@@ -54,7 +54,7 @@ def show_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> N
     show_tables([figures_table(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
 
 
-@app.command("conversations", short_help="Artificial conversations of 1-3 turns.")
+@app.command("conversations", short_help="Generate artificial conversations of 1-3 turns.")
 def write_conversations(
     path: QulacPath,
     turns: Annotated[str, typer.Option(metavar="LENGTHS", help="How many turns: some of 1,2,3.")] = "1,2,3",
@@ -63,8 +63,8 @@ def write_conversations(
     ] = None,
     out: Out = "-",
     force: Force = False,
-    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Print only their number.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --count: print as JSON.")] = False,
 ) -> None:
     """Make the artificial conversations of one to three turns, as JSON Lines.
 
@@ -93,20 +93,20 @@ def write_conversations(
         typer.echo(f"{n:,} conversations in {out}", err=True)
 
 
-@app.command("gains", short_help="What each question gains over none.")
+@app.command("gains", short_help="Gain of each question over asking none.")
 def show_gains(
-    evaluations: Annotated[Path, typer.Argument(metavar="EVAL.json", help="An evaluation dictionary.")],
+    evaluations: Annotated[Path, typer.Argument(metavar="FILE", help="Evaluation dictionary (JSON).")],
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: all there are]."),
+        typer.Option(metavar="NAME", help="Only this metric, e.g. NDCG20. Repeatable [default: all]."),
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Paired t-tests of best against none.")] = False,
     csv: Csv = None,
     as_json: AsJson = False,
 ) -> None:
-    """What each question gains over no question, and what the best and the worst one would.
+    """Show the gain of each question over asking none, and that of the best and the worst question.
 
-    EVAL is an evaluation dictionary in JSON, {metric: {record id: value}}. Record ids are
+    FILE is an evaluation dictionary in JSON, {metric: {record id: value}}. Record ids are
     topic-facet-history-question-answerflag; the original query alone is TOPIC-FACET-0-0. Where that is missing,
     gains are over the same question without its answer. Best, mean and worst are taken among the questions of
     a facet after a history, then averaged over histories and facets.
@@ -132,24 +132,31 @@ def show_gains(
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)
 
 
-@app.command("retrieve", short_help="Retrieval after every conversation, evaluated.")
+@app.command("retrieve", short_help="Retrieve after each conversation and evaluate.")
 def retrieve(
     path: QulacPath,
-    corpus: Annotated[Path, typer.Option(help="Documents: JSON Lines of id, url, title, text.")],
-    qrels: Annotated[str, typer.Option(metavar="QRELS", help="A file of judgments, or intent:N.")],
-    out: Annotated[Path, typer.Option(metavar="EVAL", help="Where the evaluation dictionary goes.")],
+    corpus: Annotated[
+        Path, typer.Option(metavar="FILE", help="Documents: JSON Lines of id, url, title, text.")
+    ],
+    qrels: Annotated[str, typer.Option(metavar="FILE|intent:N", help="Relevance judgments; see above.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The evaluation dictionary to write (JSON).")],
     turns: Annotated[str, typer.Option(metavar="LENGTHS", help="How many turns: some of 1,2,3.")] = "1",
     answers: Annotated[
-        str, typer.Option(metavar="FLAGS", help="The last answer: with, without or both.")
+        str, typer.Option(metavar="FLAGS", help="Retrieve with the last answer, without it, or both.")
     ] = "both",
-    topics: Annotated[int | None, typer.Option(min=1, help="Only the first N topics, by number.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N facets with judgments.")] = None,
-    mu: Annotated[float, typer.Option(min=0, help="Smoothing, in words.")] = 1500.0,
-    alpha: Annotated[float, typer.Option(min=0, max=1, help="Weight of the query.")] = 0.5,
+    topics: Annotated[int | None, typer.Option(min=1, help="Use only the first N topics, by number.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first N facets with judgments.")
+    ] = None,
+    mu: Annotated[float, typer.Option(min=0, metavar="WORDS", help="Dirichlet smoothing.")] = 1500.0,
+    alpha: Annotated[float, typer.Option(min=0, max=1, metavar="SHARE", help="Weight of the query.")] = 0.5,
     answer_weight: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="Weight of the answers; the questions have the rest [default: by their words]."
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Weight of the answers; the questions have the rest [default: by number of words].",
         ),
     ] = None,
     relevance_level: Annotated[
@@ -158,26 +165,28 @@ def retrieve(
             min=1,
             max=4,
             metavar="N",
-            help="The least grade that is relevant to P, RR, AP and R (TREC Deep Learning: 2); nDCG has gains.",
+            help="Lowest grade that counts as relevant for P, RR, AP and R (TREC Deep Learning: 2); nDCG uses all.",
         ),
     ] = 1,
     metric: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: the eleven of Qulac]."),
+        typer.Option(
+            metavar="NAME", help="Only this metric, e.g. NDCG20. Repeatable [default: Qulac's eleven]."
+        ),
     ] = None,
     force: Force = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Retrieve with query, questions and answers after every conversation, and evaluate.
 
-    Query likelihood with Dirichlet smoothing: the query has the weight --alpha, what was asked and answered the rest.
-    Every conversation is a record with its last answer (flag 1) and one without (flag 0); TOPIC-FACET-0-0 is the query
-    alone. EVAL is an evaluation dictionary, {metric: {record id: value}}, that cts data qulac gains reads.
+    Uses query likelihood with Dirichlet smoothing; the query has weight --alpha, questions and answers the rest. Every
+    conversation gives a record with its last answer (flag 1) and one without (flag 0); TOPIC-FACET-0-0 is the query
+    alone. --out is an evaluation dictionary, {metric: {record id: value}}, which cts data qulac gains reads.
 
-    QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
-    topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
-    best for relevant: pseudo-judgments, and no relevance judgments.
+    --qrels are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
+    topics are called 12-3. intent:N takes the N documents ranked best for a facet's description as relevant: these are
+    pseudo-judgments, for a corpus without relevance judgments.
 
     Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
     """
@@ -205,7 +214,7 @@ def retrieve(
     check_writable(out)
     chosen = sorted(read_qulac(path).topics, key=lambda topic: topic.id)[:topics]
     evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     try:
         ranker = QueryLikelihoodRanker(Corpus.open(corpus).documents(), mu=mu, weights=weights)
         judged, notes = made.judgments(qrels, ranker, ranker.ids, chosen, relevance_level)

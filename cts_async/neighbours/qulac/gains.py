@@ -302,7 +302,7 @@ def questions_table(metric: str, gains: Gains) -> DataTable:
         Column("gain", number("gain_without_answer", "+.4f")),
     )
     against = "the same question without its answer" if gains.without_original else "no question"
-    caption = f"gain over {against}; n histories of that length; every question stands in --json and --csv"
+    caption = f"gain over {against}; n histories of that length; --json and --csv list every question"
     title = f"{metric}: what each question gains, from the best to the worst"
     rows = [{"metric": metric, **row} for row in ordered]
     name = f"questions_{metric}"
