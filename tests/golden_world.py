@@ -10,6 +10,8 @@ Ray, whose workers reach a server on the loopback. The data are those of the arc
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import os
 import re
@@ -163,8 +165,29 @@ def normalised(text: str) -> str:
     """
     for pattern in _BLANKED:
         text = pattern.sub("-", text)
+    text = _ADDED_TABLE.sub("", text)
     text = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.10g}", text)
     return text.replace(str(Path.cwd()), ".")
+
+
+_ADDED = r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is"
+"""Keys of JSON and columns of CSV that later versions add."""
+_ADDED_TABLE = re.compile(r'\n  "losses": \[\n(?:    .*\n)*  \],')
+_ADDED_FILES = ("losses.csv",)
+_ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,')
+
+
+def _without_added(path: Path, lines: list[str]) -> list[str]:
+    """Remove what later versions add to pretty-printed JSON and to CSV."""
+    if path.suffix != ".csv" or not lines:
+        return [line for line in lines if not _ADDED_LINE.fullmatch(line)]
+    rows = list(csv.reader(lines))
+    kept = [i for i, name in enumerate(rows[0]) if not re.fullmatch(_ADDED, name)]
+    if len(kept) == len(rows[0]):
+        return lines
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([row[i] for i in kept] for row in rows)
+    return text.getvalue().splitlines()
 
 
 def snapshot(*paths: str) -> dict[str, list[str]]:
@@ -175,8 +198,10 @@ def snapshot(*paths: str) -> dict[str, list[str]]:
     found = {}
     files = [file for path in paths for file in (Path(path), *Path(path).rglob("*"))]
     for file in sorted(files):
+        if file.name in _ADDED_FILES:
+            continue
         if file.is_file() and file.suffix in (".json", ".jsonl", ".csv"):
-            lines = normalised(file.read_text(encoding="utf-8")).splitlines()
+            lines = _without_added(file, normalised(file.read_text(encoding="utf-8")).splitlines())
             found[str(file)] = sorted(lines) if file.suffix == ".jsonl" else lines
     return found
 
@@ -186,7 +211,8 @@ def done(name: str, typed: str, code: int) -> list[str]:
     result = cts(*typed.replace("NAME", name).split())
     assert result.exit_code == code, (typed, result.output, result.stderr, result.exception)
     assert isinstance(result.exception, SystemExit | None), result.exception
-    return normalised(result.stdout).splitlines() if result.stdout.startswith(("{", "[")) else []
+    printed = normalised(result.stdout).splitlines() if result.stdout.startswith(("{", "[")) else []
+    return _without_added(Path("printed.json"), printed)
 
 
 def clean_environment(folder: Path) -> dict[str, str]:

@@ -160,8 +160,8 @@ def test_table_9_the_second_judge_orders_systems_otherwise(two: str) -> None:
         gpt-k2    88.01   98.21   79.59
         kimi-k2   85.03   94.05   81.97
     """)
-    assert "Ordering by ernie: gpt-k2 > kimi-k2 > orig\n" in two
-    assert "Ordering by strict: kimi-k2 > gpt-k2 > orig\n" in two
+    assert "Order of the means by ernie: gpt-k2 > kimi-k2 > orig\n" in two
+    assert "Order of the means by strict: kimi-k2 > gpt-k2 > orig\n" in two
     assert "The judges order the systems differently" in two
 
 

@@ -146,7 +146,7 @@ def test_score_survives_every_form_of_file(
         ),
     ],
 )
-def test_scores_that_somebody_computed_are_taken_as_they_are(tmp_path: Path, name: str, text: str) -> None:
+def test_given_scores_are_not_recomputed(tmp_path: Path, name: str, text: str) -> None:
     expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
     assert read_outcomes(write(tmp_path / name, text)) == expected
 

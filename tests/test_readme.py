@@ -1,0 +1,40 @@
+"""What the README tells a reader to type: every command parses, and every file and make target exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cts_async.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = "\n".join(re.findall(r"^```\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE))
+INLINE = re.findall(r"`((?:cts|make) [^`]+)`", TEXT.replace("\n", " "))
+
+
+def typed(program: str) -> list[list[str]]:
+    """The words after `program` wherever the README has it typed."""
+    lines = [line.partition(" >> ")[0] for line in (*BLOCKS.splitlines(), *INLINE)]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith(f"{program} ")]
+
+
+@pytest.mark.parametrize("words", [words for words in typed("cts") if words != ["audit"]], ids=" ".join)
+def test_command_of_the_readme_parses(words: list[str]) -> None:
+    """All but `cts audit`, which is named without the run that it needs."""
+    found: Any = typer.main.get_command(app)
+    found.commands[words[0]].make_context(words[0], words[1:])
+
+
+def test_readme_names_what_exists() -> None:
+    assert len(typed("cts")) > 12
+    targets = set(re.findall(r"^([a-z ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    known = {name for target in targets for name in target.split()}
+    assert {words[0] for words in typed("make")} <= known
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []
