@@ -69,7 +69,7 @@ def test_bug_during_a_run_is_not_reported_as_a_full_disk(
 
 
 OURS = str(Path(cts_async.__file__).parents[1])
-FEW, MANY = 50, 80
+FEW, MANY = 24, 80
 LIMITED = """
 import resource
 from cts_async.cli.start import start
