@@ -26,7 +26,7 @@ from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import Line, conversation_json, failure_line
-from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
+from cts_async.protocol.run import Files, Jobs, execute, open_system_files
 from cts_async.protocol.run_files import TALK, RunFiles
 from cts_async.protocol.systems import (
     RoleNames,
@@ -178,7 +178,7 @@ async def run_conversations(plan: ConversePlan, environ: Mapping[str, str], even
 @asynccontextmanager
 async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_system_files(plan, events) as files:
-        yield Jobs([_jobs(plan, resources, files)], budget_of(plan, files, events))
+        yield Jobs([_jobs(plan, resources, files)])
 
 
 def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:

@@ -53,7 +53,7 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.resources import Resources, open_search
 from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
 from cts_async.protocol.roles import Role, Searcher
-from cts_async.protocol.run import Jobs, budget_of, execute, open_system_files
+from cts_async.protocol.run import Jobs, execute, open_system_files
 from cts_async.protocol.run_files import GOLDBUILD, RESULTS, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
@@ -207,7 +207,7 @@ async def _open_jobs(plan: GoldPlan, resources: Resources, events: Events) -> As
             closing(TraceArchive(plan.directory, sync=plan.config.sync)) as archive,
         ):
             build = _Build(plan, searcher, resources.role(plan.extractor), files[plan.system], archive)
-            yield Jobs([build.jobs()], budget_of(plan, files, events))
+            yield Jobs([build.jobs()])
 
 
 @dataclass(frozen=True, slots=True)

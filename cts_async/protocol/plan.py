@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from cts_async.config import RunConfig
+from cts_async.config import CommandConfig, RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.run_dir import read_manifest
@@ -52,31 +52,21 @@ _CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemsPlan(ABC):
-    """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
+class CommandPlan(ABC):
+    """What a command that calls models is going to do: `cts run`, `gold`, `converse` or `judge`."""
 
-    config: RunConfig
-    systems: Mapping[System, Path]
-    """The run directory of each system."""
+    config: CommandConfig
     specs: Mapping[str, ModelSpec]
+    prompts: PromptSet
     custom: Players = field(default_factory=dict)
     """Roles that code of the user's plays, by label."""
     catalogue: Catalogue | None = None
     """The models that they may ask; None: there are no such roles."""
-    dataset: Dataset
-    data_identity: Mapping[str, Any]
-    prompts: PromptSet
-    agent_prompt: AgentPrompt = "query"
-    instances: Callable[[], Iterator[Instance]]
-    n_instances: int
-    remarks: tuple[str, ...] = ()
-    """What the user should know of the prompts."""
-    corpus: Path | None = None
-    """The documents that are searched; None: no documents."""
     judges: tuple[str, ...] = ()
-    """The judges whose calls count towards the budget."""
-    tools: Mapping[str, Any] = field(default_factory=dict)
-    """What the manifest records of the search tools; empty without a search."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know of data and prompts."""
+    only_judges: ClassVar[bool] = False
+    """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
     @property
     def embedded(self) -> bool:
@@ -87,6 +77,33 @@ class SystemsPlan(ABC):
     def demo(self) -> bool:
         """Whether the scripted models of `cts demo` play: then no score is a model's."""
         return any(spec.demo for spec in self.specs.values())
+
+    @abstractmethod
+    def directories(self) -> Sequence[Path]:
+        """The run directories."""
+
+    @property
+    def journals(self) -> Sequence[Path]:
+        """The journals that record the calls."""
+        return [directory / STEPS for directory in self.directories()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemsPlan(CommandPlan):
+    """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
+
+    config: RunConfig
+    systems: Mapping[System, Path]
+    """The run directory of each system."""
+    dataset: Dataset
+    data_identity: Mapping[str, Any]
+    agent_prompt: AgentPrompt = "query"
+    instances: Callable[[], Iterator[Instance]]
+    n_instances: int
+    corpus: Path | None = None
+    """The documents that are searched; None: no documents."""
+    tools: Mapping[str, Any] = field(default_factory=dict)
+    """What the manifest records of the search tools; empty without a search."""
 
     def directories(self) -> Sequence[Path]:
         """The systems' run directories."""

@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
-from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
@@ -34,7 +33,7 @@ from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
-from cts_async.protocol.custom.sources import Players, label_judges
+from cts_async.protocol.custom.sources import label_judges
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -46,8 +45,9 @@ from cts_async.protocol.forecast import (
     total_of,
 )
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
+from cts_async.protocol.plan import CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.resources import Resources, instances_in_flight, open_budget
+from cts_async.protocol.resources import Resources, instances_in_flight
 from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_mark
 from cts_async.protocol.run import Jobs, execute
 from cts_async.protocol.run_files import (
@@ -111,28 +111,18 @@ class Target:
         return (out if self.shared_journal else self.directory) / STEPS
 
 
-@dataclass(frozen=True, slots=True)
-class JudgePlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgePlan(CommandPlan):
     """What is judged, by whom, and into which directories."""
 
     config: JudgeConfig
     out: Path
     """The only target's directory, or the parent of all targets' directories."""
-    specs: Mapping[str, ModelSpec]
-    judges: tuple[str, ...]
     targets: tuple[Target, ...]
     repeats: Repeats
     identity: Mapping[str, Any] | None
     """None for finished runs, which keep their own."""
-    prompts: PromptSet
-    custom: Players = field(default_factory=dict)
-    catalogue: Catalogue | None = None
-    notes: tuple[str, ...] = ()
-    """Remarks on how the gold was read, for the user."""
-
-    @property
-    def embedded(self) -> bool:
-        return any(spec.embedded for spec in self.specs.values())
+    only_judges: ClassVar[bool] = True
 
     @property
     def n_answers(self) -> int:
@@ -154,8 +144,8 @@ class JudgePlan:
         return {**models, **{name: {"model": roles["judge"].identity} for name, roles in self.custom.items()}}
 
     @property
-    def journals(self) -> list[Path]:
-        """The journals that record the calls."""
+    def journals(self) -> Sequence[Path]:
+        """The journals that record the calls: several files of candidates share one."""
         return list(dict.fromkeys(target.journal(self.out) for target in self.targets))
 
     def directories(self) -> Sequence[Path]:
@@ -238,7 +228,7 @@ def plan_judging(
         prompts=prompts,
         custom=custom,
         catalogue=catalogue if custom else None,
-        notes=(*notes, *remarks_on(prompts)),
+        remarks=(*notes, *remarks_on(prompts)),
     )
 
 
@@ -391,22 +381,8 @@ async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> A
         usual = plan.config.in_flight or instances_in_flight(resources)
         yield Jobs(
             streams=[_jobs(plan, resources.judge(name), files, events) for name in plan.judges],
-            budget=judging_budget(plan, events),
             in_flight=[width_of(name, plan.judges, usual) for name in plan.judges],
         )
-
-
-def judging_budget(plan: JudgePlan, events: Events) -> Budget | None:
-    """What judging may spend, less what was spent on it before; None without limits."""
-    return open_budget(
-        plan.config.budget,
-        plan.specs.values(),
-        plan.journals,
-        plan.judges,
-        events,
-        catalogue=plan.catalogue,
-        only_judging=True,
-    )
 
 
 @contextmanager
@@ -553,7 +529,7 @@ def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
     for journal in dict.fromkeys(one.journal for one in files):
         for text in journal.report.notices(journal.path):
             events.emit(Notice(text))
-    for text in plan.notes:
+    for text in plan.remarks:
         events.emit(Notice(text))
     for target in plan.targets:
         if n := target.answers.n_unknown:

@@ -12,13 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import aiohttp
 import anyio
 from yarl import URL
 
-from cts_async.config import BudgetConfig, CommandConfig
+from cts_async.config import BudgetConfig
 from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events, Usage
@@ -44,9 +44,8 @@ from cts_async.protocol.conversation import (
 )
 from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
-from cts_async.protocol.custom.sources import Players
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
-from cts_async.protocol.plan import CORPUS, Plan
+from cts_async.protocol.plan import CORPUS, CommandPlan, Plan
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.roles import (
     Clarifier,
@@ -142,29 +141,9 @@ class Resources:
         )
 
 
-class ModelPlan(Protocol):
-    """What `open_resources` needs to know of a plan."""
-
-    @property
-    def config(self) -> CommandConfig: ...
-
-    @property
-    def specs(self) -> Mapping[str, ModelSpec]: ...
-
-    @property
-    def prompts(self) -> PromptSet: ...
-
-    @property
-    def custom(self) -> Players: ...
-
-    @property
-    def catalogue(self) -> Catalogue | None:
-        """The models that custom roles may ask; None: there are no such roles."""
-
-
 @asynccontextmanager
 async def open_resources(
-    plan: ModelPlan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
+    plan: CommandPlan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
 ) -> AsyncIterator[Resources]:
     """Open the HTTP client, start the embedded model's server if it is used, and bind every model to a lane.
 
@@ -365,39 +344,23 @@ def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) 
 # flight when a process was killed is in no journal, and is the only spending that is not counted.
 
 
-def open_budget(
-    config: BudgetConfig,
-    specs: Iterable[ModelSpec],
-    journals: Iterable[Path],
-    judges: Iterable[str],
-    events: Events,
-    *,
-    catalogue: Catalogue | None = None,
-    only_judging: bool = False,
-) -> Budget | None:
-    """The budget less what the journals show as spent; None without limits. Needs a running event loop.
-
-    `catalogue` has the models that custom roles may have asked.
-    Of each journal count the judging steps of `judges`, and unless `only_judging`, all steps that are not judging.
-    Raises UsageError if dollars are limited and a price is unknown.
-    """
+def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
+    """The budget less what the plan's journals show as spent; None without limits. Needs a running event loop."""
+    config = plan.config.budget
     if not config.given:
         return None
-    specs = tuple(specs)
-    if config.max_usd is not None:
-        check_prices(specs)
-    names = tuple(f"{JUDGING}{judge}" for judge in judges)
-    asking = tuple(f"{name}/" for name in names)
-    asked = catalogue.models.values() if catalogue else ()
+    names = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    inner = tuple(f"{name}/" for name in names)  # what custom judges ask of models
 
     def counts(step: str) -> bool:
-        return (step in names or step.startswith(asking)) if step.startswith(JUDGING) else not only_judging
+        return step in names or step.startswith(inner) if step.startswith(JUDGING) else not plan.only_judges
 
     lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if lines != Lines():
-        prices = {spec.model: model_prices(spec) for spec in (*asked, *specs)}
-        spent = spent_before(journals, prices, counts)
+        callable_models = plan.catalogue.models.values() if plan.catalogue else ()
+        prices = {spec.model: model_prices(spec) for spec in (*callable_models, *plan.specs.values())}
+        spent = spent_before(plan.journals, prices, counts)
     return Budget(lines, spent, deadline=deadline_at(config.deadline), events=events)
 
 

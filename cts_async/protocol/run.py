@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
@@ -36,9 +35,8 @@ from cts_async.protocol.pipeline import (
     search_given,
     search_only,
 )
-from cts_async.protocol.plan import Plan, SystemsPlan
+from cts_async.protocol.plan import CommandPlan, Plan, SystemsPlan
 from cts_async.protocol.resources import (
-    ModelPlan,
     Resources,
     instances_in_flight,
     open_budget,
@@ -54,15 +52,14 @@ Files = Mapping[System, RunFiles]
 Walk = Callable[[Context], Awaitable[Outcome]]
 
 
-PlanT = TypeVar("PlanT", bound=ModelPlan)
+PlanT = TypeVar("PlanT", bound=CommandPlan)
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Streams of jobs, each with workers of its own, and the budget that they share."""
+    """Streams of jobs, each with workers of its own."""
 
     streams: Sequence[Iterator[Job]]
-    budget: Budget | None
     in_flight: Sequence[int] = ()
     """Jobs at once, by stream; empty: as many as the models' limits keep busy."""
 
@@ -85,7 +82,7 @@ async def execute(
             events=events,
             seed=config.seed,
             in_flight=config.in_flight or instances_in_flight(resources),
-            budget=jobs.budget,
+            budget=open_budget(plan, events),
         )
         if resources.host:
             resources.host.on_lane = runner.add_lane
@@ -117,14 +114,6 @@ def open_system_files(
         yield files
 
 
-def budget_of(plan: SystemsPlan, files: Files, events: Events) -> Budget | None:
-    """What the plan may spend, less what its runs have spent; None without limits."""
-    journals = [run.journal.path for run in files.values()]
-    return open_budget(
-        plan.config.budget, plan.specs.values(), journals, plan.judges, events, catalogue=plan.catalogue
-    )
-
-
 # --- cts run
 
 
@@ -137,7 +126,7 @@ async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> No
 async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_cast(plan, resources) as cast:
         with open_runs(plan, events) as files:
-            yield Jobs([_jobs(plan, resources, cast, files)], budget_of(plan, files, events))
+            yield Jobs([_jobs(plan, resources, cast, files)])
 
 
 def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextManager[Files]:

@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -306,10 +307,19 @@ def test_every_attempt_of_every_journal_counts(tmp_path: Path) -> None:
 
 
 def opened(
-    asked: BudgetConfig, journals: list[Path], *judges: str, only_judging: bool = False
+    asked: BudgetConfig, journals: list[Path], *judges: str, only_judges: bool = False
 ) -> Budget | None:
     async def main() -> Budget | None:
-        return open_budget(asked, [spec("m")], journals, judges, Events(), only_judging=only_judging)
+        config = SimpleNamespace(budget=asked)
+        plan = SimpleNamespace(
+            config=config,
+            specs={"m": spec("m")},
+            journals=journals,
+            judges=judges,
+            catalogue=None,
+            only_judges=only_judges,
+        )
+        return open_budget(plan, Events())  # type: ignore[arg-type]
 
     return run_virtual(main)
 
@@ -318,7 +328,7 @@ def test_a_command_counts_its_own_steps_only(tmp_path: Path) -> None:
     steps = [record("clarify"), record("search/turn/1"), record("judge/own"), record("judge/further")]
     path = journal(tmp_path / "a.jsonl", *steps)
     running = opened(BudgetConfig(max_calls=9), [path], "own")
-    judging = opened(BudgetConfig(max_calls=9), [path], "further", only_judging=True)
+    judging = opened(BudgetConfig(max_calls=9), [path], "further", only_judges=True)
     assert running
     assert judging
     assert (running.spent.calls, judging.spent.calls) == (3, 1)
