@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -24,10 +25,9 @@ from cts_async.protocol.conversation import (
     conversation_text,
     numbered_queries,
     offering_of,
-    prompt_of,
 )
 from cts_async.protocol.judge import JUDGING, nuggets_by_call
-from cts_async.protocol.plan import Plan, n_supporters_of
+from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import FIELDS, PromptSet
 from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
@@ -236,58 +236,33 @@ class _Estimates:
 
     def of(self, system: System) -> Iterator[StepsForecast]:
         """All steps of a system that models take, per instance, averaged over the sample."""
-        players = {role: name for role, name in self.plan.players(system).items() if name in self.plan.specs}
-        if system.kind == "clarify":
-            yield from self._before_search(system, players)
-        if "agent" in players:
-            yield self._search(system, players["agent"])
-        if "visit" in players:
-            yield self._visits(system, players["visit"])
-        for role, name in players.items():
-            if role.startswith("judge "):
-                yield self._judging(system, name)
+        estimates = {"agent": self._search, "visit": self._visits, "judge": self._judging}
+        for prompt, model in self.plan.prompted(system):
+            if model in self.plan.specs and prompt != "gold":
+                estimate = estimates.get(prompt) or partial(self._before_search, prompt)
+                yield estimate(system, model)
 
-    def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[StepsForecast]:
-        """Clarifying and answering; prompts within a conversation are averaged over its turns."""
-        k, at_once, select = system.k, system.mode == "at-once", system.mode == "select"
-        turns = 1 if at_once else k
-        offered = k if at_once else QUERIES_OFFERED if select else 1
-        reply = AROUND + offered * (OFFER if select else QUESTION)
-        reply += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-        # Kind of step, prompt, tokens of its reply, steps, how many of them in a row, turns before them.
-        rows = [("clarify", prompt_of(system.scheme, system.mode), reply, turns, turns, range(turns))]
-        if at_once:
-            rows += [
-                ("answer", "answer", ANSWER, k, 1, range(1)),
-                ("rewrite", "rewrite", REWRITE, 1, 1, range(1)),
-            ]
-        elif select:
-            rows += [("select", "select_query", CHOICE, k, k, range(turns))]
-        else:
-            rows += [
-                ("answer", "respond", ANSWER, k, k, range(turns)),
-                ("reformulate", "reformulate", REWRITE, 1, 1, range(k, k + 1)),
-            ]
-        for kind, prompt, reply, steps, in_a_row, histories in rows:
-            if kind == "answer" and self.plan.config.answers is not None:
-                continue  # people's answers take no calls
-            if kind == "clarify" and system.clarifier in self.plan.given:
-                continue
-            if kind == "reformulate" and self.plan.roles.supporters[1] in self.plan.custom:
-                continue
-            if kind in ("answer", "rewrite")[n_supporters_of(self.plan.config) :]:
-                continue
-            role = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter"}.get(kind, "support")
-            model = players.get(role) or players.get("clarifier" if kind == "clarify" else "support")
-            if model is None:
-                continue  # code of the user's, whose calls nobody knows
-            inputs = [
-                self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
-                for instance in self.sample
-                for history in histories
-            ]
-            each = step_of(self.plan.specs[model], inputs, reply)
-            yield StepsForecast(system.label, kind, model, steps, *each, in_a_row)
+    def _before_search(self, prompt: str, system: System, model: str) -> StepsForecast:
+        """A step of clarifying or answering; prompts within a conversation are averaged over its turns."""
+        k, select = system.k, system.mode == "select"
+        turns, offered = (1, k) if system.mode == "at-once" else (k, QUERIES_OFFERED if select else 1)
+        offer = AROUND + offered * (OFFER if select else QUESTION)
+        offer += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
+        # Kind of step, tokens of its reply, steps, how many of them in a row, turns before them.
+        kind, reply, steps, in_a_row, histories = {
+            "answer": ("answer", ANSWER, k, 1, range(1)),
+            "rewrite": ("rewrite", REWRITE, 1, 1, range(1)),
+            "respond": ("answer", ANSWER, k, k, range(turns)),
+            "reformulate": ("reformulate", REWRITE, 1, 1, range(k, k + 1)),
+            "select_query": ("select", CHOICE, k, k, range(turns)),
+        }.get(prompt, ("clarify", offer, turns, turns, range(turns)))
+        inputs = [
+            self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
+            for instance in self.sample
+            for history in histories
+        ]
+        each = step_of(self.plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, kind, model, steps, *each, in_a_row)
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
@@ -307,11 +282,10 @@ class _Estimates:
         """Pages that a model reads: one for every second tool call."""
         spec, visits = self.plan.specs[model], (self.turns - 1) / 2
         page = min(PAGE, page_tokens(spec))
-        goals = ((instance, instance.blurred_query) for instance in self.sample)
-        inputs = [
-            self._prompt_tokens(model, "visit", instance, {"goal": goal, "page": _filler(page, goal)})
-            for instance, goal in goals
-        ]
+        inputs = []
+        for instance in self.sample:
+            fields = {"goal": instance.blurred_query, "page": _filler(page, instance.blurred_query)}
+            inputs.append(self._prompt_tokens(model, "visit", instance, fields))
         return StepsForecast(system.label, "visit", model, visits, *step_of(spec, inputs, EVIDENCE), visits)
 
     def _judging(self, system: System, judge: str) -> StepsForecast:
