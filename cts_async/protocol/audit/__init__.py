@@ -20,8 +20,16 @@ from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.audit.custom import OwnPrompts, Unproven, audited_steps, custom_labels, unproven
-from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
+from cts_async.protocol.audit.evidence import (
+    OwnPrompts,
+    Record,
+    RecordsByInstance,
+    RunScheme,
+    Unproven,
+    audited_steps,
+    custom_labels,
+    unproven,
+)
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
