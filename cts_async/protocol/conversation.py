@@ -37,11 +37,10 @@ from cts_async.protocol.views import (
     Exchange,
     ReformulatorView,
     RewriterView,
-    SearchView,
     SelectorView,
     TurnView,
 )
-from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, Trace, language_of
+from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +114,13 @@ class ModelAnswerer:
 
 
 class Nobody:
-    """Plays the roles that a run does not have, and is never asked: every method raises RuntimeError."""
+    """Plays the roles that a run does not have: whoever asks it for anything gets a RuntimeError."""
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        raise RuntimeError("this run has no User Answerer")
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"this run has nobody to {name}")
 
-    async def rewrite(self, ctx: Context, view: RewriterView) -> str:
-        raise RuntimeError("this run has no Rewriter")
 
-    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
-        raise RuntimeError("no system of this run converses")
-
-    async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
-        raise RuntimeError("no system of this run offers queries")
-
-    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        raise RuntimeError("this run has no search")
+NOBODY: Final[Any] = Nobody()
 
 
 async def converse(
@@ -179,6 +169,15 @@ async def rewrite(
     """q-hat: q with what the answers to the questions add, as one query."""
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
     return await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+
+
+def answered_questions(
+    turns: tuple[ConversationTurn, ...],
+) -> tuple[tuple[str, ...], tuple[Answer, ...]]:
+    """The questions that the user answered, and the answers; both are empty in mode "select"."""
+    answered = [turn for turn in turns if turn.answers]
+    questions = tuple(question for turn in answered for question in turn.offered)
+    return questions, tuple(answer for turn in answered for answer in turn.answers)
 
 
 async def _respond(

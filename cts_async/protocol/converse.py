@@ -20,14 +20,14 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.conversation import converse, prompt_of, prompts_of
+from cts_async.protocol.conversation import answered_questions, converse, prompt_of, prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources
-from cts_async.protocol.results import Line, conversation_json, failure_line
+from cts_async.protocol.results import conversation_json, failure_line
 from cts_async.protocol.run import Files, Jobs, execute, open_system_files
-from cts_async.protocol.run_files import TALK, RunFiles
+from cts_async.protocol.run_files import TALK, EndedLines
 from cts_async.protocol.systems import (
     RoleNames,
     System,
@@ -198,28 +198,24 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
                     system=system,
                     every_turn=True,
                 )
-                yield run.job(instance.id, walk, partial(_finish, run=run, system=system, instance=instance))
+                yield run.job(instance.id, walk, partial(_lines_of, system, instance))
 
 
-async def _finish(
-    ended: tuple[ConversationTurn, ...] | StepError, *, run: RunFiles, system: System, instance: Instance
-) -> None:
+def _lines_of(
+    system: System, instance: Instance, ended: tuple[ConversationTurn, ...] | StepError
+) -> EndedLines:
+    """What is recorded of a conversation; questions that nobody answered are listed in `turns` only."""
     if isinstance(ended, StepError):
-        await run.add_result(failure_line(system.label, instance, ended))
-    else:
-        await run.add_result(conversation_line(system, instance, ended))
-
-
-def conversation_line(system: System, instance: Instance, turns: tuple[ConversationTurn, ...]) -> Line:
-    """The results line of a conversation; questions that nobody answered are listed in `turns` only."""
-    answered = [turn for turn in turns if turn.answers]
-    return {
+        return [(None, failure_line(system.label, instance, ended))]
+    questions, answers = answered_questions(ended)
+    line = {
         "id": instance.id,
         "system": system.label,
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": system.k,
-        **conversation_json(system, turns),
-        "questions": [question for turn in answered for question in turn.offered],
-        "answers": [answer.text for turn in answered for answer in turn.answers],
+        **conversation_json(system, ended),
+        "questions": questions,
+        "answers": [answer.text for answer in answers],
     }
+    return [(None, line)]

@@ -13,10 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Participants, TurnClarifier, answer_all, converse, rewrite
+from cts_async.protocol.conversation import (
+    Participants,
+    TurnClarifier,
+    answer_all,
+    answered_questions,
+    converse,
+    rewrite,
+)
 from cts_async.protocol.given import Given
 from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Searcher
@@ -60,21 +66,16 @@ async def converse_then_search(
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
     turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
-    answered = [turn for turn in turns if turn.answers]
-    questions = tuple(question for turn in answered for question in turn.offered)
-    answers = tuple(answer for turn in answered for answer in turn.answers)
+    questions, answers = answered_questions(turns)
     return await _search(ctx, cast, instance, turns[-1].query, system.k, questions, answers, turns)
 
 
-async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
-    """A reference point: the agent on q itself (`orig`) or on q* (`gold`), nobody asked."""
-    query = instance.blurred_query if kind == "orig" else instance.fused_query
-    return await _search(ctx, cast, instance, query)
-
-
-async def search_given(ctx: Context, cast: Cast, instance: Instance, rewrites: Given) -> Outcome:
-    """The agent on a rewritten query that is given: nobody asks, answers or rewrites."""
-    (query,) = rewrites.texts[instance.id]
+async def search_only(ctx: Context, cast: Cast, instance: Instance, system: System) -> Outcome:
+    """Nobody asks: the agent on q itself (`orig`), on q* (`gold`), or on a rewritten query that is given."""
+    if system.kind == "rewrites":
+        (query,) = cast.given[system.clarifier].texts[instance.id]
+    else:
+        query = instance.blurred_query if system.kind == "orig" else instance.fused_query
     return await _search(ctx, cast, instance, query)
 
 

@@ -513,15 +513,10 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
     group = plan.group(judge.name)
     for verdict in verdicts_left(plan, judge.name, files, events):
-        judging, run = verdict.judging, files[verdict.n]
-        walk = partial(make_verdict, judge=judge, judging=judging)
-        finish = partial(_finish, files=run, verdict=verdict)
+        judging = verdict.judging
         id = plan.targets[verdict.n].job_id(judging.instance.id)
-        yield Job(group, id, run.journal, walk, finish, shared=judging in plan.repeats)
-
-
-async def _finish(ended: Judgment | StepError, *, files: RunFiles, verdict: PendingVerdict) -> None:
-    await files.add(verdict_lines(verdict, ended))
+        walk, lines_of = partial(make_verdict, judge=judge, judging=judging), partial(verdict_lines, verdict)
+        yield files[verdict.n].job(id, walk, lines_of, group=group, shared=judging in plan.repeats)
 
 
 def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:

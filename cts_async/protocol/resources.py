@@ -34,10 +34,10 @@ from cts_async.llm.model import Client, Model, ServedModels, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.conversation import (
+    NOBODY,
     Answerer,
     ModelAnswerer,
     ModelTurnClarifier,
-    Nobody,
     Participants,
     SupportModel,
     TurnClarifier,
@@ -130,12 +130,12 @@ class Resources:
         """
         answers, rewrites = roles.supporters
         rewriter = self.custom.get((rewrites, "rewriter"))
-        support = SupportModel(self.role(roles.support)) if roles.support in self.models else Nobody()
+        support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
         return Participants(
             people
             or self.custom.get((answers, "answerer"))
-            or (ModelAnswerer(self.role(answers)) if answers in self.models else Nobody()),
-            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else Nobody()),
+            or (ModelAnswerer(self.role(answers)) if answers in self.models else NOBODY),
+            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
             rewriter or support,
             support,
         )

@@ -24,7 +24,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.conversation import Nobody
+from cts_async.protocol.conversation import NOBODY
 from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
@@ -32,7 +32,6 @@ from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
     converse_then_search,
-    search_given,
     search_only,
 )
 from cts_async.protocol.plan import CommandPlan, Plan, SystemsPlan
@@ -140,7 +139,7 @@ def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextM
 @asynccontextmanager
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     """Open the players of all roles but the Clarifiers'. Raises UsageError where something is missing."""
-    async with open_search(plan, resources) if plan.searches else nullcontext(Nobody()) as searcher:
+    async with open_search(plan, resources) if plan.searches else nullcontext(NOBODY) as searcher:
         people = None if plan.people is None else HumanAnswerer(plan.people)
         user = resources.participants(plan.roles, people)
         yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
@@ -148,10 +147,8 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
 
 def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
     """The steps of one instance in one system, to be called with the Context of its job."""
-    if system.kind == "rewrites":
-        return partial(search_given, cast=cast, instance=instance, rewrites=cast.given[system.clarifier])
     if system.kind != "clarify":
-        return partial(search_only, cast=cast, instance=instance, kind=system.kind)
+        return partial(search_only, cast=cast, instance=instance, system=system)
     if system.converses:
         asks = resources.turn_clarifier(system)
         return partial(converse_then_search, cast=cast, clarifier=asks, instance=instance, system=system)
@@ -187,10 +184,5 @@ def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:
     for instance, system in work_left(plan, files):
-        run = files[system]
-        finish = partial(_finish, run=run, system=system, instance=instance)
-        yield run.job(instance.id, walk_of(resources, cast, system, instance), finish)
-
-
-async def _finish(ended: Outcome | StepError, *, run: RunFiles, system: System, instance: Instance) -> None:
-    await run.add(lines_of(system, instance, ended))
+        walk = walk_of(resources, cast, system, instance)
+        yield files[system].job(instance.id, walk, partial(lines_of, system, instance))

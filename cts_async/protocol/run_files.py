@@ -104,30 +104,33 @@ class RunFiles:
         self.finished = LatestLines(self.results_path, **mark)
 
     def job(
-        self, id: str, walk: Callable[[Context], Awaitable[Any]], finish: Callable[[Any], Awaitable[None]]
+        self,
+        id: str,
+        walk: Callable[[Context], Awaitable[Any]],
+        lines_of: Callable[[Any], EndedLines],
+        *,
+        group: str = "",
+        shared: bool = False,
     ) -> Job:
-        """A job of this run: `walk` makes its steps, `finish` records how it ended."""
-        return Job(self.directory.name, id, self.journal, walk, finish)
+        """A job of this run, of its own group unless another is named.
 
-    async def add_result(self, line: Line) -> None:
-        """Record that an instance is finished. Its other judgments must have been added before.
-
-        Does not wait until the line is written: if it is lost, the journal's steps make it again.
+        `walk` makes its steps; `lines_of` says what is recorded of their result, or of the StepError that ended them.
         """
-        await self._results.put(line)
+
+        async def finish(ended: Any) -> None:
+            for judge, line in lines_of(ended):
+                if judge is None:
+                    # Not waited for: if this line is lost, the journal's steps make it again.
+                    await self._results.put(line)
+                else:
+                    await self._log(judge).append(line)
+
+        return Job(group or self.directory.name, id, self.journal, walk, finish, shared=shared)
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
         """Whether an instance had no result when the files were opened, or a failure to be tried again."""
         failed = self.finished.failed(id)
         return failed is None or (failed and retry_failed)
-
-    async def add_judgment(self, judge: str, line: Line) -> None:
-        await self._log(judge).append(line)
-
-    async def add(self, lines: EndedLines) -> None:
-        """Record what a job has ended with."""
-        for judge, line in lines:
-            await (self.add_result(line) if judge is None else self.add_judgment(judge, line))
 
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""

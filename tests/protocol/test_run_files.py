@@ -181,7 +181,7 @@ def test_full_disk_is_an_error_for_a_new_folder_and_for_results_when_files_are_c
         await files.add_lines(None, LINES)
         fill()
         with pytest.raises(StorageFull, match=f"{JUDGMENTS}.*{NO_SPACE}"):
-            await files.add_judgment("lexical", {"id": "q1"})
+            await files.add_lines("lexical", LINES)
         with pytest.raises(StorageFull, match=r"results\.jsonl.*No space left"):
             files.close()
 
