@@ -142,7 +142,7 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
         limits=_limits(config, plan.specs[extractor]),
         intents=intents_of(plan.instances()),
     )
-    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.corpus):
+    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.search.corpus):
         # Queries and documents are never overwritten, not even with --force.
         if path is not None and config.out.exists() and config.out.samefile(path):
             raise UsageError(f"--out {config.out}: is an input of this command; name another file")

@@ -35,7 +35,6 @@ from cts_async.protocol.systems import (
     run_names,
     systems_of,
     with_embedded_file,
-    with_stand_ins,
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.search.backends.addresses import AllowList
@@ -100,10 +99,8 @@ class SystemsPlan(CommandPlan):
     agent_prompt: AgentPrompt = "query"
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
-    corpus: Path | None = None
-    """The documents that are searched; None: no documents."""
-    tools: Mapping[str, Any] = field(default_factory=dict)
-    """What the manifest records of the search tools; empty without a search."""
+    search: SearchPlan | None = None
+    """The search tools; None: the command has none."""
 
     def directories(self) -> Sequence[Path]:
         """The systems' run directories."""
@@ -175,10 +172,10 @@ class SystemsPlan(CommandPlan):
                 "path": str(self.dataset.path),
                 "gold": str(config.gold) if config.gold else None,
                 "fields": dict(config.fields),
-                "corpus": str(self.corpus) if self.corpus else None,
+                "corpus": str(self.search.corpus) if self.search and self.search.corpus else None,
                 **bad_gold,
             },
-            **({"tools": self.tools} if self.tools else {}),
+            **({"tools": self.search.notes} if self.search else {}),
             "players": self.players(system),
             "prices": manifest_prices(self.specs.values()),
             "embedded": self.embedded,
@@ -330,8 +327,7 @@ def make_plan(
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
-    With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
-    be missing: the workers that execute the plan have them.
+    `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
     prompts, catalogue = choose_prompts(config, catalogue)
     config, rows = with_given(config)
@@ -346,14 +342,14 @@ def make_plan(
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
     wanted = _wanted(config, roles, given=rows, custom=custom)
-    if keyless or keys_elsewhere:
-        environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
         wanted,
         catalogue,
         environ,
-        also_missing=() if keyless or keys_elsewhere else _missing(search, environ),
+        also_missing=_missing(search, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
+        keyless=keyless,
+        keys_elsewhere=keys_elsewhere,
     )
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
@@ -377,8 +373,6 @@ def make_plan(
         n_instances=n_instances,
         limit=limit,
         search=search,
-        corpus=search.corpus,
-        tools=search.notes,
         judges=roles.judges,
         prompts=prompts,
         remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),

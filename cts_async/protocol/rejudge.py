@@ -72,7 +72,6 @@ from cts_async.protocol.systems import (
     check_prices,
     manifest_prices,
     resolve_all,
-    with_stand_ins,
 )
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
@@ -183,7 +182,7 @@ def plan_judging(
 ) -> JudgePlan:
     """Check everything. Raises UsageError; starts and writes nothing.
 
-    `keyless` and `keys_elsewhere` as in `plan.make_plan`.
+    `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
@@ -192,8 +191,6 @@ def plan_judging(
         config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,), catalogue
     )
     models = [name for name in judges if name not in custom]
-    if keyless or keys_elsewhere:
-        environ = with_stand_ins(models, catalogue, environ, keys_only=not keyless)
     specs = {
         name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
         for name, spec in resolve_all(
@@ -201,7 +198,9 @@ def plan_judging(
             catalogue,
             environ,
             options="--judge NAME",
-            keyless="--judge lexical",
+            trial="--judge lexical",
+            keyless=keyless,
+            keys_elsewhere=keys_elsewhere,
         ).items()
     }
     if config.budget.max_usd is not None:

@@ -128,7 +128,7 @@ def test_option_wins_over_all_option_over_configuration_file() -> None:
         ),
         (
             {"ernie": ["judge"]},
-            {"options": "--judge NAME", "keyless": "--judge lexical"},
+            {"options": "--judge NAME", "trial": "--judge lexical"},
             "QIANFAN_API_KEY (judge: ernie). Set what is missing, or choose models you have (--judge NAME), "
             "or try without any key: --judge lexical",
         ),
