@@ -57,7 +57,7 @@ from cts_async.protocol.plan import CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.resources import open_budget
 from cts_async.protocol.run import open_runs
-from cts_async.protocol.run_files import Also, RunFiles
+from cts_async.protocol.run_files import RunFiles, SessionNotes
 from cts_async.protocol.systems import System
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
         work, budget = CampaignWork.of(plan), open_budget(plan, events)
         return Head(cluster, places, [campaign_tasks(plan, files)], work, plan.config, budget, events)
 
-    await _run(lambda also: open_runs(plan, events, also=also), head)
+    await _run(lambda notes: open_runs(plan, events, session_notes=notes), head)
 
 
 async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
@@ -139,10 +139,12 @@ async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> Non
         work, budget = JudgingWork.of(plan), open_budget(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
-    await _run(lambda also: open_verdicts(plan, events, also=also), head)
+    await _run(lambda notes: open_verdicts(plan, events, session_notes=notes), head)
 
 
-async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Callable[[T], Head]) -> None:
+async def _run(
+    opened: Callable[[SessionNotes], AbstractContextManager[T]], head_of: Callable[[T], Head]
+) -> None:
     heads: list[Head] = []
     async with stoppable() as stopper:
         with opened(lambda: census(heads[0].workers) if heads else {}) as files:

@@ -264,7 +264,9 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
                 place=verdict.n,
                 payload=verdict,
-                question=hash((judge, judging.digest)) if judge != LEXICAL and judging in plan.repeats else 0,
+                question=hash((judge, judging.question_hash))
+                if judge != LEXICAL and judging in plan.repeats
+                else 0,
                 resumed=resumed,
                 stream=stream,
             )

@@ -33,8 +33,8 @@ from cts_async.protocol.systems import (
     System,
     check_prices,
     choose_roles,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
     with_embedded_file,
@@ -118,11 +118,13 @@ def plan_conversations(
     # Runs whose user is not played by the usual model are told apart by their names.
     usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
     defaults = RoleNames(usual, (), agent="")
-    marks = {
-        system: mark(system, roles, defaults, judged=False) for system in systems if system.mode != "at-once"
+    suffixes = {
+        system: role_suffix(system, roles, defaults, judged=False)
+        for system in systems
+        if system.mode != "at-once"
     }
-    marks = {system: marks.get(system, "") + prompts.mark(clarifying=True) for system in systems}
-    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, marks)
+    suffixes = {system: suffixes.get(system, "") + prompts.mark(clarifying=True) for system in systems}
+    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, suffixes)
     plan = ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},

@@ -2,7 +2,7 @@
 
 Prompts are rendered over a sample of the real instances or answers. Only a run can show how long replies are and how
 many turns a search takes: here they are constants, which `Forecast.assumptions` lists, until a run of the same plan has
-measured them (`observe`). Work that is done already is subtracted. Nothing is started or written.
+measured them (`read_past_usage`). Work that is done already is subtracted. Nothing is started or written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SAMPLE = 200
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""Observed steps of a kind from which their averages replace the estimates."""
+"""PastUsage steps of a kind from which their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
 """Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
 
@@ -126,7 +126,7 @@ class StepsForecast:
     in_a_row: float
     """How many of them are sequential within one instance."""
     observed: int = 0
-    """Observed steps behind these numbers; 0: estimated."""
+    """PastUsage steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
@@ -142,7 +142,7 @@ def total_of(work: Iterable[StepsForecast]) -> Effort:
 
 
 @dataclass(slots=True)
-class Seen:
+class StepUsage:
     """Sums over the steps of one kind with one model. Tokens and calls include those of failed attempts."""
 
     steps: int = 0
@@ -151,17 +151,17 @@ class Seen:
     output_tokens: int = 0
     latency_s: float = 0.0
 
-    def add(self, other: Seen) -> None:
+    def add(self, other: StepUsage) -> None:
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
-Usages = dict[tuple[str, str], Seen]
+Usages = dict[tuple[str, str], StepUsage]
 """Usage by kind of step and model id."""
 
 
 @dataclass(slots=True)
-class Observed:
+class PastUsage:
     """The usage of one system's run; empty without a run."""
 
     seen: Usages = field(default_factory=dict)
@@ -177,9 +177,9 @@ class Observed:
     wall_s: float = 0.0
 
 
-def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> Observed:
+def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> PastUsage:
     """Read the run in `directory`; of the judging steps only those of `judges` count."""
-    observed = Observed()
+    observed = PastUsage()
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
@@ -202,7 +202,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
             continue
         key = step.split("/", 1)[0], str(record["model"])
         usage, ok = record.get("usage") or {}, bool(record.get("ok"))
-        seen = observed.seen.setdefault(key, Seen())
+        seen = observed.seen.setdefault(key, StepUsage())
         seen.steps += ok
         seen.calls += int(record.get("attempts", 1))
         seen.input_tokens += int(usage.get("input", 0))
@@ -212,7 +212,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     return observed
 
 
-def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
+def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
     asked = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
     by_model, total = {spec.model: spec for spec in (*asked, *plan.specs.values())}, Effort()
@@ -468,7 +468,7 @@ class Forecast:
         return total_of(work for work in self.work if work.system == system)
 
 
-def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forecast:
+def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
     """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
     runs = runs or {}
     sample, left = _sample(plan, {system: run.done for system, run in runs.items()})
@@ -476,11 +476,13 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     estimates = _Estimates(plan, sample, turns)
     work = []
     for system in plan.systems:
-        seen = _measured(system, runs)
-        work += [_informed(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)]
+        seen = _usage_for(system, runs)
+        work += [
+            _with_past_usage(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)
+        ]
     names = {name for system in plan.systems for name in plan.players(system).values()}
     players = [spec for name, spec in plan.specs.items() if name in names]
-    walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
+    walks = {system: _instance_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
     tools = plan.search.opened if plan.roles.agent in plan.specs else []
     each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
@@ -515,7 +517,7 @@ def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
     return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
-def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
+def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
     """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
     before = (read_manifest(plan.systems[system]) or {}).get("forecast")
     if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
@@ -537,7 +539,7 @@ def _sample(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance]
     return sample, left
 
 
-def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
+def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
     """Model calls of a search: as observed, else as assumed from the number allowed."""
     runs = list(runs)
     searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
@@ -547,9 +549,9 @@ def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
     )
 
 
-def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
+def _usage_for(system: System, runs: Mapping[System, PastUsage]) -> Usages:
     """Past usage that applies to a system: kinds that depend on how it asks only from runs that ask alike."""
-    together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
+    together: defaultdict[tuple[str, str], StepUsage] = defaultdict(StepUsage)
     for other, run in runs.items():
         same = replace(other, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
         for (kind, model), seen in run.seen.items():
@@ -558,8 +560,8 @@ def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
     return together
 
 
-def _informed(
-    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: Observed | None
+def _with_past_usage(
+    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: PastUsage | None
 ) -> StepsForecast:
     """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
@@ -578,7 +580,7 @@ def _informed(
     return replace(work, steps=steps, each=each, latency_s=seen.latency_s / n, observed=n)
 
 
-def _walk_s(work: Iterable[StepsForecast], system: System) -> float:
+def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     """Seconds of one instance; several judges work concurrently."""
     own = [one for one in work if one.system == system.label]
     judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)

@@ -76,7 +76,7 @@ def _read(reply: Any) -> Answer:
     return ShortPhrase(strict=True).parse(str(reply["text"]))
 
 
-def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
+def read_human_answers(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
     """Human (question, answer) pairs by instance id; None without `--answers`.
 
     UsageError unless the answers belong to the data.

@@ -20,8 +20,8 @@ from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.given import Given, bound, with_given
-from cts_async.protocol.human_answers import THRESHOLD, people_of
-from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, own_text
+from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
+from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
@@ -30,8 +30,8 @@ from cts_async.protocol.systems import (
     check_prices,
     choose_roles,
     manifest_prices,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
     with_embedded_file,
@@ -338,7 +338,7 @@ def make_plan(
         config = replace(config, models=tuple(rows))
     systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
-    people = people_of(config, dataset)
+    people = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
     wanted = _wanted(config, roles, given=rows, custom=custom)
@@ -358,8 +358,8 @@ def make_plan(
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    marks = _marks(systems, roles, search, config, catalogue, custom, prompts)
-    directories = _directories(run_names(systems, dataset.name, config.name, marks), config, search)
+    suffixes = _name_suffixes(systems, roles, search, config, catalogue, custom, prompts)
+    directories = _directories(run_names(systems, dataset.name, config.name, suffixes), config, search)
     agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
         config=config,
@@ -401,13 +401,13 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
         for system in plan.systems:
             players = plan.players(system)
             ids = {role: plan.specs[name].model for role, name in players.items() if name in plan.specs}
-            roles.update(own_text(judge, players, ids))
+            roles.update(self_judged_roles(judge, players, ids))
         if roles:
             named = " and ".join(sorted(roles))
             yield f"{judge} judges its own text, as {named}: {SELF_PREFERENCE}. Use --judge for another judge."
 
 
-def _marks(
+def _name_suffixes(
     systems: Sequence[System],
     roles: RoleNames,
     search: SearchPlan,
@@ -421,7 +421,7 @@ def _marks(
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     A custom Clarifier that can play the other roles does so by default.
     """
-    marks = {}
+    suffixes = {}
     for system in systems:
         clarifying = system.kind == "clarify"
         clarifiers = (system.clarifier,) if clarifying else ()
@@ -433,12 +433,12 @@ def _marks(
         if config.stop_after:
             playing, usual = replace(playing, agent=""), replace(usual, agent="")
             given += f"+stop-after-{config.stop_after}"
-        differing = mark(system, playing, usual, judged=not config.no_judge)
+        differing = role_suffix(system, playing, usual, judged=not config.no_judge)
         if config.stop_after == "questions":
             differing = ""  # only the Clarifier plays
         edited = prompts.mark(clarifying=bool(system.k))
-        marks[system] = given + differing + people + search.mark(config) + edited
-    return marks
+        suffixes[system] = given + differing + people + search.suffix(config) + edited
+    return suffixes
 
 
 def _directories(names: Mapping[System, str], config: RunConfig, search: SearchPlan) -> dict[System, Path]:
@@ -570,7 +570,7 @@ class SearchPlan:
         identity: dict[str, Any] = {"search": dict(self.engine.identity), "visit": visit}
         return {**identity, "replay": list(self.replayed_sha256)} if self.replayed else identity
 
-    def mark(self, config: RunConfig) -> str:
+    def suffix(self, config: RunConfig) -> str:
         """The suffix of a run's name: `+serper`, `+visit-direct` if an option chose it, `+replay`; "" for documents."""
         parts = [self.engine.name] if self.engine.kind != CORPUS else []
         parts += [f"visit-{self.reader.name}"] if config.visit and self.web else []

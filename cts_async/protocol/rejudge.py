@@ -48,7 +48,7 @@ from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
 from cts_async.protocol.plan import CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.resources import Resources, instances_in_flight
-from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_mark
+from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 from cts_async.protocol.run import Jobs, execute
 from cts_async.protocol.run_files import (
     FURTHER,
@@ -57,10 +57,10 @@ from cts_async.protocol.run_files import (
     PROMPTS,
     RESULTS,
     STEPS,
-    Also,
     EndedLines,
     RunFiles,
     RunRecord,
+    SessionNotes,
     judgments_path,
     open_finished_run,
     open_run_files,
@@ -221,7 +221,9 @@ def plan_judging(
         out=out,
         specs=specs,
         judges=judges,
-        targets=tuple(replace(target, answers=target.answers.without_digests()) for target in targets),
+        targets=tuple(
+            replace(target, answers=target.answers.without_question_hashes()) for target in targets
+        ),
         repeats=Repeats([target.answers for target in targets]),
         identity=identity,
         prompts=prompts,
@@ -268,10 +270,10 @@ def _targets_of_candidates(
     files = candidate_files(given)
     for file in (config.gold, *files):
         check_read_again(file)
-    for name in names_of(files):
+    for name in short_names(files):
         if not is_one_line(name):
             raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
-    apart = several(config.out, len(files))
+    apart = has_folders(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
     common = {
@@ -279,7 +281,7 @@ def _targets_of_candidates(
         "judges": [scoring],
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": _prompt_digests(prompts, scoring),
-        **_split(scoring, specs, gold),
+        **_nuggets_per_call(scoring, specs, gold),
         **({"join": config.join} if config.join == "id" else {}),
         **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
     }
@@ -287,17 +289,17 @@ def _targets_of_candidates(
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config, marked=begun),
+            answers_of_candidates(file, gold, config, with_fingerprints=begun),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,
         )
-        for name, file in zip(names_of(files), files, strict=True)
+        for name, file in zip(short_names(files), files, strict=True)
     ]
     return targets, common, gold.notes
 
 
-def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
+def _nuggets_per_call(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
     """The judge's nuggets per call, if any answer needs more than one call."""
     most = max((len(record.nuggets) for record in gold.records()), default=0)
     if judge not in specs or most <= specs[judge].judge_nuggets:
@@ -318,7 +320,7 @@ def _check_prompts(prompts: PromptSet) -> None:
             raise UsageError(f"{one.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
 
 
-def names_of(files: Sequence[Path]) -> list[str]:
+def short_names(files: Sequence[Path]) -> list[str]:
     """A distinct short name for each file: its stem, preceded by as many of its folders as that takes."""
     parts = [_parts(file) for file in files]
     taken = [1] * len(files)
@@ -339,7 +341,7 @@ def _parts(file: Path) -> list[str]:
     return whole[:-1] if file.stem in _PLAIN_NAMES and len(whole) > 1 else [*whole[:-1], file.stem]
 
 
-def several(out: Path, n_files: int) -> bool:
+def has_folders(out: Path, n_files: int) -> bool:
     """Whether OUT has a directory for each file: as it was begun, else if there are several files.
 
     UsageError for several files into an OUT that has the judgments of one.
@@ -385,14 +387,18 @@ async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> A
 
 
 @contextmanager
-def open_verdicts(plan: JudgePlan, events: Events, also: Also = dict) -> Iterator[list[RunFiles]]:
+def open_verdicts(
+    plan: JudgePlan, events: Events, session_notes: SessionNotes = dict
+) -> Iterator[list[RunFiles]]:
     """The files of every target, in order; emits what was found in them. Raises UsageError, StorageFull.
 
-    `also` as in `run_files.recorded_session`; finished runs record no session.
+    `session_notes` as in `run_files.recorded_session`; finished runs record no session.
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
-        files = _open_runs(plan, stack) if plan.identity is None else _open_candidates(plan, stack, also)
+        files = (
+            _open_runs(plan, stack) if plan.identity is None else _open_candidates(plan, stack, session_notes)
+        )
         _report_found(plan, files, events)
         yield files
 
@@ -409,7 +415,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
     return runs
 
 
-def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunFiles]:
+def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNotes) -> list[RunFiles]:
     sync = plan.config.sync
     prompts = plan.judge_prompts
     journal = None
@@ -418,7 +424,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(target.name for target in plan.targets)]))}
         notes = {**plan.manifest_notes(), **systems}
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
-        stack.enter_context(recorded_session(plan.out, record, also))
+        stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
             journal = Journal(plan.out / STEPS, sync=sync)
         except OSError as error:
@@ -431,7 +437,9 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
         opened.append(
             stack.enter_context(
-                open_run_files(target.directory, record, sync=sync, journal=journal, also=also)
+                open_run_files(
+                    target.directory, record, sync=sync, journal=journal, session_notes=session_notes
+                )
             )
         )
     return opened
@@ -456,7 +464,7 @@ def verdicts_left(
         answers, scoring = target.answers, target.scoring == judge
         again = plan.config.retry_failed or not scoring
         done = run.finished if scoring else run.judged(judge)
-        n_missing, n_outdated = done.compared(answers.ids, answers.marks, but_failures=again)
+        n_missing, n_outdated = done.compared(answers.ids, answers.fingerprints, but_failures=again)
         if n_outdated:
             text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
             events.emit(Notice(f"{target.name}: {text}"))
@@ -484,7 +492,7 @@ def _lacks(done: LatestLines, id: str, *, again: bool) -> bool:
 def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
     """`_lacks`, or whether the verdict is about another answer, which had the same id."""
     id = judging.instance.id
-    return _lacks(done, id, again=again) or done.outdated(id, judging.mark)
+    return _lacks(done, id, again=again) or done.outdated(id, judging.fingerprint)
 
 
 def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> EndedLines:
@@ -579,18 +587,18 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
     for target in plan.targets:
         scoring = target.scoring == judge
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
-        verdicts, again = LatestLines(path, judged_mark), plan.config.retry_failed or not scoring
+        verdicts, again = LatestLines(path, judged_fingerprint), plan.config.retry_failed or not scoring
         for judging in target.answers.stream(lambda id: True):
             if judging.failure:
                 continue
             if not _needs_verdict(verdicts, judging, again=again):
-                done.add(judging.digest)
+                done.add(judging.question_hash)
                 continue
             if n_left % every == 0:
                 sample.append(judging)
             n_left += 1
-            n_nuggets[judging.digest] = len(judging.instance.nuggets) if judging.answer else 0
-    questions = [n for digest, n in n_nuggets.items() if digest not in done]
+            n_nuggets[judging.question_hash] = len(judging.instance.nuggets) if judging.answer else 0
+    questions = [n for question, n in n_nuggets.items() if question not in done]
     calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
     inputs, reply = judge_tokens(plan.prompts.of(judge), spec, [(one.instance, one.answer) for one in sample])
     work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)

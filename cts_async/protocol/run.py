@@ -25,7 +25,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.conversation import NOBODY
-from cts_async.protocol.forecast import forecast, note
+from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import (
@@ -43,7 +43,7 @@ from cts_async.protocol.resources import (
     open_search,
 )
 from cts_async.protocol.results import conversation_json, failure_line, judged, outcome_line
-from cts_async.protocol.run_files import Also, EndedLines, RunFiles, RunRecord, open_run_files
+from cts_async.protocol.run_files import EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 
@@ -93,7 +93,7 @@ async def execute(
 def open_system_files(
     plan: SystemsPlan,
     events: Events,
-    also: Also = dict,
+    session_notes: SessionNotes = dict,
     more_notes: Callable[[System], Mapping[str, Any]] = lambda system: {},
 ) -> Iterator[Files]:
     """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull."""
@@ -106,7 +106,7 @@ def open_system_files(
                 prompts={prompt.name: prompt.text for prompt in plan.prompts_of(system)},
             )
             files[system] = stack.enter_context(
-                open_run_files(directory, record, sync=plan.config.sync, also=also)
+                open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
             )
         for system, run in files.items():
             run.report_found(events, plan.n_expected(system), retry_failed=plan.config.retry_failed)
@@ -128,11 +128,16 @@ async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncI
             yield Jobs([_jobs(plan, resources, cast, files)])
 
 
-def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextManager[Files]:
+def open_runs(
+    plan: Plan, events: Events, session_notes: SessionNotes = dict
+) -> AbstractContextManager[Files]:
     """`open_system_files` with the forecast in each manifest, to be compared with what the run really takes."""
     planned = forecast(plan)
     return open_system_files(
-        plan, events, also, more_notes=lambda system: {"forecast": note(plan, planned, system)}
+        plan,
+        events,
+        session_notes,
+        more_notes=lambda system: {"forecast": manifest_forecast(plan, planned, system)},
     )
 
 

@@ -101,20 +101,20 @@ def systems_of(
 
 
 def run_names(
-    systems: Sequence[System], dataset: str, name: str | None, marks: Mapping[System, str] | None = None
+    systems: Sequence[System], dataset: str, name: str | None, suffixes: Mapping[System, str] | None = None
 ) -> dict[System, str]:
-    """Directory names: DATASET-SYSTEM+MARK; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
+    """Directory names: DATASET-SYSTEM+SUFFIX; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
 
-    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself. Raises
-    UsageError for a name that cannot be a folder's.
+    `suffixes` tell apart runs of one system whose fixed roles differ (see `role_suffix`); a chosen name does so itself.
+    Raises UsageError for a name that cannot be a folder's.
     """
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
     clarifying = [system for system in systems if system.kind in ("clarify", "rewrites")]
-    marks = {} if name or marks is None else marks
+    suffixes = {} if name or suffixes is None else suffixes
     names = {
-        system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
+        system: f"{name or dataset}-{system.label}{suffixes.get(system, '')}".replace(":", "_")
         for system in systems
     }
     if name and len(clarifying or systems) == 1:
@@ -132,7 +132,7 @@ def check_run_name(name: str | None) -> None:
         )
 
 
-def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
+def role_suffix(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
     """The suffix of a run's name for the fixed roles whose models differ from the usual ones.
 
     `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that

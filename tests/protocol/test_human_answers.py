@@ -19,13 +19,13 @@ from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.forecast import forecast, observe
+from cts_async.protocol.forecast import forecast, read_past_usage
 from cts_async.protocol.human_answers import (
     THRESHOLD,
     best_match,
     human_reply,
     normalised_question,
-    people_of,
+    read_human_answers,
 )
 from cts_async.protocol.plan import Plan, make_plan
 
@@ -65,12 +65,12 @@ def test_question_that_people_were_asked_has_their_answer_and_others_are_unknown
 
 def test_answers_belong_to_their_data(tmp_path: Path) -> None:
     dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
-    assert people_of(RunConfig(), dataset) is None
-    pairs = people_of(RunConfig(answers="clariq"), dataset)
+    assert read_human_answers(RunConfig(), dataset) is None
+    pairs = read_human_answers(RunConfig(answers="clariq"), dataset)
     assert pairs is not None
     assert pairs["F02"][1] == ("are you travelling by car", "yes")
     with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
-        people_of(RunConfig(answers="qulac"), dataset)
+        read_human_answers(RunConfig(answers="qulac"), dataset)
 
 
 # --- A run
@@ -111,7 +111,7 @@ def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: 
 
 
 def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
-    assert {kind for kind, _ in observe(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
+    assert {kind for kind, _ in read_past_usage(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
     predicted = forecast(plan_of(tmp_path))
     assert {work.kind for work in predicted.work} == {"clarify", "rewrite", "search"}
     assert "answers: people's, from clariq; no calls" in predicted.assumptions

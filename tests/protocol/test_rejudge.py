@@ -25,7 +25,7 @@ from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
-from cts_async.protocol.rejudge import names_of, plan_judging, run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
 from cts_async.protocol.run_files import FURTHER, with_judges
 from cts_async.records import Instance, Nugget
 from cts_async.scorer import score_file
@@ -590,7 +590,10 @@ def nothing(wanted: object) -> Iterator[Judging]:
 
 def system(*judgings: Judging) -> Answers:
     return Answers(
-        nothing, array("q", range(len(judgings))), array("q", [one.digest for one in judgings]), array("q")
+        nothing,
+        array("q", range(len(judgings))),
+        array("q", [one.question_hash for one in judgings]),
+        array("q"),
     )
 
 
@@ -617,7 +620,7 @@ def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
     ],
 )
 def test_names_are_as_short_as_they_can_be(files: list[str], names: list[str]) -> None:
-    assert names_of([Path("/w", file) for file in files]) == names
+    assert short_names([Path("/w", file) for file in files]) == names
 
 
 PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), min_size=1, max_size=3)
@@ -626,7 +629,7 @@ PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), 
 @given(st.lists(PARTS.map(lambda parts: Path("/", *parts[:-1], f"{parts[-1]}.jsonl")), unique=True))
 def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files: list[Path]) -> None:
     try:
-        names = [name.casefold() for name in names_of(files)]
+        names = [name.casefold() for name in short_names(files)]
     except UsageError:
         return
     assert len(set(names)) == len(files)
@@ -639,4 +642,4 @@ def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files:
 )
 def test_file_after_which_no_directory_can_be_named_is_refused(files: list[str]) -> None:
     with pytest.raises(UsageError, match="no directory can be named after"):
-        names_of([Path("/", file) for file in files])
+        short_names([Path("/", file) for file in files])

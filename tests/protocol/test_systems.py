@@ -14,8 +14,8 @@ from cts_async.protocol.systems import (
     RoleNames,
     System,
     choose_roles,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
 )
@@ -87,16 +87,16 @@ ORIG, GPT = System("orig"), System("clarify", "gpt", 3)
     ],
 )
 def test_mark_names_unusual_roles_that_the_system_has(chosen: RoleNames, orig: str, gpt: str) -> None:
-    assert mark(ORIG, chosen, PAPER, judged=True) == orig
-    assert mark(GPT, chosen, PAPER, judged=True) == gpt
+    assert role_suffix(ORIG, chosen, PAPER, judged=True) == orig
+    assert role_suffix(GPT, chosen, PAPER, judged=True) == gpt
 
 
 def test_mark_follows_the_system_and_a_chosen_name_has_none() -> None:
     hosted = RoleNames("kimi:org/k2", ("kimi:org/k2",), "kimi:org/k2")
-    marks = {ORIG: "+all-kimi", GPT: mark(GPT, hosted, PAPER, judged=True)}
-    names = run_names([ORIG, GPT], "sample", None, marks)
+    suffixes = {ORIG: "+all-kimi", GPT: role_suffix(GPT, hosted, PAPER, judged=True)}
+    names = run_names([ORIG, GPT], "sample", None, suffixes)
     assert list(names.values()) == ["sample-orig+all-kimi", "sample-gpt-k3+all-kimi_org_k2"]
-    assert list(run_names([ORIG, GPT], "sample", "mine", marks).values()) == ["mine-orig", "mine"]
+    assert list(run_names([ORIG, GPT], "sample", "mine", suffixes).values()) == ["mine-orig", "mine"]
 
 
 # --- Which model plays which role
