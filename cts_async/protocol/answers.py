@@ -10,8 +10,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import (
@@ -69,6 +71,8 @@ class ReportedFailure(StepError):
     step = "candidate"
 
 
+_hashes: Final = partial(array, HASHES)
+
 Wanted = Callable[[str], bool]
 """Takes an id; whether its answer is to be judged."""
 
@@ -82,10 +86,10 @@ class Answers:
     """
 
     stream: Callable[[Wanted], Iterator[Judging]]
-    ids: array[int] = field(repr=False)
-    question_hashes: array[int] = field(repr=False)
+    ids: array[int] = field(default_factory=_hashes, repr=False)
+    question_hashes: array[int] = field(default_factory=_hashes, repr=False)
     """`Judging.question_hash` at the positions of the ids."""
-    fingerprints: array[int] = field(repr=False)
+    fingerprints: array[int] = field(default_factory=_hashes, repr=False)
     """`Judging.fingerprint` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
     n_unknown: int = 0
     """Answers left out because the gold does not have them."""
@@ -93,9 +97,16 @@ class Answers:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def add(self, judging: Judging, *, with_fingerprint: bool) -> None:
+        """Record an answer that `stream` has."""
+        self.ids.append(hash(judging.instance.id))
+        self.question_hashes.append(judging.question_hash)
+        if with_fingerprint:
+            self.fingerprints.append(judging.fingerprint)
+
     def without_question_hashes(self) -> Answers:
         """The same without what only `Repeats` needs: saves 8 bytes an answer."""
-        return replace(self, question_hashes=array(HASHES))
+        return replace(self, question_hashes=_hashes())
 
 
 # --- A finished run
@@ -140,14 +151,12 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
     if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    ids, question_hashes, fingerprints = array(HASHES), array(HASHES), array(HASHES)
+    answers = Answers(stream)
     for judging in stream(lambda id: True):
-        ids.append(hash(judging.instance.id))
-        question_hashes.append(judging.question_hash)
-        fingerprints.append(judging.fingerprint)
-    if not ids:
+        answers.add(judging, with_fingerprint=True)
+    if not answers.ids:
         raise UsageError(f"{run}: its data has no nuggets to judge by")
-    return Answers(stream, ids, question_hashes, fingerprints)
+    return answers
 
 
 # --- Candidates
@@ -174,17 +183,14 @@ def answers_of_candidates(
         except InputError as error:
             raise RunStopped(f"{error}; the file was changed while it was being judged") from None
 
-    ids, question_hashes, fingerprints, n_unknown = array(HASHES), array(HASHES), array(HASHES), 0
+    answers, n_unknown = Answers(stream), 0
     for _, judging in judgings():
         if judging is None:
             n_unknown += 1
-            continue
-        ids.append(hash(judging.instance.id))
-        question_hashes.append(judging.question_hash)
-        if with_fingerprints:
-            fingerprints.append(judging.fingerprint)
-    _check_distinct(file, ids, judgings)
-    if not ids:
+        else:
+            answers.add(judging, with_fingerprint=with_fingerprints)
+    _check_distinct(file, answers.ids, judgings)
+    if not answers.ids:
         if not file.stat().st_size:
             raise InputError(file, "is empty; expected a candidate answer on each line")
         raise InputError(
@@ -192,9 +198,9 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
-    for column in (ids, question_hashes, fingerprints):
+    for column in (answers.ids, answers.question_hashes, answers.fingerprints):
         del column[config.limit or len(column) :]
-    return Answers(stream, ids, question_hashes, fingerprints, n_unknown)
+    return replace(answers, n_unknown=n_unknown)
 
 
 def _judging(line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeConfig) -> Judging | None:

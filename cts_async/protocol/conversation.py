@@ -145,9 +145,24 @@ async def converse(
         answers = await answer_all(ctx, people, instance, offer.offered)
         q_hat = await rewrite(ctx, people, instance, offer.offered, answers)
         return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
-    if system.mode == "respond":
-        return await _respond(ctx, people, clarifier, instance, system, every_turn)
-    return await _select(ctx, people.selector, clarifier, instance, system)
+    query, history, turns = instance.blurred_query, Conversation(instance.blurred_query), []
+    for turn in range(1, system.k + 1):
+        if system.mode == "select":
+            offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED), turn)
+            choice = SelectorView(instance.fused_query, history, offer.offered)
+            chosen = await people.selector.select(ctx, choice, turn)
+            reply = query = offer.offered[chosen]
+            outcome: dict[str, Any] = {"chosen": chosen, "query": query}
+        else:
+            offer = await clarifier.offer(ctx, TurnView(query, history, 1), turn)
+            view = AnswererView(instance.fused_query, offer.offered[0], history)
+            answer = await people.answerer.answer(ctx, view, turn)
+            reply, outcome = answer.text, {"answers": (answer,)}
+        history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, reply)))
+        if system.mode == "respond" and (every_turn or turn == system.k):
+            outcome["query"] = await people.reformulator.reformulate(ctx, ReformulatorView(history), turn)
+        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, **outcome))
+    return tuple(turns)
 
 
 async def answer_all(
@@ -178,46 +193,6 @@ def answered_questions(
     answered = [turn for turn in turns if turn.answers]
     questions = tuple(question for turn in answered for question in turn.offered)
     return questions, tuple(answer for turn in answered for answer in turn.answers)
-
-
-async def _respond(
-    ctx: Context,
-    people: Participants,
-    clarifier: TurnClarifier,
-    instance: Instance,
-    system: System,
-    every_turn: bool,
-) -> tuple[ConversationTurn, ...]:
-    q, turns = instance.blurred_query, list[ConversationTurn]()
-    history = Conversation(q)
-    for turn in range(1, system.k + 1):
-        offer = await clarifier.offer(ctx, TurnView(q, history, 1), turn)
-        (question,) = offer.offered
-        view = AnswererView(instance.fused_query, question, history)
-        reply = await people.answerer.answer(ctx, view, turn)
-        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
-        query = ""
-        if every_turn or turn == system.k:
-            query = await people.reformulator.reformulate(ctx, ReformulatorView(history), turn)
-        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
-    return tuple(turns)
-
-
-async def _select(
-    ctx: Context, selector: Selector, clarifier: TurnClarifier, instance: Instance, system: System
-) -> tuple[ConversationTurn, ...]:
-    query, turns = instance.blurred_query, list[ConversationTurn]()
-    history = Conversation(query)
-    for turn in range(1, system.k + 1):
-        view = TurnView(query, history, QUERIES_OFFERED)
-        offer = await clarifier.offer(ctx, view, turn)
-        chosen = await selector.select(ctx, SelectorView(instance.fused_query, history, offer.offered), turn)
-        query = offer.offered[chosen]
-        history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, query)))
-        turns.append(
-            ConversationTurn(offer.offered, offer.types, offer.reasoning, chosen=chosen, query=query)
-        )
-    return tuple(turns)
 
 
 # --- Prompting schemes: what a Clarifier is asked for at a turn
