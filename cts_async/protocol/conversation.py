@@ -244,7 +244,6 @@ class ModelTurnClarifier:
     system: System
 
     async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
-        """What the model offers at turn `turn` (from 1)."""
         language = language_of(view.conversation.first_query)
         scheme, mode = self.system.scheme, self.system.mode
         return await self.role.ask(
@@ -297,7 +296,6 @@ class SupportModel:
     role: Role
 
     async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
-        """The conversation up to turn `turn` (from 1) summed up as one query."""
         language = language_of(view.conversation.first_query)
         return await self.role.ask(
             ctx,
@@ -310,7 +308,6 @@ class SupportModel:
         )
 
     async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
-        """Index in `view.offered` of the query closest to q*, by the user's choice."""
         language = language_of(view.fused_query)
         return await self.role.ask(
             ctx,
