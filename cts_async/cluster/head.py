@@ -55,8 +55,7 @@ from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
-from cts_async.protocol.resources import open_budget
-from cts_async.protocol.run import open_runs
+from cts_async.protocol.run import open_budget, open_runs
 from cts_async.protocol.run_files import RunFiles, SessionNotes
 from cts_async.protocol.systems import System
 

@@ -24,9 +24,8 @@ from cts_async.protocol.conversation import answered_questions, converse, prompt
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.resources import Resources
 from cts_async.protocol.results import conversation_json, failure_line
-from cts_async.protocol.run import Files, Jobs, execute, open_system_files
+from cts_async.protocol.run import Files, Jobs, Resources, execute, open_system_files
 from cts_async.protocol.run_files import TALK, EndedLines
 from cts_async.protocol.systems import (
     RoleNames,

@@ -27,9 +27,8 @@ from cts_async.protocol.conversation import (
     offering_of,
 )
 from cts_async.protocol.judge import JUDGING, nuggets_by_call
-from cts_async.protocol.plan import Plan
+from cts_async.protocol.plan import Plan, enough_in_flight
 from cts_async.protocol.prompts import FIELDS, PromptSet
-from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
 from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.run_files import RESULTS, STEPS

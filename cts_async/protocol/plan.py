@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
@@ -291,6 +291,12 @@ class Plan(SystemsPlan):
             models = [name for name in judges if name in self.specs]
             pairs += [("judge", name) for name in models or ([] if self.custom else [LEXICAL])]
         return [(role, name) for role, name in pairs if name not in self.custom]
+
+
+def enough_in_flight(widths: Iterable[int]) -> int:
+    """Number of instances that keep lanes of these widths busy, and few enough that results appear steadily."""
+    widest = max(widths, default=1)
+    return max(4, min(1024, widest + widest // 2))
 
 
 PLAYED_BY: Final = {

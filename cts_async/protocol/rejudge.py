@@ -47,9 +47,8 @@ from cts_async.protocol.forecast import (
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
 from cts_async.protocol.plan import CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.resources import Resources, instances_in_flight
 from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_fingerprint
-from cts_async.protocol.run import Jobs, execute
+from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
     FURTHER,
     JUDGMENTS,

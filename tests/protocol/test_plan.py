@@ -24,7 +24,7 @@ from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.resources import open_budget, spent_before
+from cts_async.protocol.run import open_budget, spent_before
 from cts_async.protocol.systems import check_prices
 from cts_async.records import AgentPrompt
 from cts_async.search.catalog import load_search
