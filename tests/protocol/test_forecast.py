@@ -110,7 +110,7 @@ def test_a_search_takes_half_of_its_turns_or_all_of_a_few(tmp_path: Path, allowe
     assert kinds(made, "orig")["search"].steps == N * assumed
 
 
-def test_an_instances_walk_is_its_longest_chain(plan: Plan) -> None:
+def test_time_of_an_instance_is_its_longest_chain_of_steps(plan: Plan) -> None:
     made = forecast(plan)
     nuggets = [len(instance.nuggets) for instance in plan.instances()]
     judge_s = 1 + (12 * sum(nuggets) / N + 10) / 50
@@ -169,7 +169,7 @@ def test_large_data_is_sampled_evenly_and_counted_in_full(tmp_path: Path) -> Non
 # --- What a run shows
 
 
-def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
+def test_finished_work_is_subtracted_from_the_forecast(plan: Plan) -> None:
     orig, fake = systems(plan)
     ids = [instance.id for instance in plan.instances()]
     begun = Counter({("clarify", "fake-1"): 1, ("answer", "fake-1"): 2, ("search", "fake-1"): 3})
@@ -181,7 +181,7 @@ def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
     assert steps == {"clarify": 2, "answer": 4, "rewrite": 3, "search": 27, "judge": 3}
 
 
-def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
+def test_past_usage_replaces_assumptions(plan: Plan) -> None:
     orig, fake = systems(plan)
     runs = {
         # Four judgements in five calls, 400 + 100 tokens and 2 s each.
@@ -228,7 +228,7 @@ def test_the_calls_of_a_conversation_are_those_of_its_turns(tmp_path: Path) -> N
         assert {kind: work.steps for kind, work in kinds(made, label).items()} == talk | search
 
 
-def test_what_one_scheme_takes_says_nothing_of_another(tmp_path: Path) -> None:
+def test_past_usage_of_one_scheme_is_not_used_for_another(tmp_path: Path) -> None:
     """A Clarifier that thinks first writes more; whoever judges has the same to do."""
     plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond",), references=())
     standard, _ = plan.systems
@@ -243,7 +243,7 @@ def test_what_one_scheme_takes_says_nothing_of_another(tmp_path: Path) -> None:
     assert kinds(made, label)["judge"].each.output_tokens == 20
 
 
-def test_turns_are_waited_for_one_after_the_other_and_read_those_before(tmp_path: Path) -> None:
+def test_turns_are_sequential_and_their_prompts_grow(tmp_path: Path) -> None:
     options = {"schemes": ("at-cot",), "modes": ("respond",), "references": (), "ks": (3,)}
     plan = planned(tmp_path, **options, **english(tmp_path, 1))
     (work,) = [work for work in forecast(plan).work if work.kind == "clarify"]

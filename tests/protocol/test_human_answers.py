@@ -55,7 +55,7 @@ def options(folder: Path, **more: Any) -> dict[str, Any]:
 # --- One answer
 
 
-def test_question_that_people_were_asked_has_their_answer_and_others_are_unknown() -> None:
+def test_matching_question_gets_the_human_answer_and_others_unknown() -> None:
     known = {"text": "at night", "question": "which time of day", "similarity": 100.0}
     assert human_reply("Which time of day?", PAIRS) == known
     assert human_reply("Which island?", PAIRS) == {"text": "unknown", "question": None}
@@ -95,7 +95,7 @@ def plan_of(folder: Path, **more: Any) -> Plan:
     return make_plan(asked, load_catalogue(config), {})
 
 
-def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: dict[str, Path]) -> None:
+def test_run_name_tells_the_source_of_answers_except_for_references(runs: dict[str, Path]) -> None:
     assert runs["orig"].name == "clariq-orig+agent-fake"
     assert runs["fake-k2"].name == "clariq-fake-k2+all-fake+answers-clariq"
     identities = {
@@ -110,7 +110,7 @@ def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: 
     assert (audit.findings, audit.n_held, audit.n_instances) == ([], 2, 2)
 
 
-def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_human_answers_take_no_model_calls(runs: dict[str, Path], tmp_path: Path) -> None:
     assert {kind for kind, _ in read_past_usage(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
     predicted = forecast(plan_of(tmp_path))
     assert {work.kind for work in predicted.work} == {"clarify", "rewrite", "search"}

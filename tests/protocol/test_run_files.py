@@ -188,7 +188,7 @@ def test_full_disk_is_an_error_for_a_new_folder_and_for_results_when_files_are_c
     asyncio.run(main())
 
 
-def test_prompt_that_does_not_fit_leaves_the_earlier_one_and_the_reason_in_the_manifest(
+def test_full_disk_keeps_the_earlier_prompt_and_records_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session(tmp_path, prompts={"judge.en": "Judge."}):

@@ -46,7 +46,7 @@ def test_prompts_of_a_clarifier_end_its_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schemes", "modes", "said"),
+    ("schemes", "modes", "expected"),
     [
         (["cts"], ["respond"], "--mode respond: the default scheme cts supports only at-once; add --scheme"),
         (["cts"], ["at-once", "select"], "--mode select: the default scheme cts"),
@@ -54,11 +54,11 @@ def test_prompts_of_a_clarifier_end_its_label() -> None:
     ],
 )
 def test_scheme_or_mode_without_any_system_is_refused(
-    schemes: list[Scheme], modes: list[Mode], said: str
+    schemes: list[Scheme], modes: list[Mode], expected: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         systems_of(clarifying("gpt", 1, schemes=tuple(schemes), modes=tuple(modes)))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_slashes_and_colons_of_a_model_id_make_one_directory() -> None:
