@@ -140,7 +140,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     lines = LatestLines(run / RESULTS)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
-        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
+        judgeable = (
+            instance
+            for instance in dataset.instances()
+            if instance.nuggets and lines.failed(instance.id) is False
+        )
         for instance in islice(judgeable, limit):
             if wanted(instance.id) and (line := lines.line(instance.id)):
                 if not isinstance(line.get("answer"), str):
@@ -256,7 +260,7 @@ class Repeats:
         import numpy as np
 
         hashes = np.concatenate(
-            [np.asarray(array(HASHES)), *(np.asarray(one.question_hashes) for one in systems)]
+            [np.asarray(array(HASHES)), *(np.asarray(answers.question_hashes) for answers in systems)]
         )
         hashes.sort()
         failures = slice(*np.searchsorted(hashes, [0, 1]))

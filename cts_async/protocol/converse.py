@@ -110,7 +110,7 @@ def plan_conversations(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    queries = Counter(one.blurred_query for one in selected_instances(dataset.instances(), config))
+    queries = Counter(instance.blurred_query for instance in selected_instances(dataset.instances(), config))
     languages = {language_of(query) for query in queries}
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")

@@ -134,7 +134,7 @@ class StepsForecast:
 
 def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
-    return sum((one.effort for one in work), Effort())
+    return sum((steps.effort for steps in work), Effort())
 
 
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
@@ -213,8 +213,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
 
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
-    asked = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
-    by_model, total = {spec.model: spec for spec in (*asked, *plan.specs.values())}, Effort()
+    callable_models = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
+    by_model, total = {spec.model: spec for spec in (*callable_models, *plan.specs.values())}, Effort()
     for run in runs:
         for (_, model), seen in run.seen.items():
             if model in by_model:
@@ -397,7 +397,7 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
     if plan.searches and (tools := [spec.name for spec in plan.search.opened]):
         yield f"each tool call is one request to {' or '.join(tools)}"
-    measured = {(one.kind, one.model): one.observed for one in work if one.observed}
+    measured = {(steps.kind, steps.model): steps.observed for steps in work if steps.observed}
     if measured:
         steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
         yield f"seen in this run, in place of the above: {steps}"
@@ -581,9 +581,9 @@ def _with_past_usage(
 
 def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     """Seconds of one instance; several judges work concurrently."""
-    own = [one for one in work if one.system == system.label]
-    judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)
-    return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
+    own = [steps for steps in work if steps.system == system.label]
+    judging = max((steps.latency_s for steps in own if steps.kind == "judge"), default=0.0)
+    return judging + sum(steps.latency_s * steps.in_a_row for steps in own if steps.kind != "judge")
 
 
 def lanes_of(
@@ -595,9 +595,11 @@ def lanes_of(
         accounts.setdefault(spec.account, []).append(spec)
     for first, *others in accounts.values():
         names = tuple(spec.name for spec in (first, *others))
-        own = [one for one in work if one.model in names]
+        own = [steps for steps in work if steps.model in names]
         effort = total_of(own)
-        under = {"concurrency": sum(one.effort.calls * one.latency_s for one in own) / first.max_concurrency}
+        under = {
+            "concurrency": sum(steps.effort.calls * steps.latency_s for steps in own) / first.max_concurrency
+        }
         if first.requests_per_min:
             under["requests/min"] = effort.calls / first.requests_per_min * 60
         if isinstance(first, ModelSpec) and first.tokens_per_min:

@@ -150,15 +150,15 @@ class SystemsPlan(CommandPlan):
             for role, player in self.prompted(system)
         ]
         every = [prompt for _, _, found in given for prompt in found]
-        if self.prompts.own and self.prompts.own.isdisjoint(one.name for one in every):
+        if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in every):
             raise _unchanged(self.prompts, "this run", every)
         for player in dict.fromkeys(player for _, player, _ in given):
             prompts = self.prompts.of(player)
             # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
-            own = [(role, one) for role, name, found in given if name == player for one in found]
+            own = [(role, prompt) for role, name, found in given if name == player for prompt in found]
             asks = [one for role, one in own if role not in PLAYED_BY and role != "judge"]
             used = asks or [one for _, one in own]
-            if prompts is not self.prompts and not any(one.variant for one in used):
+            if prompts is not self.prompts and not any(prompt.variant for prompt in used):
                 raise _unchanged(prompts, player, used)
 
     def notes(self, system: System) -> dict[str, Any]:
@@ -314,7 +314,7 @@ PLAYED_BY: Final = {
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
     changed = ", ".join(sorted(prompts.own)) or "no prompt"
-    names = ", ".join(dict.fromkeys(one.name for one in used)) or "none"
+    names = ", ".join(dict.fromkeys(prompt.name for prompt in used)) or "none"
     return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
 
 

@@ -130,7 +130,9 @@ class JudgePlan(CommandPlan):
     def judge_prompts(self) -> dict[str, str]:
         """The texts of all judges' prompts by name."""
         judges = [*self.specs] or [LEXICAL]
-        return {one.name: one.text for name in judges for one in self.prompts.of(name).of_role("judge")}
+        return {
+            prompt.name: prompt.text for name in judges for prompt in self.prompts.of(name).of_role("judge")
+        }
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -307,7 +309,7 @@ def _nuggets_per_call(judge: str, specs: Mapping[str, ModelSpec], gold: GoldInde
 
 
 def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
-    return {one.name: one.sha256 for one in prompts.of(judge).of_role("judge")}
+    return {prompt.name: prompt.sha256 for prompt in prompts.of(judge).of_role("judge")}
 
 
 def _check_prompts(prompts: PromptSet) -> None:
@@ -351,8 +353,8 @@ def has_folders(out: Path, n_files: int) -> bool:
     if SYSTEMS in manifest:
         return True
     if n_files > 1:
-        of = manifest.get("identity", {}).get("candidates", "one file")
-        raise UsageError(f"{out} has the judgments of {of} alone: use another --out for several files")
+        file = manifest.get("identity", {}).get("candidates", "one file")
+        raise UsageError(f"{out} has the judgments of {file} alone: use another --out for several files")
     return False
 
 
@@ -527,7 +529,7 @@ def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Even
 
 def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:
     """Emit a notice for each damage of a journal, and for what is left out of the input files."""
-    for journal in dict.fromkeys(one.journal for one in files):
+    for journal in dict.fromkeys(run.journal for run in files):
         for text in journal.report.notices(journal.path):
             events.emit(Notice(text))
     for text in plan.remarks:
@@ -566,7 +568,7 @@ class JudgingForecast:
 
     @property
     def total(self) -> Effort:
-        return total_of(one.work for one in self.judges)
+        return total_of(judge.work for judge in self.judges)
 
     @property
     def time_s(self) -> float:
@@ -577,7 +579,7 @@ class JudgingForecast:
 def forecast_judging(plan: JudgePlan) -> JudgingForecast:
     """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
     judges = tuple(_judge_forecast(plan, name, spec) for name, spec in plan.specs.items())
-    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [one.work for one in judges])))
+    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [judge.work for judge in judges])))
 
 
 def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
@@ -599,6 +601,8 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
             n_nuggets[judging.question_hash] = len(judging.instance.nuggets) if judging.answer else 0
     questions = [n for question, n in n_nuggets.items() if question not in done]
     calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
-    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, [(one.instance, one.answer) for one in sample])
+    inputs, reply = judge_tokens(
+        plan.prompts.of(judge), spec, [(judging.instance, judging.answer) for judging in sample]
+    )
     work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
     return JudgeForecast(judge, n_left, len(questions), work)

@@ -540,7 +540,9 @@ def lines_of(system: System, instance: Instance, ended: Outcome | StepError) -> 
     if isinstance(ended, StepError):
         return [(None, failure_line(system.label, instance, ended))]
     further = ended.judgments[1:]
-    judgments = [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
+    judgments = [
+        (judgment.judge, {"id": instance.id, **judged(instance.nuggets, judgment)}) for judgment in further
+    ]
     result = {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
     return [*judgments, (None, result)]
 

@@ -35,8 +35,8 @@ def open_hard518(
     if not target:
         raise UsageError("hard518 needs a path: hard518:PATH, the release's folder or its queries CSV")
     path = queries_file(Path(target).expanduser())
-    beside = path.parent / GOLD
-    gold = gold or (beside if beside.exists() else None)
+    own_gold = path.parent / GOLD
+    gold = gold or (own_gold if own_gold.exists() else None)
     return open_queries("hard518", path, gold, fields, skip_bad_gold)
 
 

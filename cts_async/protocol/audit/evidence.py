@@ -389,7 +389,11 @@ def asked_texts(request: Any) -> Iterator[str]:
     """Yield what a question to a model or a tool says; not what a tool replied to the model before."""
     match request:
         case {"messages": list(messages), **others}:
-            written = [one for one in messages if not (isinstance(one, dict) and one.get("role") == "tool")]
+            written = [
+                message
+                for message in messages
+                if not (isinstance(message, dict) and message.get("role") == "tool")
+            ]
             yield from texts_in([written, others])
         case _:
             yield from map(unquote, texts_in(request))
@@ -452,8 +456,8 @@ class OwnPrompts:
         """Return what of a secret is not in the own prompt of this step."""
         least = max(2, _SHARED * self.n[step])
         return Secret(
-            frozenset(one for one in secret.singles if self.singles[step, one] < least),
-            frozenset(one for one in secret.pairs if self.pairs[step, one] < least),
+            frozenset(unit for unit in secret.singles if self.singles[step, unit] < least),
+            frozenset(pair for pair in secret.pairs if self.pairs[step, pair] < least),
         )
 
     def tells(self, span: str, step: str) -> bool:

@@ -247,8 +247,8 @@ class Rules:
             expected = any(offer.offered == (question,) for offer in self._replies.offers.get(turn, ()))
             problem = f"it was not asked exactly the question of turn {turn}"
         else:
-            asked = self._replies.questions
-            expected = any(turn <= len(offered) and offered[turn - 1] == question for offered in asked)
+            offers = self._replies.questions
+            expected = any(turn <= len(offered) and offered[turn - 1] == question for offered in offers)
             problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
         if not expected:
             yield self._finding("provenance", step, problem, str(question))
@@ -374,9 +374,9 @@ class Rules:
             possible = self._possible_pairs()
         else:
             turns = self._replies.conversations(turn if role == "reformulate" else turn - 1)
-            possible = (tuple((one.clarified.offered[0], one.reply) for one in before) for before in turns)
+            possible = (tuple((turn.clarified.offered[0], turn.reply) for turn in before) for before in turns)
         given = fields_of(request, "view").get("pairs")
-        pairs = next((pairs for pairs in possible if given == [list(one) for one in pairs]), None)
+        pairs = next((pairs for pairs in possible if given == [list(pair) for pair in pairs]), None)
         if pairs is None:
             yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
         elif role in ("rewrite", "reformulate") and (query := rewritten_query(record)) is not None:
