@@ -364,12 +364,10 @@ def make_plan(
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    suffixes = _name_suffixes(systems, roles, search, config, catalogue, custom, prompts)
-    directories = _directories(run_names(systems, dataset.name, config.name, suffixes), config, search)
     agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
         config=config,
-        systems=directories,
+        systems=dict.fromkeys(systems, Path()),
         roles=roles,
         specs=specs,
         custom=custom,
@@ -383,7 +381,7 @@ def make_plan(
         prompts=prompts,
         remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
         settings=_settings(config, agent),
-        current_date=config.date or _current_date(directories),
+        current_date="",
         agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
         data_identity={
             "name": dataset.name,
@@ -395,7 +393,13 @@ def make_plan(
         given=given,
     )
     plan.check_prompts()
-    return replace(plan, remarks=(*plan.remarks, *_remarks_on_judges(plan)))
+    directories = _directories(plan, catalogue)
+    return replace(
+        plan,
+        systems=directories,
+        current_date=config.date or _current_date(directories),
+        remarks=(*plan.remarks, *_remarks_on_judges(plan)),
+    )
 
 
 def _remarks_on_judges(plan: Plan) -> Iterator[str]:
@@ -413,45 +417,35 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
             yield f"{judge} judges its own text, as {named}: {SELF_PREFERENCE}. Use --judge for another judge."
 
 
-def _name_suffixes(
-    systems: Sequence[System],
-    roles: RoleNames,
-    search: SearchPlan,
-    config: RunConfig,
-    catalogue: Catalogue,
-    custom: Players,
-    prompts: PromptSet,
-) -> dict[System, str]:
-    """Suffixes of run names for what differs from the defaults, whatever a system is compared with.
+def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
+    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with.
 
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     A custom Clarifier that can play the other roles does so by default.
     """
-    suffixes = {}
-    for system in systems:
-        clarifying = system.kind == "clarify"
-        clarifiers = (system.clarifier,) if clarifying else ()
-        playing, usual = roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
-        if {"answerer", "rewriter", "agent"} <= custom.get(system.clarifier, {}).keys():
-            usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
-        people = f"+answers-{config.answers}" if config.answers and clarifying else ""
-        given = "+questions" if config.given_questions and clarifying else ""
-        if config.stop_after:
-            playing, usual = replace(playing, agent=""), replace(usual, agent="")
-            given += f"+stop-after-{config.stop_after}"
-        differing = role_suffix(system, playing, usual, judged=not config.no_judge)
-        if config.stop_after == "questions":
-            differing = ""  # only the Clarifier plays
-        edited = prompts.mark(clarifying=bool(system.k))
-        suffixes[system] = given + differing + people + search.suffix(config) + edited
-    return suffixes
+    config, clarifying = plan.config, system.kind == "clarify"
+    clarifiers = (system.clarifier,) if clarifying else ()
+    playing, usual = plan.roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    if {"answerer", "rewriter", "agent"} <= plan.custom.get(system.clarifier, {}).keys():
+        usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
+    suffix = "+questions" if config.given_questions and clarifying else ""
+    if config.stop_after:
+        playing, usual = replace(playing, agent=""), replace(usual, agent="")
+        suffix += f"+stop-after-{config.stop_after}"
+    if config.stop_after != "questions":  # then only the Clarifier plays
+        suffix += role_suffix(system, playing, usual, judged=not config.no_judge)
+    if config.answers and clarifying:
+        suffix += f"+answers-{config.answers}"
+    return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
-def _directories(names: Mapping[System, str], config: RunConfig, search: SearchPlan) -> dict[System, Path]:
+def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
     """The systems' run directories. Raises UsageError if one of them is to be replayed."""
-    directories = {system: config.runs_dir / name for system, name in names.items()}
+    suffixes = {system: _name_suffix(plan, system, catalogue) for system in plan.systems}
+    names = run_names(list(plan.systems), plan.dataset.name, plan.config.name, suffixes)
+    directories = {system: plan.config.runs_dir / name for system, name in names.items()}
     own = {directory.resolve() for directory in directories.values()}
-    for run in search.replayed:
+    for run in plan.search.replayed:
         if run.resolve() in own:  # its journal would grow while it is read
             raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
     return directories
