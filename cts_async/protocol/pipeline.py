@@ -11,7 +11,7 @@ Ordinary async code: each role's call is a durable step, so running it again is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cts_async.engine.runner import Context
@@ -28,7 +28,7 @@ from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
-from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Stage
+from cts_async.records import Instance, Judgment, Outcome, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,8 @@ async def clarify_then_search(
     if cast.stop_after == "answers":
         return Outcome(instance, k, questions, answers)
     q_hat = await rewrite(ctx, cast.people, instance, questions, answers)
-    if cast.stop_after == "rewrite":
-        return Outcome(instance, k, questions, answers, q_hat)
-    return await _search(ctx, cast, instance, q_hat, k, questions, answers)
+    outcome = Outcome(instance, k, questions, answers, q_hat)
+    return outcome if cast.stop_after == "rewrite" else await _search(ctx, cast, outcome)
 
 
 async def converse_then_search(
@@ -67,7 +66,8 @@ async def converse_then_search(
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
     turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
     questions, answers = answered_questions(turns)
-    return await _search(ctx, cast, instance, turns[-1].query, system.k, questions, answers, turns)
+    outcome = Outcome(instance, system.k, questions, answers, turns[-1].query, turns=turns)
+    return await _search(ctx, cast, outcome)
 
 
 async def search_only(ctx: Context, cast: Cast, instance: Instance, system: System) -> Outcome:
@@ -76,7 +76,7 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, system: Syst
         (query,) = cast.given[system.clarifier].texts[instance.id]
     else:
         query = instance.blurred_query if system.kind == "orig" else instance.fused_query
-    return await _search(ctx, cast, instance, query)
+    return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query))
 
 
 async def judge_answer(
@@ -91,17 +91,8 @@ async def judge_answer(
     return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
 
 
-async def _search(
-    ctx: Context,
-    cast: Cast,
-    instance: Instance,
-    query: str,
-    k: int = 0,
-    questions: tuple[str, ...] = (),
-    answers: tuple[Answer, ...] = (),
-    turns: tuple[ConversationTurn, ...] = (),
-) -> Outcome:
-    """Search `query`, and judge the answer; `questions` and `answers` led to it."""
-    trace = await cast.searcher.search(ctx, SearchView(query))
-    judgments = await judge_answer(ctx, cast.judges, instance, trace.answer)
-    return Outcome(instance, k, questions, answers, query, trace, judgments, turns)
+async def _search(ctx: Context, cast: Cast, outcome: Outcome) -> Outcome:
+    """Search what asking has led to, and judge the answer."""
+    trace = await cast.searcher.search(ctx, SearchView(outcome.rewritten_query))
+    judgments = await judge_answer(ctx, cast.judges, outcome.instance, trace.answer)
+    return replace(outcome, trace=trace, judgments=judgments)
