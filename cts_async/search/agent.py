@@ -317,14 +317,14 @@ class Agent:
             history.turns.append(Turn("repeated", text, request))
             return text, {}
         prefix = f"{i}/"
-        own = {piece.removeprefix(prefix): of for piece, of in before.items() if piece.startswith(prefix)}
+        own = {piece.removeprefix(prefix): why for piece, why in before.items() if piece.startswith(prefix)}
         result = await self.tools.use(ctx, call, f"{number}.{i}", own)
         history.uses.append(result.use)
         text = result.text
         if times == 2 and not result.unrecorded:
             text = f"(You made this call before; its result is the same.)\n{text}"
         history.turns.append(Turn(kind, text, request, result.sources))
-        return text, {f"{prefix}{piece}": of for piece, of in result.unrecorded.items()}
+        return text, {f"{prefix}{piece}": why for piece, why in result.unrecorded.items()}
 
 
 def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:
