@@ -22,7 +22,7 @@ temperature of 0.6 belongs to the model's entry in the catalogue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol
 
@@ -137,31 +137,34 @@ async def converse(
     The last turn's `query` is to be searched. With `every_turn` the conversation is evaluated turn by turn instead: the
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
+    q, select = instance.blurred_query, system.mode == "select"
     if system.mode == "at-once":
-        view = TurnView(instance.blurred_query, Conversation(instance.blurred_query), system.k)
-        offer = await clarifier.offer(ctx, view, 1)
+        offer = await clarifier.offer(ctx, TurnView(q, Conversation(q), system.k), 1)
+        turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
         if every_turn:
-            return (ConversationTurn(offer.offered, offer.types, offer.reasoning),)
+            return (turn,)
         answers = await answer_all(ctx, people, instance, offer.offered)
         q_hat = await rewrite(ctx, people, instance, offer.offered, answers)
-        return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
-    query, history, turns = instance.blurred_query, Conversation(instance.blurred_query), []
-    for turn in range(1, system.k + 1):
-        if system.mode == "select":
-            offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED), turn)
-            choice = SelectorView(instance.fused_query, history, offer.offered)
-            chosen = await people.selector.select(ctx, choice, turn)
+        return (replace(turn, answers=answers, query=q_hat),)
+    query, history, turns = q, Conversation(q), list[ConversationTurn]()
+    for n in range(1, system.k + 1):
+        offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED if select else 1), n)
+        turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
+        if select:
+            choices = SelectorView(instance.fused_query, history, offer.offered)
+            chosen = await people.selector.select(ctx, choices, n)
             reply = query = offer.offered[chosen]
-            outcome: dict[str, Any] = {"chosen": chosen, "query": query}
+            turn = replace(turn, chosen=chosen, query=query)
         else:
-            offer = await clarifier.offer(ctx, TurnView(query, history, 1), turn)
-            view = AnswererView(instance.fused_query, offer.offered[0], history)
-            answer = await people.answerer.answer(ctx, view, turn)
-            reply, outcome = answer.text, {"answers": (answer,)}
-        history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, reply)))
-        if system.mode == "respond" and (every_turn or turn == system.k):
-            outcome["query"] = await people.reformulator.reformulate(ctx, ReformulatorView(history), turn)
-        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, **outcome))
+            (question,) = offer.offered
+            view = AnswererView(instance.fused_query, question, history)
+            answer = await people.answerer.answer(ctx, view, n)
+            reply, turn = answer.text, replace(turn, answers=(answer,))
+        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
+        if not select and (every_turn or n == system.k):
+            summed_up = await people.reformulator.reformulate(ctx, ReformulatorView(history), n)
+            turn = replace(turn, query=summed_up)
+        turns.append(turn)
     return tuple(turns)
 
 
