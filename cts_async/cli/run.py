@@ -81,7 +81,7 @@ def run(
 
 def _introduction(plan: Plan) -> str:
     labels = ", ".join(system.label for system in plan.systems)
-    people = f", answers of people ({plan.config.answers})" if plan.people is not None else ""
+    people = f", answers of people ({plan.config.answers})" if plan.human_answers is not None else ""
     judges = (
         ""
         if plan.config.no_judge

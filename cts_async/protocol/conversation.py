@@ -125,7 +125,7 @@ NOBODY: Final[Any] = Nobody()
 
 async def converse(
     ctx: Context,
-    people: Participants,
+    participants: Participants,
     clarifier: TurnClarifier,
     instance: Instance,
     system: System,
@@ -143,8 +143,8 @@ async def converse(
         turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
         if every_turn:
             return (turn,)
-        answers = await answer_all(ctx, people, instance, offer.offered)
-        q_hat = await rewrite(ctx, people, instance, offer.offered, answers)
+        answers = await answer_all(ctx, participants, instance, offer.offered)
+        q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
         return (replace(turn, answers=answers, query=q_hat),)
     query, history, turns = q, Conversation(q), list[ConversationTurn]()
     for n in range(1, system.k + 1):
@@ -152,41 +152,41 @@ async def converse(
         turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
         if select:
             choices = SelectorView(instance.fused_query, history, offer.offered)
-            chosen = await people.selector.select(ctx, choices, n)
+            chosen = await participants.selector.select(ctx, choices, n)
             reply = query = offer.offered[chosen]
             turn = replace(turn, chosen=chosen, query=query)
         else:
             (question,) = offer.offered
             view = AnswererView(instance.fused_query, question, history)
-            answer = await people.answerer.answer(ctx, view, n)
+            answer = await participants.answerer.answer(ctx, view, n)
             reply, turn = answer.text, replace(turn, answers=(answer,))
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
         if not select and (every_turn or n == system.k):
-            summed_up = await people.reformulator.reformulate(ctx, ReformulatorView(history), n)
+            summed_up = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
             turn = replace(turn, query=summed_up)
         turns.append(turn)
     return tuple(turns)
 
 
 async def answer_all(
-    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
+    ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
-    answer = people.answerer.answer
+    answer = participants.answerer.answer
     return tuple(await ctx.gather([partial(answer, ctx, view, n) for n, view in enumerate(views, 1)]))
 
 
 async def rewrite(
     ctx: Context,
-    people: Participants,
+    participants: Participants,
     instance: Instance,
     questions: tuple[str, ...],
     answers: tuple[Answer, ...],
 ) -> str:
     """q-hat: q with what the answers to the questions add, as one query."""
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    return await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+    return await participants.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
 
 
 def answered_questions(

@@ -184,7 +184,7 @@ async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -
 
 def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:
     seen: set[str] = set()
-    people = resources.participants(plan.roles)
+    participants = resources.participants(plan.roles)
     for instance in plan.instances():
         first = instance.blurred_query not in seen
         seen.add(instance.blurred_query)
@@ -193,7 +193,7 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 walk = partial(
                     converse,
-                    people=people,
+                    participants=participants,
                     clarifier=resources.turn_clarifier(system),
                     instance=instance,
                     system=system,

@@ -401,7 +401,7 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
     if measured:
         steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
         yield f"seen in this run, in place of the above: {steps}"
-    if plan.people is not None:
+    if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
     for given in plan.given.values():
         yield f"{given.kind}: given, from {given.source}; no calls"

@@ -35,7 +35,7 @@ from cts_async.records import Instance, Judgment, Outcome, Stage
 class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
-    people: Participants
+    participants: Participants
     searcher: Searcher
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
@@ -52,10 +52,10 @@ async def clarify_then_search(
     questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
     if cast.stop_after == "questions":
         return Outcome(instance, k, questions)
-    answers = await answer_all(ctx, cast.people, instance, questions)
+    answers = await answer_all(ctx, cast.participants, instance, questions)
     if cast.stop_after == "answers":
         return Outcome(instance, k, questions, answers)
-    q_hat = await rewrite(ctx, cast.people, instance, questions, answers)
+    q_hat = await rewrite(ctx, cast.participants, instance, questions, answers)
     outcome = Outcome(instance, k, questions, answers, q_hat)
     return outcome if cast.stop_after == "rewrite" else await _search(ctx, cast, outcome)
 
@@ -64,7 +64,7 @@ async def converse_then_search(
     ctx: Context, cast: Cast, clarifier: TurnClarifier, instance: Instance, system: System
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
-    turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
+    turns = await converse(ctx, cast.participants, clarifier, instance, system, every_turn=False)
     questions, answers = answered_questions(turns)
     outcome = Outcome(instance, system.k, questions, answers, turns[-1].query, turns=turns)
     return await _search(ctx, cast, outcome)

@@ -195,7 +195,7 @@ class Plan(SystemsPlan):
     current_date: str
     most_nuggets: int = 0
     """The largest number of nuggets of any instance."""
-    people: Mapping[str, HumanPairs] | None = None
+    human_answers: Mapping[str, HumanPairs] | None = None
     """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
     given: Mapping[str, Given] = field(default_factory=dict)
     """Given questions or rewritten queries, by label."""
@@ -208,7 +208,7 @@ class Plan(SystemsPlan):
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
-        people = self.config.answers if system.kind == "clarify" else None
+        answers = self.config.answers if system.kind == "clarify" else None
         split = {
             name: self.specs[name].judge_nuggets
             for role, name in named.items()
@@ -227,7 +227,7 @@ class Plan(SystemsPlan):
             "k": system.k,
             **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
-            **({"answers": {"of": people, "similarity": THRESHOLD}} if people else {}),
+            **({"answers": {"of": answers, "similarity": THRESHOLD}} if answers else {}),
             "models": {role: self.player_identity(role, name) for role, name in named.items()},
             **({"rewrites": rewrites.identity} if rewrites else {}),
             **(search if self.searches else {"stop_after": self.config.stop_after}),
@@ -277,7 +277,7 @@ class Plan(SystemsPlan):
         roles = [*prompts_of(system), *(["gold"] if self.config.extractor else [])]
         if self.searches:
             roles += ["agent"] + ["visit"] * bool(self.roles.visit)
-        unused = ["answer", "respond"] * (self.people is not None)
+        unused = ["answer", "respond"] * (self.human_answers is not None)
         unused += ["clarify"] * (system.clarifier in self.given)
         unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
         unused += ["reformulate"] * (self.roles.supporters[1] in self.custom)
@@ -344,7 +344,7 @@ def make_plan(
         config = replace(config, models=tuple(rows))
     systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
-    people = read_human_answers(config, dataset)
+    human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
     wanted = _wanted(config, roles, given=rows, custom=custom)
@@ -389,7 +389,7 @@ def make_plan(
             "gold_sha256": sha256_of(gold) if gold else None,
         },
         most_nuggets=most_nuggets,
-        people=people,
+        human_answers=human_answers,
         given=given,
     )
     plan.check_prompts()

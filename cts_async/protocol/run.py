@@ -149,16 +149,16 @@ class Resources:
         custom = self.custom.get((system.clarifier, "clarifier"))
         return custom or ModelTurnClarifier(self.role(system.clarifier), system)
 
-    def participants(self, roles: RoleNames, people: Answerer | None = None) -> Participants:
+    def participants(self, roles: RoleNames, answerer: Answerer | None = None) -> Participants:
         """Who plays the user and the Rewriter; nobody where no role of this run has that name.
 
-        `people` answer in the place of the User Answerer.
+        `answerer` answers in the place of the User Answerer.
         """
         answers, rewrites = roles.supporters
         rewriter = self.custom.get((rewrites, "rewriter"))
         support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
         return Participants(
-            people
+            answerer
             or self.custom.get((answers, "answerer"))
             or (ModelAnswerer(self.role(answers)) if answers in self.models else NOBODY),
             rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
@@ -511,8 +511,8 @@ def open_runs(
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     """Open the players of all roles but the Clarifiers'. Raises UsageError where something is missing."""
     async with open_search(plan, resources) if plan.searches else nullcontext(NOBODY) as searcher:
-        people = None if plan.people is None else HumanAnswerer(plan.people)
-        user = resources.participants(plan.roles, people)
+        answerer = None if plan.human_answers is None else HumanAnswerer(plan.human_answers)
+        user = resources.participants(plan.roles, answerer)
         yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
 
 
