@@ -23,7 +23,7 @@ from cts_async.analysis.stats import (
     paired_differences,
     sign_flip_tests,
 )
-from cts_async.protocol.judge import own_text
+from cts_async.protocol.judge import self_judged_roles
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
         if summary.mean is not None:
             common_mean = math.fsum(scores[common, column]) / n_common if n_common else None
             own_delta = None if entrant.label == baseline else delta
-            own = own_text(judge, entrant.players, entrant.models)
+            own = self_judged_roles(judge, entrant.players, entrant.models)
             standings.append(
                 Standing(entrant.label, entrant.k, summary, own_delta, n_common, common_mean, own)
             )

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cts_async.protocol.config_trust import Spec
-    from cts_async.protocol.resources import ModelPlan
+    from cts_async.protocol.plan import CommandPlan
     from cts_async.records import Caveat
     from cts_async.report.summary import RunSummary
 
-Plan = TypeVar("Plan", bound="ModelPlan")
+Plan = TypeVar("Plan", bound="CommandPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 
 

@@ -21,7 +21,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import forecast, observe
+    from cts_async.protocol.forecast import forecast, read_past_usage
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast
@@ -30,7 +30,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     for system, directory in made.systems.items():
         same_run(directory, made.identity(system))
     runs = {
-        system: observe(directory, made.roles.judges, retry_failed=config.retry_failed)
+        system: read_past_usage(directory, made.roles.judges, retry_failed=config.retry_failed)
         for system, directory in made.systems.items()
     }
     predicted = forecast(made, runs)

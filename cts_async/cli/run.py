@@ -81,7 +81,7 @@ def run(
 
 def _introduction(plan: Plan) -> str:
     labels = ", ".join(system.label for system in plan.systems)
-    people = f", answers of people ({plan.config.answers})" if plan.people is not None else ""
+    people = f", answers of people ({plan.config.answers})" if plan.human_answers is not None else ""
     judges = (
         ""
         if plan.config.no_judge
@@ -115,7 +115,7 @@ def _go_on(plan: Plan, run: Path) -> str:
 def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
     from cts_async.protocol.custom.sources import BASELINE
-    from cts_async.protocol.forecast import observe
+    from cts_async.protocol.forecast import read_past_usage
     from cts_async.report.forecast import comparison_line
 
     last = list(plan.systems.values())[-1]
@@ -128,7 +128,9 @@ def _next_steps(plan: Plan) -> list[str]:
         lines.append(f"Next: cts diagnose {quote(str(last))}, or the search: cts run {_go_on(plan, last)}")
     elif not plan.config.no_judge:
         lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
-    runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
+    runs = {
+        system: read_past_usage(directory, plan.roles.judges) for system, directory in plan.systems.items()
+    }
     if line := comparison_line(plan, runs):
         lines.append(line)
     if "clarifier" in plan.custom.get(BASELINE, {}):

@@ -53,12 +53,10 @@ from cts_async.engine.events import (
 from cts_async.engine.journal import Journal
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
-from cts_async.protocol.plan import Plan
+from cts_async.protocol.plan import CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
-from cts_async.protocol.rejudge import judging_budget as judging_budget_of
-from cts_async.protocol.resources import ModelPlan
-from cts_async.protocol.run import budget_of, open_runs
-from cts_async.protocol.run_files import Also, RunFiles
+from cts_async.protocol.run import open_budget, open_runs
+from cts_async.protocol.run_files import RunFiles, SessionNotes
 from cts_async.protocol.systems import System
 
 T = TypeVar("T")
@@ -115,7 +113,7 @@ class Cluster(Protocol):
 
 
 async def run_on_cluster(
-    cluster: Cluster, plan: ModelPlan, environ: Mapping[str, str], events: Events
+    cluster: Cluster, plan: CommandPlan, environ: Mapping[str, str], events: Events
 ) -> None:
     """Execute the plan of a run or of judging on a cluster: the same files and errors as in one process."""
     if isinstance(plan, JudgePlan):
@@ -129,21 +127,23 @@ async def run_on_cluster(
 async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
-        work, budget = CampaignWork.of(plan), budget_of(plan, files, events)
+        work, budget = CampaignWork.of(plan), open_budget(plan, events)
         return Head(cluster, places, [campaign_tasks(plan, files)], work, plan.config, budget, events)
 
-    await _run(lambda also: open_runs(plan, events, also=also), head)
+    await _run(lambda notes: open_runs(plan, events, session_notes=notes), head)
 
 
 async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
     def head(files: list[RunFiles]) -> Head:
-        work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
+        work, budget = JudgingWork.of(plan), open_budget(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
-    await _run(lambda also: open_verdicts(plan, events, also=also), head)
+    await _run(lambda notes: open_verdicts(plan, events, session_notes=notes), head)
 
 
-async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Callable[[T], Head]) -> None:
+async def _run(
+    opened: Callable[[SessionNotes], AbstractContextManager[T]], head_of: Callable[[T], Head]
+) -> None:
     heads: list[Head] = []
     async with stoppable() as stopper:
         with opened(lambda: census(heads[0].workers) if heads else {}) as files:

@@ -37,8 +37,17 @@ from cts_async.protocol.rejudge import (
     verdicts_left,
     width_of,
 )
-from cts_async.protocol.resources import LaneOf, ModelHost, instances_in_flight, open_resources
-from cts_async.protocol.run import Files, lines_of, open_cast, walk_of, work_left
+from cts_async.protocol.run import (
+    Files,
+    LaneOf,
+    ModelHost,
+    instances_in_flight,
+    lines_of,
+    open_cast,
+    open_resources,
+    walk_of,
+    work_left,
+)
 from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles
 from cts_async.records import Instance, value
 from cts_async.safe_files import replace_file
@@ -264,7 +273,9 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
                 place=verdict.n,
                 payload=verdict,
-                question=hash((judge, judging.digest)) if judge != LEXICAL and judging in plan.repeats else 0,
+                question=hash((judge, judging.question_hash))
+                if judge != LEXICAL and judging in plan.repeats
+                else 0,
                 resumed=resumed,
                 stream=stream,
             )

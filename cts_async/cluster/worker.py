@@ -40,7 +40,7 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.resources import deadline_at
+from cts_async.protocol.run import deadline_at
 from cts_async.records import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0

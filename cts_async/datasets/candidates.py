@@ -181,12 +181,12 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
     An instance with a row without questions, or with a question or answer that is empty, counts as failed. InputError
     names file, line and field of what is wrong: no such field, or unequal numbers of questions and answers.
     """
-    of = Fields.of_data(path, fields)
+    columns = Fields.of_data(path, fields)
     instances: dict[str, QuestionedInstance] = {}
     broken: set[str] = set()
     for line, row in read_rows(path):
-        id = _id(of, row, line)
-        questions, answers = _pairs(of, row, line)
+        id = _id(columns, row, line)
+        questions, answers = _pairs(columns, row, line)
         if says_error(row.get("error")) or not questions or not all(questions) or not all(answers):
             broken.add(id)
         before = instances.get(id, QuestionedInstance(id, (), ()))
@@ -198,34 +198,34 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
     ]
 
 
-def _id(of: Fields, row: Row, line: int) -> str:
-    queries = (of.text_or_none(row, field, line) for field in ("fused_query", "blurred_query"))
-    return of.identifier(row, line) or next((query for query in queries if query), f"line {line}")
+def _id(columns: Fields, row: Row, line: int) -> str:
+    queries = (columns.text_or_none(row, field, line) for field in ("fused_query", "blurred_query"))
+    return columns.identifier(row, line) or next((query for query in queries if query), f"line {line}")
 
 
-def _pairs(of: Fields, row: Row, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _pairs(columns: Fields, row: Row, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return equally many questions and answers; without an answers field, the answers are ""."""
-    questions, answers = _texts(of, row, line, "questions"), _texts(of, row, line, "answers")
+    questions, answers = _texts(columns, row, line, "questions"), _texts(columns, row, line, "answers")
     while questions and len(questions) == len(answers) and not (questions[-1] or answers[-1]):
         questions, answers = questions[:-1], answers[:-1]  # numbered fields that are unused here
     answers = answers or ("",) * len(questions)
     if questions and len(questions) != len(answers):
         problem = f"the numbers of answers ({len(answers)}) and questions ({len(questions)}) differ"
-        raise InputError(of.path, problem, line=line, field="answers")
+        raise InputError(columns.path, problem, line=line, field="answers")
     return questions, answers
 
 
-def _texts(of: Fields, row: Row, line: int, field: Literal["questions", "answers"]) -> tuple[str, ...]:
-    if (name := of.name(row, field, line)) is not None:
-        return _listed(of.path, name, of.value(row, field, line), line)
+def _texts(columns: Fields, row: Row, line: int, field: Literal["questions", "answers"]) -> tuple[str, ...]:
+    if (name := columns.name(row, field, line)) is not None:
+        return _listed(columns.path, name, columns.value(row, field, line), line)
     numbered = sorted(
         (int(found[1]), name)
         for name in row
         if (found := _NUMBERED[field].fullmatch(name.strip().casefold().replace(" ", "_")))
     )
     if not numbered:
-        raise of.missing(row, field, line)
-    return tuple(_text(of.path, name, row[name], line) for _, name in numbered)
+        raise columns.missing(row, field, line)
+    return tuple(_text(columns.path, name, row[name], line) for _, name in numbered)
 
 
 def _listed(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
@@ -284,33 +284,39 @@ def read_given(
     an id counts instead. InputError names file, line and field of what is wrong: no such field, no id and no query, or
     two rewritten queries of one id.
     """
-    of = Fields.of_data(path, mapping)
+    columns = Fields.of_data(path, mapping)
     found: dict[str, GivenRow] = {}
     for line, row in read_rows(path):
-        made = _given_row(of, row, line, field)
-        key = made.id or made.fused_query or made.blurred_query
+        given = _given_row(columns, row, line, field)
+        key = given.id or given.fused_query or given.blurred_query
         if not key:
-            raise of.missing(row, "id", line)
+            raise columns.missing(row, "id", line)
         before = None if latest else found.get(key)
         if before and field != "questions":
             raise InputError(path, f"{short(key)} is already on line {before.line}", line=line, field="id")
         if before:
-            problem, texts = before.problem or made.problem, before.texts + made.texts
-            made = replace(before, texts=texts, problem=problem)
-        found[key] = made
+            problem, texts = before.problem or given.problem, before.texts + given.texts
+            given = replace(before, texts=texts, problem=problem)
+        found[key] = given
     if not found:
         raise InputError(path, "is empty", field=field)
     return list(found.values())
 
 
-def _given_row(of: Fields, row: Row, line: int, field: GivenField) -> GivenRow:
-    fused, blurred = (of.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query"))
-    about = GivenRow(line, of.identifier(row, line) or "", fused, blurred, ())
-    if says_error(row.get("error")) and (failure := _failure(row, of, line)):
+def _given_row(columns: Fields, row: Row, line: int, field: GivenField) -> GivenRow:
+    fused, blurred = (
+        columns.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query")
+    )
+    about = GivenRow(line, columns.identifier(row, line) or "", fused, blurred, ())
+    if says_error(row.get("error")) and (failure := _failure(row, columns, line)):
         return replace(about, problem=f"it failed ({failure.step}: {short(failure.message)})")
-    given = _texts(of, row, line, field) if field == "questions" else (of.text_or_none(row, field, line),)
+    given = (
+        _texts(columns, row, line, field)
+        if field == "questions"
+        else (columns.text_or_none(row, field, line),)
+    )
     if given == (None,):
-        raise of.missing(row, field, line)
+        raise columns.missing(row, field, line)
     texts = [" ".join(text.split()) for text in given if text is not None]
     while texts and not texts[-1]:
         texts.pop()  # numbered fields that are unused here

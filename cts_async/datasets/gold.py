@@ -241,13 +241,13 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     if not first:
         raise InputError(path, "contains no gold records")
     if records:  # some lines have weights: those without are bad
-        left_out += [replace(one, problem="no nugget has a weight") for one in unweighted]
+        left_out += [replace(record, problem="no nugget has a weight") for record in unweighted]
     elif first_error and not unweighted:
         raise first_error
     notes = [] if records else ["no nugget has a weight: each counts 1"]
     left_out.sort(key=lambda one: one.line)
     if left_out:
-        names = "; ".join(f"{one.name} (line {one.line}, {one.problem})" for one in left_out)
+        names = "; ".join(f"{record.name} (line {record.line}, {record.problem})" for record in left_out)
         notes.append(f"gold lines left out ({SKIP_BAD_GOLD}): {len(left_out)}: {names}")
     by_id: dict[str, GoldRecord] = {}
     by_query: dict[str, GoldRecord] = {}

@@ -104,9 +104,9 @@ def _gold_facts(
 def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]) -> dict[str, Any]:
     """What people wrote about the instances with these hashes; the annotations may cover more."""
     annotated = [one for text, one in annotations.queries.items() if hash(text) in queries]
-    questions = [len(one.questions) for one in annotated]
+    questions = [len(query.questions) for query in annotated]
     pairs = [len(answered) for id, answered in annotations.pairs.items() if hash(id) in ids]
-    levels = Counter(one.ambiguity for one in annotated if one.ambiguity is not None)
+    levels = Counter(query.ambiguity for query in annotated if query.ambiguity is not None)
     ambiguity = {"ambiguity": {str(level): n for level, n in sorted(levels.items())}}
     return {
         "annotated_questions": {"total": sum(questions), **spread(questions)},

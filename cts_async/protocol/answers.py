@@ -10,8 +10,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import (
@@ -22,7 +24,7 @@ from cts_async.datasets import (
 )
 from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.protocol.results import HASHES, LatestLines, answer_digest, mark_of
+from cts_async.protocol.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.protocol.run_files import RESULTS, has_no_answers, reopen_data
 from cts_async.records import Instance, value
 from cts_async.scorer import lacks_answer
@@ -37,7 +39,7 @@ class Judging:
     failure: StepError | None = None
 
     @property
-    def digest(self) -> int:
+    def question_hash(self) -> int:
         """64 bits of what a judge is asked, valid in this process only; 0 for a failure or an empty answer."""
         if self.failure or not self.answer:
             return 0
@@ -50,9 +52,9 @@ class Judging:
         return answer_digest(self.instance.fused_query, self.answer)
 
     @property
-    def mark(self) -> int:
+    def fingerprint(self) -> int:
         """`answer_digest` as a number, to be compared with those of existing verdicts."""
-        return mark_of(self.answer_digest)
+        return fingerprint_of(self.answer_digest)
 
 
 class NoAnswer(StepError):
@@ -69,6 +71,8 @@ class ReportedFailure(StepError):
     step = "candidate"
 
 
+_hashes: Final = partial(array, HASHES)
+
 Wanted = Callable[[str], bool]
 """Takes an id; whether its answer is to be judged."""
 
@@ -82,20 +86,27 @@ class Answers:
     """
 
     stream: Callable[[Wanted], Iterator[Judging]]
-    ids: array[int] = field(repr=False)
-    digests: array[int] = field(repr=False)
-    """`Judging.digest` at the positions of the ids."""
-    marks: array[int] = field(repr=False)
-    """`Judging.mark` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
+    ids: array[int] = field(default_factory=_hashes, repr=False)
+    question_hashes: array[int] = field(default_factory=_hashes, repr=False)
+    """`Judging.question_hash` at the positions of the ids."""
+    fingerprints: array[int] = field(default_factory=_hashes, repr=False)
+    """`Judging.fingerprint` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
     n_unknown: int = 0
     """Answers left out because the gold does not have them."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def without_digests(self) -> Answers:
+    def add(self, judging: Judging, *, with_fingerprint: bool) -> None:
+        """Record an answer that `stream` has."""
+        self.ids.append(hash(judging.instance.id))
+        self.question_hashes.append(judging.question_hash)
+        if with_fingerprint:
+            self.fingerprints.append(judging.fingerprint)
+
+    def without_question_hashes(self) -> Answers:
         """The same without what only `Repeats` needs: saves 8 bytes an answer."""
-        return replace(self, digests=array(HASHES))
+        return replace(self, question_hashes=_hashes())
 
 
 # --- A finished run
@@ -129,7 +140,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     lines = LatestLines(run / RESULTS)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
-        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
+        judgeable = (
+            instance
+            for instance in dataset.instances()
+            if instance.nuggets and lines.failed(instance.id) is False
+        )
         for instance in islice(judgeable, limit):
             if wanted(instance.id) and (line := lines.line(instance.id)):
                 if not isinstance(line.get("answer"), str):
@@ -140,23 +155,23 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
     if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    ids, digests, marks = array(HASHES), array(HASHES), array(HASHES)
+    answers = Answers(stream)
     for judging in stream(lambda id: True):
-        ids.append(hash(judging.instance.id))
-        digests.append(judging.digest)
-        marks.append(judging.mark)
-    if not ids:
+        answers.add(judging, with_fingerprint=True)
+    if not answers.ids:
         raise UsageError(f"{run}: its data has no nuggets to judge by")
-    return Answers(stream, ids, digests, marks)
+    return answers
 
 
 # --- Candidates
 
 
-def answers_of_candidates(file: Path, gold: GoldIndex, config: JudgeConfig, *, marked: bool) -> Answers:
+def answers_of_candidates(
+    file: Path, gold: GoldIndex, config: JudgeConfig, *, with_fingerprints: bool
+) -> Answers:
     """The candidates of a file that join the gold. InputError for an invalid line, a repeated id, or no candidate.
 
-    `marked` fills `Answers.marks`, which only matter if there are earlier verdicts.
+    `with_fingerprints` fills `Answers.fingerprints`, which only matter if there are earlier verdicts.
     """
 
     def judgings() -> Iterator[tuple[int, Judging | None]]:
@@ -172,17 +187,14 @@ def answers_of_candidates(file: Path, gold: GoldIndex, config: JudgeConfig, *, m
         except InputError as error:
             raise RunStopped(f"{error}; the file was changed while it was being judged") from None
 
-    ids, digests, marks, n_unknown = array(HASHES), array(HASHES), array(HASHES), 0
+    answers, n_unknown = Answers(stream), 0
     for _, judging in judgings():
         if judging is None:
             n_unknown += 1
-            continue
-        ids.append(hash(judging.instance.id))
-        digests.append(judging.digest)
-        if marked:
-            marks.append(judging.mark)
-    _check_distinct(file, ids, judgings)
-    if not ids:
+        else:
+            answers.add(judging, with_fingerprint=with_fingerprints)
+    _check_distinct(file, answers.ids, judgings)
+    if not answers.ids:
         if not file.stat().st_size:
             raise InputError(file, "is empty; expected a candidate answer on each line")
         raise InputError(
@@ -190,9 +202,9 @@ def answers_of_candidates(file: Path, gold: GoldIndex, config: JudgeConfig, *, m
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
-    for column in (ids, digests, marks):
+    for column in (answers.ids, answers.question_hashes, answers.fingerprints):
         del column[config.limit or len(column) :]
-    return Answers(stream, ids, digests, marks, n_unknown)
+    return replace(answers, n_unknown=n_unknown)
 
 
 def _judging(line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeConfig) -> Judging | None:
@@ -247,22 +259,24 @@ class Repeats:
     def __init__(self, systems: Sequence[Answers]) -> None:
         import numpy as np
 
-        digests = np.concatenate([np.asarray(array(HASHES)), *(np.asarray(one.digests) for one in systems)])
-        digests.sort()
-        failures = slice(*np.searchsorted(digests, [0, 1]))
+        hashes = np.concatenate(
+            [np.asarray(array(HASHES)), *(np.asarray(answers.question_hashes) for answers in systems)]
+        )
+        hashes.sort()
+        failures = slice(*np.searchsorted(hashes, [0, 1]))
         if failures.start < failures.stop:
-            digests = np.delete(digests, failures)
-        again = digests[1:] == digests[:-1]
-        self.n_asked = len(digests)
+            hashes = np.delete(hashes, failures)
+        again = hashes[1:] == hashes[:-1]
+        self.n_asked = len(hashes)
         """Answers to be judged, without failures."""
         self.n_repeated = int(again.sum())
         """Of these, the ones whose question an earlier one asks too."""
-        self._repeated = array(HASHES, np.unique(digests[1:][again]).tobytes())
+        self._repeated = array(HASHES, np.unique(hashes[1:][again]).tobytes())
 
     def __contains__(self, judging: Judging) -> bool:
         repeated = self._repeated
         if not len(repeated):
             return False
-        wanted = judging.digest
+        wanted = judging.question_hash
         row = bisect_left(repeated, wanted)
         return bool(row < len(repeated) and repeated[row] == wanted)

@@ -22,7 +22,7 @@ temperature of 0.6 belongs to the model's entry in the catalogue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol
 
@@ -37,11 +37,10 @@ from cts_async.protocol.views import (
     Exchange,
     ReformulatorView,
     RewriterView,
-    SearchView,
     SelectorView,
     TurnView,
 )
-from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, Trace, language_of
+from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, language_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +114,18 @@ class ModelAnswerer:
 
 
 class Nobody:
-    """Plays the roles that a run does not have, and is never asked: every method raises RuntimeError."""
+    """Plays the roles that a run does not have: whoever asks it for anything gets a RuntimeError."""
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        raise RuntimeError("this run has no User Answerer")
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"this run has nobody to {name}")
 
-    async def rewrite(self, ctx: Context, view: RewriterView) -> str:
-        raise RuntimeError("this run has no Rewriter")
 
-    async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
-        raise RuntimeError("no system of this run converses")
-
-    async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
-        raise RuntimeError("no system of this run offers queries")
-
-    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        raise RuntimeError("this run has no search")
+NOBODY: Final[Any] = Nobody()
 
 
 async def converse(
     ctx: Context,
-    people: Participants,
+    participants: Participants,
     clarifier: TurnClarifier,
     instance: Instance,
     system: System,
@@ -147,78 +137,65 @@ async def converse(
     The last turn's `query` is to be searched. With `every_turn` the conversation is evaluated turn by turn instead: the
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
+    q, select = instance.blurred_query, system.mode == "select"
     if system.mode == "at-once":
-        view = TurnView(instance.blurred_query, Conversation(instance.blurred_query), system.k)
-        offer = await clarifier.offer(ctx, view, 1)
+        offer = await clarifier.offer(ctx, TurnView(q, Conversation(q), system.k), 1)
+        turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
         if every_turn:
-            return (ConversationTurn(offer.offered, offer.types, offer.reasoning),)
-        answers = await answer_all(ctx, people, instance, offer.offered)
-        q_hat = await rewrite(ctx, people, instance, offer.offered, answers)
-        return (ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat),)
-    if system.mode == "respond":
-        return await _respond(ctx, people, clarifier, instance, system, every_turn)
-    return await _select(ctx, people.selector, clarifier, instance, system)
+            return (turn,)
+        answers = await answer_all(ctx, participants, instance, offer.offered)
+        q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
+        return (replace(turn, answers=answers, query=q_hat),)
+    query, history, turns = q, Conversation(q), list[ConversationTurn]()
+    for n in range(1, system.k + 1):
+        offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED if select else 1), n)
+        turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
+        if select:
+            choices = SelectorView(instance.fused_query, history, offer.offered)
+            chosen = await participants.selector.select(ctx, choices, n)
+            reply = query = offer.offered[chosen]
+            turn = replace(turn, chosen=chosen, query=query)
+        else:
+            (question,) = offer.offered
+            view = AnswererView(instance.fused_query, question, history)
+            answer = await participants.answerer.answer(ctx, view, n)
+            reply, turn = answer.text, replace(turn, answers=(answer,))
+        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
+        if not select and (every_turn or n == system.k):
+            summed_up = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
+            turn = replace(turn, query=summed_up)
+        turns.append(turn)
+    return tuple(turns)
 
 
 async def answer_all(
-    ctx: Context, people: Participants, instance: Instance, questions: tuple[str, ...]
+    ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
-    answer = people.answerer.answer
+    answer = participants.answerer.answer
     return tuple(await ctx.gather([partial(answer, ctx, view, n) for n, view in enumerate(views, 1)]))
 
 
 async def rewrite(
     ctx: Context,
-    people: Participants,
+    participants: Participants,
     instance: Instance,
     questions: tuple[str, ...],
     answers: tuple[Answer, ...],
 ) -> str:
     """q-hat: q with what the answers to the questions add, as one query."""
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    return await people.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+    return await participants.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
 
 
-async def _respond(
-    ctx: Context,
-    people: Participants,
-    clarifier: TurnClarifier,
-    instance: Instance,
-    system: System,
-    every_turn: bool,
-) -> tuple[ConversationTurn, ...]:
-    q, turns = instance.blurred_query, list[ConversationTurn]()
-    history = Conversation(q)
-    for turn in range(1, system.k + 1):
-        offer = await clarifier.offer(ctx, TurnView(q, history, 1), turn)
-        (question,) = offer.offered
-        view = AnswererView(instance.fused_query, question, history)
-        reply = await people.answerer.answer(ctx, view, turn)
-        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
-        query = ""
-        if every_turn or turn == system.k:
-            query = await people.reformulator.reformulate(ctx, ReformulatorView(history), turn)
-        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
-    return tuple(turns)
-
-
-async def _select(
-    ctx: Context, selector: Selector, clarifier: TurnClarifier, instance: Instance, system: System
-) -> tuple[ConversationTurn, ...]:
-    query, turns = instance.blurred_query, list[ConversationTurn]()
-    history = Conversation(query)
-    for turn in range(1, system.k + 1):
-        view = TurnView(query, history, QUERIES_OFFERED)
-        offer = await clarifier.offer(ctx, view, turn)
-        chosen = await selector.select(ctx, SelectorView(instance.fused_query, history, offer.offered), turn)
-        query = offer.offered[chosen]
-        history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, query)))
-        turns.append(
-            ConversationTurn(offer.offered, offer.types, offer.reasoning, chosen=chosen, query=query)
-        )
-    return tuple(turns)
+def answered_questions(
+    turns: tuple[ConversationTurn, ...],
+) -> tuple[tuple[str, ...], tuple[Answer, ...]]:
+    """The questions that the user answered, and the answers; both are empty in mode "select"."""
+    answered = [turn for turn in turns if turn.answers]
+    questions = tuple(question for turn in answered for question in turn.offered)
+    return questions, tuple(answer for turn in answered for answer in turn.answers)
 
 
 # --- Prompting schemes: what a Clarifier is asked for at a turn
@@ -270,7 +247,6 @@ class ModelTurnClarifier:
     system: System
 
     async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
-        """What the model offers at turn `turn` (from 1)."""
         language = language_of(view.conversation.first_query)
         scheme, mode = self.system.scheme, self.system.mode
         return await self.role.ask(
@@ -323,7 +299,6 @@ class SupportModel:
     role: Role
 
     async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
-        """The conversation up to turn `turn` (from 1) summed up as one query."""
         language = language_of(view.conversation.first_query)
         return await self.role.ask(
             ctx,
@@ -336,7 +311,6 @@ class SupportModel:
         )
 
     async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
-        """Index in `view.offered` of the query closest to q*, by the user's choice."""
         language = language_of(view.fused_query)
         return await self.role.ask(
             ctx,

@@ -20,21 +20,20 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.conversation import converse, prompt_of, prompts_of
+from cts_async.protocol.conversation import answered_questions, converse, prompt_of, prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.resources import Resources
-from cts_async.protocol.results import Line, conversation_json, failure_line
-from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
-from cts_async.protocol.run_files import TALK, RunFiles
+from cts_async.protocol.results import conversation_json, failure_line
+from cts_async.protocol.run import Files, Jobs, Resources, execute, open_system_files
+from cts_async.protocol.run_files import TALK, EndedLines
 from cts_async.protocol.systems import (
     RoleNames,
     System,
     check_prices,
     choose_roles,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
     with_embedded_file,
@@ -111,18 +110,20 @@ def plan_conversations(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    queries = Counter(one.blurred_query for one in selected_instances(dataset.instances(), config))
+    queries = Counter(instance.blurred_query for instance in selected_instances(dataset.instances(), config))
     languages = {language_of(query) for query in queries}
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
     usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
     defaults = RoleNames(usual, (), agent="")
-    marks = {
-        system: mark(system, roles, defaults, judged=False) for system in systems if system.mode != "at-once"
+    suffixes = {
+        system: role_suffix(system, roles, defaults, judged=False)
+        for system in systems
+        if system.mode != "at-once"
     }
-    marks = {system: marks.get(system, "") + prompts.mark(clarifying=True) for system in systems}
-    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, marks)
+    suffixes = {system: suffixes.get(system, "") + prompts.mark(clarifying=True) for system in systems}
+    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, suffixes)
     plan = ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},
@@ -178,12 +179,12 @@ async def run_conversations(plan: ConversePlan, environ: Mapping[str, str], even
 @asynccontextmanager
 async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_system_files(plan, events) as files:
-        yield Jobs([_jobs(plan, resources, files)], budget_of(plan, files, events))
+        yield Jobs([_jobs(plan, resources, files)])
 
 
 def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:
     seen: set[str] = set()
-    people = resources.participants(plan.roles)
+    participants = resources.participants(plan.roles)
     for instance in plan.instances():
         first = instance.blurred_query not in seen
         seen.add(instance.blurred_query)
@@ -192,34 +193,30 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 walk = partial(
                     converse,
-                    people=people,
+                    participants=participants,
                     clarifier=resources.turn_clarifier(system),
                     instance=instance,
                     system=system,
                     every_turn=True,
                 )
-                yield run.job(instance.id, walk, partial(_finish, run=run, system=system, instance=instance))
+                yield run.job(instance.id, walk, partial(_lines_of, system, instance))
 
 
-async def _finish(
-    ended: tuple[ConversationTurn, ...] | StepError, *, run: RunFiles, system: System, instance: Instance
-) -> None:
+def _lines_of(
+    system: System, instance: Instance, ended: tuple[ConversationTurn, ...] | StepError
+) -> EndedLines:
+    """What is recorded of a conversation; questions that nobody answered are listed in `turns` only."""
     if isinstance(ended, StepError):
-        await run.add_result(failure_line(system.label, instance, ended))
-    else:
-        await run.add_result(conversation_line(system, instance, ended))
-
-
-def conversation_line(system: System, instance: Instance, turns: tuple[ConversationTurn, ...]) -> Line:
-    """The results line of a conversation; questions that nobody answered are listed in `turns` only."""
-    answered = [turn for turn in turns if turn.answers]
-    return {
+        return [(None, failure_line(system.label, instance, ended))]
+    questions, answers = answered_questions(ended)
+    line = {
         "id": instance.id,
         "system": system.label,
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": system.k,
-        **conversation_json(system, turns),
-        "questions": [question for turn in answered for question in turn.offered],
-        "answers": [answer.text for turn in answered for answer in turn.answers],
+        **conversation_json(system, ended),
+        "questions": questions,
+        "answers": [answer.text for answer in answers],
     }
+    return [(None, line)]

@@ -2,7 +2,7 @@
 
 Prompts are rendered over a sample of the real instances or answers. Only a run can show how long replies are and how
 many turns a search takes: here they are constants, which `Forecast.assumptions` lists, until a run of the same plan has
-measured them (`observe`). Work that is done already is subtracted. Nothing is started or written.
+measured them (`read_past_usage`). Work that is done already is subtracted. Nothing is started or written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -24,12 +25,10 @@ from cts_async.protocol.conversation import (
     conversation_text,
     numbered_queries,
     offering_of,
-    prompt_of,
 )
 from cts_async.protocol.judge import JUDGING, nuggets_by_call
-from cts_async.protocol.plan import Plan, n_supporters_of
+from cts_async.protocol.plan import Plan, enough_in_flight
 from cts_async.protocol.prompts import FIELDS, PromptSet
-from cts_async.protocol.resources import enough_in_flight
 from cts_async.protocol.results import failed, read_results
 from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.run_files import RESULTS, STEPS
@@ -43,7 +42,7 @@ SAMPLE = 200
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""Observed steps of a kind from which their averages replace the estimates."""
+"""PastUsage steps of a kind from which their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
 """Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
 
@@ -126,7 +125,7 @@ class StepsForecast:
     in_a_row: float
     """How many of them are sequential within one instance."""
     observed: int = 0
-    """Observed steps behind these numbers; 0: estimated."""
+    """PastUsage steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
@@ -135,14 +134,14 @@ class StepsForecast:
 
 def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
-    return sum((one.effort for one in work), Effort())
+    return sum((steps.effort for steps in work), Effort())
 
 
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
 
 
 @dataclass(slots=True)
-class Seen:
+class StepUsage:
     """Sums over the steps of one kind with one model. Tokens and calls include those of failed attempts."""
 
     steps: int = 0
@@ -151,17 +150,17 @@ class Seen:
     output_tokens: int = 0
     latency_s: float = 0.0
 
-    def add(self, other: Seen) -> None:
+    def add(self, other: StepUsage) -> None:
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
-Usages = dict[tuple[str, str], Seen]
+Usages = dict[tuple[str, str], StepUsage]
 """Usage by kind of step and model id."""
 
 
 @dataclass(slots=True)
-class Observed:
+class PastUsage:
     """The usage of one system's run; empty without a run."""
 
     seen: Usages = field(default_factory=dict)
@@ -177,9 +176,9 @@ class Observed:
     wall_s: float = 0.0
 
 
-def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> Observed:
+def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> PastUsage:
     """Read the run in `directory`; of the judging steps only those of `judges` count."""
-    observed = Observed()
+    observed = PastUsage()
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
@@ -202,7 +201,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
             continue
         key = step.split("/", 1)[0], str(record["model"])
         usage, ok = record.get("usage") or {}, bool(record.get("ok"))
-        seen = observed.seen.setdefault(key, Seen())
+        seen = observed.seen.setdefault(key, StepUsage())
         seen.steps += ok
         seen.calls += int(record.get("attempts", 1))
         seen.input_tokens += int(usage.get("input", 0))
@@ -212,10 +211,10 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     return observed
 
 
-def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
+def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
-    asked = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
-    by_model, total = {spec.model: spec for spec in (*asked, *plan.specs.values())}, Effort()
+    callable_models = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
+    by_model, total = {spec.model: spec for spec in (*callable_models, *plan.specs.values())}, Effort()
     for run in runs:
         for (_, model), seen in run.seen.items():
             if model in by_model:
@@ -236,58 +235,33 @@ class _Estimates:
 
     def of(self, system: System) -> Iterator[StepsForecast]:
         """All steps of a system that models take, per instance, averaged over the sample."""
-        players = {role: name for role, name in self.plan.players(system).items() if name in self.plan.specs}
-        if system.kind == "clarify":
-            yield from self._before_search(system, players)
-        if "agent" in players:
-            yield self._search(system, players["agent"])
-        if "visit" in players:
-            yield self._visits(system, players["visit"])
-        for role, name in players.items():
-            if role.startswith("judge "):
-                yield self._judging(system, name)
+        estimates = {"agent": self._search, "visit": self._visits, "judge": self._judging}
+        for prompt, model in self.plan.prompted(system):
+            if model in self.plan.specs and prompt != "gold":
+                estimate = estimates.get(prompt) or partial(self._before_search, prompt)
+                yield estimate(system, model)
 
-    def _before_search(self, system: System, players: Mapping[str, str]) -> Iterator[StepsForecast]:
-        """Clarifying and answering; prompts within a conversation are averaged over its turns."""
-        k, at_once, select = system.k, system.mode == "at-once", system.mode == "select"
-        turns = 1 if at_once else k
-        offered = k if at_once else QUERIES_OFFERED if select else 1
-        reply = AROUND + offered * (OFFER if select else QUESTION)
-        reply += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-        # Kind of step, prompt, tokens of its reply, steps, how many of them in a row, turns before them.
-        rows = [("clarify", prompt_of(system.scheme, system.mode), reply, turns, turns, range(turns))]
-        if at_once:
-            rows += [
-                ("answer", "answer", ANSWER, k, 1, range(1)),
-                ("rewrite", "rewrite", REWRITE, 1, 1, range(1)),
-            ]
-        elif select:
-            rows += [("select", "select_query", CHOICE, k, k, range(turns))]
-        else:
-            rows += [
-                ("answer", "respond", ANSWER, k, k, range(turns)),
-                ("reformulate", "reformulate", REWRITE, 1, 1, range(k, k + 1)),
-            ]
-        for kind, prompt, reply, steps, in_a_row, histories in rows:
-            if kind == "answer" and self.plan.config.answers is not None:
-                continue  # people's answers take no calls
-            if kind == "clarify" and system.clarifier in self.plan.given:
-                continue
-            if kind == "reformulate" and self.plan.roles.supporters[1] in self.plan.custom:
-                continue
-            if kind in ("answer", "rewrite")[n_supporters_of(self.plan.config) :]:
-                continue
-            role = {"clarify": "clarifier", "answer": "answerer", "rewrite": "rewriter"}.get(kind, "support")
-            model = players.get(role) or players.get("clarifier" if kind == "clarify" else "support")
-            if model is None:
-                continue  # code of the user's, whose calls nobody knows
-            inputs = [
-                self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
-                for instance in self.sample
-                for history in histories
-            ]
-            each = step_of(self.plan.specs[model], inputs, reply)
-            yield StepsForecast(system.label, kind, model, steps, *each, in_a_row)
+    def _before_search(self, prompt: str, system: System, model: str) -> StepsForecast:
+        """A step of clarifying or answering; prompts within a conversation are averaged over its turns."""
+        k, select = system.k, system.mode == "select"
+        turns, offered = (1, k) if system.mode == "at-once" else (k, QUERIES_OFFERED if select else 1)
+        offer = AROUND + offered * (OFFER if select else QUESTION)
+        offer += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
+        # Kind of step, tokens of its reply, steps, how many of them in a row, turns before them.
+        kind, reply, steps, in_a_row, histories = {
+            "answer": ("answer", ANSWER, k, 1, range(1)),
+            "rewrite": ("rewrite", REWRITE, 1, 1, range(1)),
+            "respond": ("answer", ANSWER, k, k, range(turns)),
+            "reformulate": ("reformulate", REWRITE, 1, 1, range(k, k + 1)),
+            "select_query": ("select", CHOICE, k, k, range(turns)),
+        }.get(prompt, ("clarify", offer, turns, turns, range(turns)))
+        inputs = [
+            self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
+            for instance in self.sample
+            for history in histories
+        ]
+        each = step_of(self.plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, kind, model, steps, *each, in_a_row)
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
@@ -307,11 +281,10 @@ class _Estimates:
         """Pages that a model reads: one for every second tool call."""
         spec, visits = self.plan.specs[model], (self.turns - 1) / 2
         page = min(PAGE, page_tokens(spec))
-        goals = ((instance, instance.blurred_query) for instance in self.sample)
-        inputs = [
-            self._prompt_tokens(model, "visit", instance, {"goal": goal, "page": _filler(page, goal)})
-            for instance, goal in goals
-        ]
+        inputs = []
+        for instance in self.sample:
+            fields = {"goal": instance.blurred_query, "page": _filler(page, instance.blurred_query)}
+            inputs.append(self._prompt_tokens(model, "visit", instance, fields))
         return StepsForecast(system.label, "visit", model, visits, *step_of(spec, inputs, EVIDENCE), visits)
 
     def _judging(self, system: System, judge: str) -> StepsForecast:
@@ -424,11 +397,11 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
     if plan.searches and (tools := [spec.name for spec in plan.search.opened]):
         yield f"each tool call is one request to {' or '.join(tools)}"
-    measured = {(one.kind, one.model): one.observed for one in work if one.observed}
+    measured = {(steps.kind, steps.model): steps.observed for steps in work if steps.observed}
     if measured:
         steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
         yield f"seen in this run, in place of the above: {steps}"
-    if plan.people is not None:
+    if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
     for given in plan.given.values():
         yield f"{given.kind}: given, from {given.source}; no calls"
@@ -494,7 +467,7 @@ class Forecast:
         return total_of(work for work in self.work if work.system == system)
 
 
-def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forecast:
+def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
     """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
     runs = runs or {}
     sample, left = _sample(plan, {system: run.done for system, run in runs.items()})
@@ -502,11 +475,13 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     estimates = _Estimates(plan, sample, turns)
     work = []
     for system in plan.systems:
-        seen = _measured(system, runs)
-        work += [_informed(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)]
+        seen = _usage_for(system, runs)
+        work += [
+            _with_past_usage(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)
+        ]
     names = {name for system in plan.systems for name in plan.players(system).values()}
     players = [spec for name, spec in plan.specs.items() if name in names]
-    walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
+    walks = {system: _instance_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
     tools = plan.search.opened if plan.roles.agent in plan.specs else []
     each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
@@ -541,7 +516,7 @@ def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
     return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
-def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
+def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
     """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
     before = (read_manifest(plan.systems[system]) or {}).get("forecast")
     if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
@@ -563,7 +538,7 @@ def _sample(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance]
     return sample, left
 
 
-def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
+def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
     """Model calls of a search: as observed, else as assumed from the number allowed."""
     runs = list(runs)
     searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
@@ -573,9 +548,9 @@ def _turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
     )
 
 
-def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
+def _usage_for(system: System, runs: Mapping[System, PastUsage]) -> Usages:
     """Past usage that applies to a system: kinds that depend on how it asks only from runs that ask alike."""
-    together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
+    together: defaultdict[tuple[str, str], StepUsage] = defaultdict(StepUsage)
     for other, run in runs.items():
         same = replace(other, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
         for (kind, model), seen in run.seen.items():
@@ -584,8 +559,8 @@ def _measured(system: System, runs: Mapping[System, Observed]) -> Usages:
     return together
 
 
-def _informed(
-    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: Observed | None
+def _with_past_usage(
+    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: PastUsage | None
 ) -> StepsForecast:
     """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
@@ -604,11 +579,11 @@ def _informed(
     return replace(work, steps=steps, each=each, latency_s=seen.latency_s / n, observed=n)
 
 
-def _walk_s(work: Iterable[StepsForecast], system: System) -> float:
+def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     """Seconds of one instance; several judges work concurrently."""
-    own = [one for one in work if one.system == system.label]
-    judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)
-    return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
+    own = [steps for steps in work if steps.system == system.label]
+    judging = max((steps.latency_s for steps in own if steps.kind == "judge"), default=0.0)
+    return judging + sum(steps.latency_s * steps.in_a_row for steps in own if steps.kind != "judge")
 
 
 def lanes_of(
@@ -620,9 +595,11 @@ def lanes_of(
         accounts.setdefault(spec.account, []).append(spec)
     for first, *others in accounts.values():
         names = tuple(spec.name for spec in (first, *others))
-        own = [one for one in work if one.model in names]
+        own = [steps for steps in work if steps.model in names]
         effort = total_of(own)
-        under = {"concurrency": sum(one.effort.calls * one.latency_s for one in own) / first.max_concurrency}
+        under = {
+            "concurrency": sum(steps.effort.calls * steps.latency_s for steps in own) / first.max_concurrency
+        }
         if first.requests_per_min:
             under["requests/min"] = effort.calls / first.requests_per_min * 60
         if isinstance(first, ModelSpec) and first.tokens_per_min:

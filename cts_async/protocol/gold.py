@@ -50,11 +50,10 @@ from cts_async.protocol.gold_check import (
     source_lines,
 )
 from cts_async.protocol.plan import Plan, make_plan
-from cts_async.protocol.resources import Resources, open_search
 from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
 from cts_async.protocol.roles import Role, Searcher
-from cts_async.protocol.run import Jobs, budget_of, execute, open_system_files
-from cts_async.protocol.run_files import GOLDBUILD, RESULTS, RunFiles
+from cts_async.protocol.run import Jobs, Resources, execute, open_search, open_system_files
+from cts_async.protocol.run_files import GOLDBUILD, RESULTS, EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of
@@ -142,7 +141,7 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
         limits=_limits(config, plan.specs[extractor]),
         intents=intents_of(plan.instances()),
     )
-    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.corpus):
+    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.search.corpus):
         # Queries and documents are never overwritten, not even with --force.
         if path is not None and config.out.exists() and config.out.samefile(path):
             raise UsageError(f"--out {config.out}: is an input of this command; name another file")
@@ -207,7 +206,7 @@ async def _open_jobs(plan: GoldPlan, resources: Resources, events: Events) -> As
             closing(TraceArchive(plan.directory, sync=plan.config.sync)) as archive,
         ):
             build = _Build(plan, searcher, resources.role(plan.extractor), files[plan.system], archive)
-            yield Jobs([build.jobs()], budget_of(plan, files, events))
+            yield Jobs([build.jobs()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +222,8 @@ class _Build:
     def jobs(self) -> Iterator[Job]:
         for intent in self.plan.intents:
             if self.files.needs_work(intent.id, retry_failed=self.plan.config.retry_failed):
-                walk, finish = partial(self._walk, intent=intent), partial(self._finish, intent=intent)
-                yield self.files.job(intent.id, walk, finish)
+                walk = partial(self._walk, intent=intent)
+                yield self.files.job(intent.id, walk, partial(self._lines_of, intent))
 
     async def _walk(self, ctx: Context, *, intent: Intent) -> Line:
         """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
@@ -263,10 +262,10 @@ class _Build:
         line = self.files.finished.line(intent.id) or {}
         return bool(line.get("error", {}).get("kind") == NoSources.kind)
 
-    async def _finish(self, ended: Line | StepError, *, intent: Intent) -> None:
+    def _lines_of(self, intent: Intent, ended: Line | StepError) -> EndedLines:
         if isinstance(ended, StepError):
             ended = failure_line(GOLDBUILD, intent.instance, ended)
-        await self.files.add_result(ended)
+        return [(None, ended)]
 
 
 async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> GoldReference:

@@ -96,17 +96,17 @@ def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection
     """
     allowed = max(1, min(limits.chars_per_source, limits.total_chars))
     ranked = sorted(sources, key=lambda source: (-source.uses, -source.last))
-    kept: set[str] = set()
+    chosen_ids: set[str] = set()
     room = limits.total_chars
     for source in ranked[: max(1, limits.max_sources)]:
         size = min(len(source.text), allowed)
         if size <= room:
-            kept.add(source.id)
+            chosen_ids.add(source.id)
             room -= size
-    chosen = [source for source in sources if source.id in kept]
+    chosen = [source for source in sources if source.id in chosen_ids]
     return Selection(
         sources=tuple(_shortened(source, allowed) for source in chosen),
-        dropped=tuple(source.id for source in reversed(ranked) if source.id not in kept),
+        dropped=tuple(source.id for source in reversed(ranked) if source.id not in chosen_ids),
         cut=tuple((source.id, len(source.text) - allowed) for source in chosen if len(source.text) > allowed),
     )
 
@@ -290,7 +290,7 @@ class _Reader:
 
     def _source_ids(self, value: object, place: str) -> tuple[str, ...]:
         given = value if isinstance(value, list) else [value]
-        words = [word for one in given if one is not None for word in _references(one)]
+        words = [word for entry in given if entry is not None for word in _references(entry)]
         ids = {word: self._source(word) for word in words}
         unknown = [_short(word) for word, id in ids.items() if id is None]
         known = tuple(dict.fromkeys(id for id in ids.values() if id is not None))
@@ -307,7 +307,7 @@ class _Reader:
     def _reference_urls(self, value: object, nuggets: Sequence[Nugget]) -> tuple[str, ...]:
         """The URLs given, spelled as in the sources; without any, the URLs of the cited sources."""
         given = value if isinstance(value, list) else [] if value in (None, "") else [value]
-        ids = [self._source(str(one)) for one in given]
+        ids = [self._source(str(url)) for url in given]
         self.problems += [
             f"reference_urls: {_short(one)} is no URL of a source"
             for one, id in zip(given, ids, strict=True)
@@ -540,9 +540,9 @@ def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
     """The check as recorded: the mean recall and every nugget's result; `checked` is not empty."""
     return {
         "threshold": GROUNDED_AT,
-        "mean": round(fmean(one.recall for one in checked), 4),
-        "ungrounded": [one.id for one in checked if not one.grounded],
-        "nuggets": [_json(one) for one in checked],
+        "mean": round(fmean(nugget.recall for nugget in checked), 4),
+        "ungrounded": [nugget.id for nugget in checked if not nugget.grounded],
+        "nuggets": [_json(nugget) for nugget in checked],
     }
 
 

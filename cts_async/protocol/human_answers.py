@@ -59,16 +59,16 @@ def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
 
     An answer without words becomes `unknown`.
     """
-    match = best_match(question, (asked for asked, _ in pairs))
+    match = best_match(question, (known for known, _ in pairs))
     if match is None:
         return {"text": UNKNOWN, "question": None}
     index, similarity = match
-    asked, answer = pairs[index]
+    matched, answer = pairs[index]
     try:
         ShortPhrase().parse(answer)
     except UnusableOutput:  # no words
         answer = UNKNOWN
-    return {"text": answer, "question": asked, "similarity": round(similarity, 1)}
+    return {"text": answer, "question": matched, "similarity": round(similarity, 1)}
 
 
 def _read(reply: Any) -> Answer:
@@ -76,7 +76,7 @@ def _read(reply: Any) -> Answer:
     return ShortPhrase(strict=True).parse(str(reply["text"]))
 
 
-def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
+def read_human_answers(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
     """Human (question, answer) pairs by instance id; None without `--answers`.
 
     UsageError unless the answers belong to the data.

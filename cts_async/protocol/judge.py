@@ -30,7 +30,7 @@ SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery 
 Labels: TypeAlias = tuple[tuple[str, Coverage], ...]
 
 
-def own_text(judge: str, players: Mapping[str, str], models: Mapping[str, str]) -> tuple[str, ...]:
+def self_judged_roles(judge: str, players: Mapping[str, str], models: Mapping[str, str]) -> tuple[str, ...]:
     """Return the roles in which a judge wrote what it judges: Clarifier, agent, both or none.
 
     `players` are names by role, `models` the ids of models at their providers by role. A player without an id is none.

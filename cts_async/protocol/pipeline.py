@@ -11,25 +11,31 @@ Ordinary async code: each role's call is a durable step, so running it again is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Participants, TurnClarifier, answer_all, converse, rewrite
+from cts_async.protocol.conversation import (
+    Participants,
+    TurnClarifier,
+    answer_all,
+    answered_questions,
+    converse,
+    rewrite,
+)
 from cts_async.protocol.given import Given
 from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
-from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Stage
+from cts_async.records import Instance, Judgment, Outcome, Stage
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
-    people: Participants
+    participants: Participants
     searcher: Searcher
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
@@ -46,36 +52,31 @@ async def clarify_then_search(
     questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
     if cast.stop_after == "questions":
         return Outcome(instance, k, questions)
-    answers = await answer_all(ctx, cast.people, instance, questions)
+    answers = await answer_all(ctx, cast.participants, instance, questions)
     if cast.stop_after == "answers":
         return Outcome(instance, k, questions, answers)
-    q_hat = await rewrite(ctx, cast.people, instance, questions, answers)
-    if cast.stop_after == "rewrite":
-        return Outcome(instance, k, questions, answers, q_hat)
-    return await _search(ctx, cast, instance, q_hat, k, questions, answers)
+    q_hat = await rewrite(ctx, cast.participants, instance, questions, answers)
+    outcome = Outcome(instance, k, questions, answers, q_hat)
+    return outcome if cast.stop_after == "rewrite" else await _search(ctx, cast, outcome)
 
 
 async def converse_then_search(
     ctx: Context, cast: Cast, clarifier: TurnClarifier, instance: Instance, system: System
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
-    turns = await converse(ctx, cast.people, clarifier, instance, system, every_turn=False)
-    answered = [turn for turn in turns if turn.answers]
-    questions = tuple(question for turn in answered for question in turn.offered)
-    answers = tuple(answer for turn in answered for answer in turn.answers)
-    return await _search(ctx, cast, instance, turns[-1].query, system.k, questions, answers, turns)
+    turns = await converse(ctx, cast.participants, clarifier, instance, system, every_turn=False)
+    questions, answers = answered_questions(turns)
+    outcome = Outcome(instance, system.k, questions, answers, turns[-1].query, turns=turns)
+    return await _search(ctx, cast, outcome)
 
 
-async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
-    """A reference point: the agent on q itself (`orig`) or on q* (`gold`), nobody asked."""
-    query = instance.blurred_query if kind == "orig" else instance.fused_query
-    return await _search(ctx, cast, instance, query)
-
-
-async def search_given(ctx: Context, cast: Cast, instance: Instance, rewrites: Given) -> Outcome:
-    """The agent on a rewritten query that is given: nobody asks, answers or rewrites."""
-    (query,) = rewrites.texts[instance.id]
-    return await _search(ctx, cast, instance, query)
+async def search_only(ctx: Context, cast: Cast, instance: Instance, system: System) -> Outcome:
+    """Nobody asks: the agent on q itself (`orig`), on q* (`gold`), or on a rewritten query that is given."""
+    if system.kind == "rewrites":
+        (query,) = cast.given[system.clarifier].texts[instance.id]
+    else:
+        query = instance.blurred_query if system.kind == "orig" else instance.fused_query
+    return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query))
 
 
 async def judge_answer(
@@ -90,17 +91,8 @@ async def judge_answer(
     return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
 
 
-async def _search(
-    ctx: Context,
-    cast: Cast,
-    instance: Instance,
-    query: str,
-    k: int = 0,
-    questions: tuple[str, ...] = (),
-    answers: tuple[Answer, ...] = (),
-    turns: tuple[ConversationTurn, ...] = (),
-) -> Outcome:
-    """Search `query`, and judge the answer; `questions` and `answers` led to it."""
-    trace = await cast.searcher.search(ctx, SearchView(query))
-    judgments = await judge_answer(ctx, cast.judges, instance, trace.answer)
-    return Outcome(instance, k, questions, answers, query, trace, judgments, turns)
+async def _search(ctx: Context, cast: Cast, outcome: Outcome) -> Outcome:
+    """Search what asking has led to, and judge the answer."""
+    trace = await cast.searcher.search(ctx, SearchView(outcome.rewritten_query))
+    judgments = await judge_answer(ctx, cast.judges, outcome.instance, trace.answer)
+    return replace(outcome, trace=trace, judgments=judgments)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from cts_async.config import RunConfig
+from cts_async.config import CommandConfig, RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.run_dir import read_manifest
@@ -20,8 +20,8 @@ from cts_async.llm.model import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.given import Given, bound, with_given
-from cts_async.protocol.human_answers import THRESHOLD, people_of
-from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, own_text
+from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
+from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
@@ -30,12 +30,11 @@ from cts_async.protocol.systems import (
     check_prices,
     choose_roles,
     manifest_prices,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
     with_embedded_file,
-    with_stand_ins,
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.search.backends.addresses import AllowList
@@ -52,31 +51,21 @@ _CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemsPlan(ABC):
-    """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
+class CommandPlan(ABC):
+    """What a command that calls models is going to do: `cts run`, `gold`, `converse` or `judge`."""
 
-    config: RunConfig
-    systems: Mapping[System, Path]
-    """The run directory of each system."""
+    config: CommandConfig
     specs: Mapping[str, ModelSpec]
+    prompts: PromptSet
     custom: Players = field(default_factory=dict)
     """Roles that code of the user's plays, by label."""
     catalogue: Catalogue | None = None
     """The models that they may ask; None: there are no such roles."""
-    dataset: Dataset
-    data_identity: Mapping[str, Any]
-    prompts: PromptSet
-    agent_prompt: AgentPrompt = "query"
-    instances: Callable[[], Iterator[Instance]]
-    n_instances: int
-    remarks: tuple[str, ...] = ()
-    """What the user should know of the prompts."""
-    corpus: Path | None = None
-    """The documents that are searched; None: no documents."""
     judges: tuple[str, ...] = ()
-    """The judges whose calls count towards the budget."""
-    tools: Mapping[str, Any] = field(default_factory=dict)
-    """What the manifest records of the search tools; empty without a search."""
+    remarks: tuple[str, ...] = ()
+    """What the user should know of data and prompts."""
+    only_judges: ClassVar[bool] = False
+    """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
     @property
     def embedded(self) -> bool:
@@ -87,6 +76,31 @@ class SystemsPlan(ABC):
     def demo(self) -> bool:
         """Whether the scripted models of `cts demo` play: then no score is a model's."""
         return any(spec.demo for spec in self.specs.values())
+
+    @abstractmethod
+    def directories(self) -> Sequence[Path]:
+        """The run directories."""
+
+    @property
+    def journals(self) -> Sequence[Path]:
+        """The journals that record the calls."""
+        return [directory / STEPS for directory in self.directories()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemsPlan(CommandPlan):
+    """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
+
+    config: RunConfig
+    systems: Mapping[System, Path]
+    """The run directory of each system."""
+    dataset: Dataset
+    data_identity: Mapping[str, Any]
+    agent_prompt: AgentPrompt = "query"
+    instances: Callable[[], Iterator[Instance]]
+    n_instances: int
+    search: SearchPlan | None = None
+    """The search tools; None: the command has none."""
 
     def directories(self) -> Sequence[Path]:
         """The systems' run directories."""
@@ -136,15 +150,15 @@ class SystemsPlan(ABC):
             for role, player in self.prompted(system)
         ]
         every = [prompt for _, _, found in given for prompt in found]
-        if self.prompts.own and self.prompts.own.isdisjoint(one.name for one in every):
+        if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in every):
             raise _unchanged(self.prompts, "this run", every)
         for player in dict.fromkeys(player for _, player, _ in given):
             prompts = self.prompts.of(player)
             # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
-            own = [(role, one) for role, name, found in given if name == player for one in found]
+            own = [(role, prompt) for role, name, found in given if name == player for prompt in found]
             asks = [one for role, one in own if role not in PLAYED_BY and role != "judge"]
             used = asks or [one for _, one in own]
-            if prompts is not self.prompts and not any(one.variant for one in used):
+            if prompts is not self.prompts and not any(prompt.variant for prompt in used):
                 raise _unchanged(prompts, player, used)
 
     def notes(self, system: System) -> dict[str, Any]:
@@ -158,10 +172,10 @@ class SystemsPlan(ABC):
                 "path": str(self.dataset.path),
                 "gold": str(config.gold) if config.gold else None,
                 "fields": dict(config.fields),
-                "corpus": str(self.corpus) if self.corpus else None,
+                "corpus": str(self.search.corpus) if self.search and self.search.corpus else None,
                 **bad_gold,
             },
-            **({"tools": self.tools} if self.tools else {}),
+            **({"tools": self.search.notes} if self.search else {}),
             "players": self.players(system),
             "prices": manifest_prices(self.specs.values()),
             "embedded": self.embedded,
@@ -181,7 +195,7 @@ class Plan(SystemsPlan):
     current_date: str
     most_nuggets: int = 0
     """The largest number of nuggets of any instance."""
-    people: Mapping[str, HumanPairs] | None = None
+    human_answers: Mapping[str, HumanPairs] | None = None
     """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
     given: Mapping[str, Given] = field(default_factory=dict)
     """Given questions or rewritten queries, by label."""
@@ -194,7 +208,7 @@ class Plan(SystemsPlan):
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
-        people = self.config.answers if system.kind == "clarify" else None
+        answers = self.config.answers if system.kind == "clarify" else None
         split = {
             name: self.specs[name].judge_nuggets
             for role, name in named.items()
@@ -213,7 +227,7 @@ class Plan(SystemsPlan):
             "k": system.k,
             **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
-            **({"answers": {"of": people, "similarity": THRESHOLD}} if people else {}),
+            **({"answers": {"of": answers, "similarity": THRESHOLD}} if answers else {}),
             "models": {role: self.player_identity(role, name) for role, name in named.items()},
             **({"rewrites": rewrites.identity} if rewrites else {}),
             **(search if self.searches else {"stop_after": self.config.stop_after}),
@@ -263,7 +277,7 @@ class Plan(SystemsPlan):
         roles = [*prompts_of(system), *(["gold"] if self.config.extractor else [])]
         if self.searches:
             roles += ["agent"] + ["visit"] * bool(self.roles.visit)
-        unused = ["answer", "respond"] * (self.people is not None)
+        unused = ["answer", "respond"] * (self.human_answers is not None)
         unused += ["clarify"] * (system.clarifier in self.given)
         unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
         unused += ["reformulate"] * (self.roles.supporters[1] in self.custom)
@@ -277,6 +291,12 @@ class Plan(SystemsPlan):
             models = [name for name in judges if name in self.specs]
             pairs += [("judge", name) for name in models or ([] if self.custom else [LEXICAL])]
         return [(role, name) for role, name in pairs if name not in self.custom]
+
+
+def enough_in_flight(widths: Iterable[int]) -> int:
+    """Number of instances that keep lanes of these widths busy, and few enough that results appear steadily."""
+    widest = max(widths, default=1)
+    return max(4, min(1024, widest + widest // 2))
 
 
 PLAYED_BY: Final = {
@@ -294,7 +314,7 @@ PLAYED_BY: Final = {
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
     changed = ", ".join(sorted(prompts.own)) or "no prompt"
-    names = ", ".join(dict.fromkeys(one.name for one in used)) or "none"
+    names = ", ".join(dict.fromkeys(prompt.name for prompt in used)) or "none"
     return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
 
 
@@ -313,8 +333,7 @@ def make_plan(
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
-    With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
-    be missing: the workers that execute the plan have them.
+    `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
     prompts, catalogue = choose_prompts(config, catalogue)
     config, rows = with_given(config)
@@ -325,18 +344,18 @@ def make_plan(
         config = replace(config, models=tuple(rows))
     systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
-    people = people_of(config, dataset)
+    human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = choose_roles(config, catalogue.roles, web=search.web)
     wanted = _wanted(config, roles, given=rows, custom=custom)
-    if keyless or keys_elsewhere:
-        environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
         wanted,
         catalogue,
         environ,
-        also_missing=() if keyless or keys_elsewhere else _missing(search, environ),
+        also_missing=_missing(search, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
+        keyless=keyless,
+        keys_elsewhere=keys_elsewhere,
     )
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
@@ -345,12 +364,10 @@ def make_plan(
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    marks = _marks(systems, roles, search, config, catalogue, custom, prompts)
-    directories = _directories(run_names(systems, dataset.name, config.name, marks), config, search)
     agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
         config=config,
-        systems=directories,
+        systems=dict.fromkeys(systems, Path()),
         roles=roles,
         specs=specs,
         custom=custom,
@@ -360,13 +377,11 @@ def make_plan(
         n_instances=n_instances,
         limit=limit,
         search=search,
-        corpus=search.corpus,
-        tools=search.notes,
         judges=roles.judges,
         prompts=prompts,
         remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
         settings=_settings(config, agent),
-        current_date=config.date or _current_date(directories),
+        current_date="",
         agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
         data_identity={
             "name": dataset.name,
@@ -374,11 +389,17 @@ def make_plan(
             "gold_sha256": sha256_of(gold) if gold else None,
         },
         most_nuggets=most_nuggets,
-        people=people,
+        human_answers=human_answers,
         given=given,
     )
     plan.check_prompts()
-    return replace(plan, remarks=(*plan.remarks, *_remarks_on_judges(plan)))
+    directories = _directories(plan, catalogue)
+    return replace(
+        plan,
+        systems=directories,
+        current_date=config.date or _current_date(directories),
+        remarks=(*plan.remarks, *_remarks_on_judges(plan)),
+    )
 
 
 def _remarks_on_judges(plan: Plan) -> Iterator[str]:
@@ -390,51 +411,41 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
         for system in plan.systems:
             players = plan.players(system)
             ids = {role: plan.specs[name].model for role, name in players.items() if name in plan.specs}
-            roles.update(own_text(judge, players, ids))
+            roles.update(self_judged_roles(judge, players, ids))
         if roles:
             named = " and ".join(sorted(roles))
             yield f"{judge} judges its own text, as {named}: {SELF_PREFERENCE}. Use --judge for another judge."
 
 
-def _marks(
-    systems: Sequence[System],
-    roles: RoleNames,
-    search: SearchPlan,
-    config: RunConfig,
-    catalogue: Catalogue,
-    custom: Players,
-    prompts: PromptSet,
-) -> dict[System, str]:
-    """Suffixes of run names for what differs from the defaults, whatever a system is compared with.
+def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
+    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with.
 
     A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     A custom Clarifier that can play the other roles does so by default.
     """
-    marks = {}
-    for system in systems:
-        clarifying = system.kind == "clarify"
-        clarifiers = (system.clarifier,) if clarifying else ()
-        playing, usual = roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
-        if {"answerer", "rewriter", "agent"} <= custom.get(system.clarifier, {}).keys():
-            usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
-        people = f"+answers-{config.answers}" if config.answers and clarifying else ""
-        given = "+questions" if config.given_questions and clarifying else ""
-        if config.stop_after:
-            playing, usual = replace(playing, agent=""), replace(usual, agent="")
-            given += f"+stop-after-{config.stop_after}"
-        differing = mark(system, playing, usual, judged=not config.no_judge)
-        if config.stop_after == "questions":
-            differing = ""  # only the Clarifier plays
-        edited = prompts.mark(clarifying=bool(system.k))
-        marks[system] = given + differing + people + search.mark(config) + edited
-    return marks
+    config, clarifying = plan.config, system.kind == "clarify"
+    clarifiers = (system.clarifier,) if clarifying else ()
+    playing, usual = plan.roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    if {"answerer", "rewriter", "agent"} <= plan.custom.get(system.clarifier, {}).keys():
+        usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
+    suffix = "+questions" if config.given_questions and clarifying else ""
+    if config.stop_after:
+        playing, usual = replace(playing, agent=""), replace(usual, agent="")
+        suffix += f"+stop-after-{config.stop_after}"
+    if config.stop_after != "questions":  # then only the Clarifier plays
+        suffix += role_suffix(system, playing, usual, judged=not config.no_judge)
+    if config.answers and clarifying:
+        suffix += f"+answers-{config.answers}"
+    return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
-def _directories(names: Mapping[System, str], config: RunConfig, search: SearchPlan) -> dict[System, Path]:
+def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
     """The systems' run directories. Raises UsageError if one of them is to be replayed."""
-    directories = {system: config.runs_dir / name for system, name in names.items()}
+    suffixes = {system: _name_suffix(plan, system, catalogue) for system in plan.systems}
+    names = run_names(list(plan.systems), plan.dataset.name, plan.config.name, suffixes)
+    directories = {system: plan.config.runs_dir / name for system, name in names.items()}
     own = {directory.resolve() for directory in directories.values()}
-    for run in search.replayed:
+    for run in plan.search.replayed:
         if run.resolve() in own:  # its journal would grow while it is read
             raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
     return directories
@@ -559,7 +570,7 @@ class SearchPlan:
         identity: dict[str, Any] = {"search": dict(self.engine.identity), "visit": visit}
         return {**identity, "replay": list(self.replayed_sha256)} if self.replayed else identity
 
-    def mark(self, config: RunConfig) -> str:
+    def suffix(self, config: RunConfig) -> str:
         """The suffix of a run's name: `+serper`, `+visit-direct` if an option chose it, `+replay`; "" for documents."""
         parts = [self.engine.name] if self.engine.kind != CORPUS else []
         parts += [f"visit-{self.reader.name}"] if config.visit and self.web else []

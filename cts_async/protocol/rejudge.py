@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
-from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
@@ -34,7 +33,7 @@ from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
-from cts_async.protocol.custom.sources import Players, label_judges
+from cts_async.protocol.custom.sources import label_judges
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -46,10 +45,10 @@ from cts_async.protocol.forecast import (
     total_of,
 )
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
+from cts_async.protocol.plan import CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.resources import Resources, instances_in_flight, open_budget
-from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_mark
-from cts_async.protocol.run import Jobs, execute
+from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_fingerprint
+from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
     FURTHER,
     JUDGMENTS,
@@ -57,10 +56,10 @@ from cts_async.protocol.run_files import (
     PROMPTS,
     RESULTS,
     STEPS,
-    Also,
     EndedLines,
     RunFiles,
     RunRecord,
+    SessionNotes,
     judgments_path,
     open_finished_run,
     open_run_files,
@@ -72,7 +71,6 @@ from cts_async.protocol.systems import (
     check_prices,
     manifest_prices,
     resolve_all,
-    with_stand_ins,
 )
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
@@ -111,28 +109,18 @@ class Target:
         return (out if self.shared_journal else self.directory) / STEPS
 
 
-@dataclass(frozen=True, slots=True)
-class JudgePlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgePlan(CommandPlan):
     """What is judged, by whom, and into which directories."""
 
     config: JudgeConfig
     out: Path
     """The only target's directory, or the parent of all targets' directories."""
-    specs: Mapping[str, ModelSpec]
-    judges: tuple[str, ...]
     targets: tuple[Target, ...]
     repeats: Repeats
     identity: Mapping[str, Any] | None
     """None for finished runs, which keep their own."""
-    prompts: PromptSet
-    custom: Players = field(default_factory=dict)
-    catalogue: Catalogue | None = None
-    notes: tuple[str, ...] = ()
-    """Remarks on how the gold was read, for the user."""
-
-    @property
-    def embedded(self) -> bool:
-        return any(spec.embedded for spec in self.specs.values())
+    only_judges: ClassVar[bool] = True
 
     @property
     def n_answers(self) -> int:
@@ -142,7 +130,9 @@ class JudgePlan:
     def judge_prompts(self) -> dict[str, str]:
         """The texts of all judges' prompts by name."""
         judges = [*self.specs] or [LEXICAL]
-        return {one.name: one.text for name in judges for one in self.prompts.of(name).of_role("judge")}
+        return {
+            prompt.name: prompt.text for name in judges for prompt in self.prompts.of(name).of_role("judge")
+        }
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
@@ -154,8 +144,8 @@ class JudgePlan:
         return {**models, **{name: {"model": roles["judge"].identity} for name, roles in self.custom.items()}}
 
     @property
-    def journals(self) -> list[Path]:
-        """The journals that record the calls."""
+    def journals(self) -> Sequence[Path]:
+        """The journals that record the calls: several files of candidates share one."""
         return list(dict.fromkeys(target.journal(self.out) for target in self.targets))
 
     def directories(self) -> Sequence[Path]:
@@ -193,7 +183,7 @@ def plan_judging(
 ) -> JudgePlan:
     """Check everything. Raises UsageError; starts and writes nothing.
 
-    `keyless` and `keys_elsewhere` as in `plan.make_plan`.
+    `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
@@ -202,8 +192,6 @@ def plan_judging(
         config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,), catalogue
     )
     models = [name for name in judges if name not in custom]
-    if keyless or keys_elsewhere:
-        environ = with_stand_ins(models, catalogue, environ, keys_only=not keyless)
     specs = {
         name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
         for name, spec in resolve_all(
@@ -211,7 +199,9 @@ def plan_judging(
             catalogue,
             environ,
             options="--judge NAME",
-            keyless="--judge lexical",
+            trial="--judge lexical",
+            keyless=keyless,
+            keys_elsewhere=keys_elsewhere,
         ).items()
     }
     if config.budget.max_usd is not None:
@@ -232,13 +222,15 @@ def plan_judging(
         out=out,
         specs=specs,
         judges=judges,
-        targets=tuple(replace(target, answers=target.answers.without_digests()) for target in targets),
+        targets=tuple(
+            replace(target, answers=target.answers.without_question_hashes()) for target in targets
+        ),
         repeats=Repeats([target.answers for target in targets]),
         identity=identity,
         prompts=prompts,
         custom=custom,
         catalogue=catalogue if custom else None,
-        notes=(*notes, *remarks_on(prompts)),
+        remarks=(*notes, *remarks_on(prompts)),
     )
 
 
@@ -279,10 +271,10 @@ def _targets_of_candidates(
     files = candidate_files(given)
     for file in (config.gold, *files):
         check_read_again(file)
-    for name in names_of(files):
+    for name in short_names(files):
         if not is_one_line(name):
             raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
-    apart = several(config.out, len(files))
+    apart = has_folders(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
     common = {
@@ -290,7 +282,7 @@ def _targets_of_candidates(
         "judges": [scoring],
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": _prompt_digests(prompts, scoring),
-        **_split(scoring, specs, gold),
+        **_nuggets_per_call(scoring, specs, gold),
         **({"join": config.join} if config.join == "id" else {}),
         **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
     }
@@ -298,17 +290,17 @@ def _targets_of_candidates(
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config, marked=begun),
+            answers_of_candidates(file, gold, config, with_fingerprints=begun),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,
         )
-        for name, file in zip(names_of(files), files, strict=True)
+        for name, file in zip(short_names(files), files, strict=True)
     ]
     return targets, common, gold.notes
 
 
-def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
+def _nuggets_per_call(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
     """The judge's nuggets per call, if any answer needs more than one call."""
     most = max((len(record.nuggets) for record in gold.records()), default=0)
     if judge not in specs or most <= specs[judge].judge_nuggets:
@@ -317,7 +309,7 @@ def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[
 
 
 def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
-    return {one.name: one.sha256 for one in prompts.of(judge).of_role("judge")}
+    return {prompt.name: prompt.sha256 for prompt in prompts.of(judge).of_role("judge")}
 
 
 def _check_prompts(prompts: PromptSet) -> None:
@@ -329,7 +321,7 @@ def _check_prompts(prompts: PromptSet) -> None:
             raise UsageError(f"{one.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
 
 
-def names_of(files: Sequence[Path]) -> list[str]:
+def short_names(files: Sequence[Path]) -> list[str]:
     """A distinct short name for each file: its stem, preceded by as many of its folders as that takes."""
     parts = [_parts(file) for file in files]
     taken = [1] * len(files)
@@ -350,7 +342,7 @@ def _parts(file: Path) -> list[str]:
     return whole[:-1] if file.stem in _PLAIN_NAMES and len(whole) > 1 else [*whole[:-1], file.stem]
 
 
-def several(out: Path, n_files: int) -> bool:
+def has_folders(out: Path, n_files: int) -> bool:
     """Whether OUT has a directory for each file: as it was begun, else if there are several files.
 
     UsageError for several files into an OUT that has the judgments of one.
@@ -361,8 +353,8 @@ def several(out: Path, n_files: int) -> bool:
     if SYSTEMS in manifest:
         return True
     if n_files > 1:
-        of = manifest.get("identity", {}).get("candidates", "one file")
-        raise UsageError(f"{out} has the judgments of {of} alone: use another --out for several files")
+        file = manifest.get("identity", {}).get("candidates", "one file")
+        raise UsageError(f"{out} has the judgments of {file} alone: use another --out for several files")
     return False
 
 
@@ -391,33 +383,23 @@ async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> A
         usual = plan.config.in_flight or instances_in_flight(resources)
         yield Jobs(
             streams=[_jobs(plan, resources.judge(name), files, events) for name in plan.judges],
-            budget=judging_budget(plan, events),
             in_flight=[width_of(name, plan.judges, usual) for name in plan.judges],
         )
 
 
-def judging_budget(plan: JudgePlan, events: Events) -> Budget | None:
-    """What judging may spend, less what was spent on it before; None without limits."""
-    return open_budget(
-        plan.config.budget,
-        plan.specs.values(),
-        plan.journals,
-        plan.judges,
-        events,
-        catalogue=plan.catalogue,
-        only_judging=True,
-    )
-
-
 @contextmanager
-def open_verdicts(plan: JudgePlan, events: Events, also: Also = dict) -> Iterator[list[RunFiles]]:
+def open_verdicts(
+    plan: JudgePlan, events: Events, session_notes: SessionNotes = dict
+) -> Iterator[list[RunFiles]]:
     """The files of every target, in order; emits what was found in them. Raises UsageError, StorageFull.
 
-    `also` as in `run_files.recorded_session`; finished runs record no session.
+    `session_notes` as in `run_files.recorded_session`; finished runs record no session.
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
-        files = _open_runs(plan, stack) if plan.identity is None else _open_candidates(plan, stack, also)
+        files = (
+            _open_runs(plan, stack) if plan.identity is None else _open_candidates(plan, stack, session_notes)
+        )
         _report_found(plan, files, events)
         yield files
 
@@ -434,7 +416,7 @@ def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
     return runs
 
 
-def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunFiles]:
+def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNotes) -> list[RunFiles]:
     sync = plan.config.sync
     prompts = plan.judge_prompts
     journal = None
@@ -443,7 +425,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(target.name for target in plan.targets)]))}
         notes = {**plan.manifest_notes(), **systems}
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
-        stack.enter_context(recorded_session(plan.out, record, also))
+        stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
             journal = Journal(plan.out / STEPS, sync=sync)
         except OSError as error:
@@ -456,7 +438,9 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
         opened.append(
             stack.enter_context(
-                open_run_files(target.directory, record, sync=sync, journal=journal, also=also)
+                open_run_files(
+                    target.directory, record, sync=sync, journal=journal, session_notes=session_notes
+                )
             )
         )
     return opened
@@ -481,7 +465,7 @@ def verdicts_left(
         answers, scoring = target.answers, target.scoring == judge
         again = plan.config.retry_failed or not scoring
         done = run.finished if scoring else run.judged(judge)
-        n_missing, n_outdated = done.compared(answers.ids, answers.marks, but_failures=again)
+        n_missing, n_outdated = done.compared(answers.ids, answers.fingerprints, but_failures=again)
         if n_outdated:
             text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
             events.emit(Notice(f"{target.name}: {text}"))
@@ -509,7 +493,7 @@ def _lacks(done: LatestLines, id: str, *, again: bool) -> bool:
 def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
     """`_lacks`, or whether the verdict is about another answer, which had the same id."""
     id = judging.instance.id
-    return _lacks(done, id, again=again) or done.outdated(id, judging.mark)
+    return _lacks(done, id, again=again) or done.outdated(id, judging.fingerprint)
 
 
 def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> EndedLines:
@@ -537,23 +521,18 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
     group = plan.group(judge.name)
     for verdict in verdicts_left(plan, judge.name, files, events):
-        judging, run = verdict.judging, files[verdict.n]
-        walk = partial(make_verdict, judge=judge, judging=judging)
-        finish = partial(_finish, files=run, verdict=verdict)
+        judging = verdict.judging
         id = plan.targets[verdict.n].job_id(judging.instance.id)
-        yield Job(group, id, run.journal, walk, finish, shared=judging in plan.repeats)
-
-
-async def _finish(ended: Judgment | StepError, *, files: RunFiles, verdict: PendingVerdict) -> None:
-    await files.add(verdict_lines(verdict, ended))
+        walk, lines_of = partial(make_verdict, judge=judge, judging=judging), partial(verdict_lines, verdict)
+        yield files[verdict.n].job(id, walk, lines_of, group=group, shared=judging in plan.repeats)
 
 
 def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:
     """Emit a notice for each damage of a journal, and for what is left out of the input files."""
-    for journal in dict.fromkeys(one.journal for one in files):
+    for journal in dict.fromkeys(run.journal for run in files):
         for text in journal.report.notices(journal.path):
             events.emit(Notice(text))
-    for text in plan.notes:
+    for text in plan.remarks:
         events.emit(Notice(text))
     for target in plan.targets:
         if n := target.answers.n_unknown:
@@ -589,7 +568,7 @@ class JudgingForecast:
 
     @property
     def total(self) -> Effort:
-        return total_of(one.work for one in self.judges)
+        return total_of(judge.work for judge in self.judges)
 
     @property
     def time_s(self) -> float:
@@ -600,7 +579,7 @@ class JudgingForecast:
 def forecast_judging(plan: JudgePlan) -> JudgingForecast:
     """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
     judges = tuple(_judge_forecast(plan, name, spec) for name, spec in plan.specs.items())
-    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [one.work for one in judges])))
+    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [judge.work for judge in judges])))
 
 
 def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
@@ -609,19 +588,21 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
     for target in plan.targets:
         scoring = target.scoring == judge
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
-        verdicts, again = LatestLines(path, judged_mark), plan.config.retry_failed or not scoring
+        verdicts, again = LatestLines(path, judged_fingerprint), plan.config.retry_failed or not scoring
         for judging in target.answers.stream(lambda id: True):
             if judging.failure:
                 continue
             if not _needs_verdict(verdicts, judging, again=again):
-                done.add(judging.digest)
+                done.add(judging.question_hash)
                 continue
             if n_left % every == 0:
                 sample.append(judging)
             n_left += 1
-            n_nuggets[judging.digest] = len(judging.instance.nuggets) if judging.answer else 0
-    questions = [n for digest, n in n_nuggets.items() if digest not in done]
+            n_nuggets[judging.question_hash] = len(judging.instance.nuggets) if judging.answer else 0
+    questions = [n for question, n in n_nuggets.items() if question not in done]
     calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
-    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, [(one.instance, one.answer) for one in sample])
+    inputs, reply = judge_tokens(
+        plan.prompts.of(judge), spec, [(judging.instance, judging.answer) for judging in sample]
+    )
     work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
     return JudgeForecast(judge, n_left, len(questions), work)

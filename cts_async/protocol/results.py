@@ -144,15 +144,15 @@ def answer_digest(query: str, answer: str) -> str:
     return step_key(query, answer)[:16]
 
 
-def judged_mark(line: Mapping[str, Any]) -> int:
-    """`mark_of` the answer that a line is a verdict on (by the recorded digest or the answer itself); 0: unknown."""
+def judged_fingerprint(line: Mapping[str, Any]) -> int:
+    """`fingerprint_of` the answer that a line is a verdict on, by its recorded digest or its text; 0: unknown."""
     digest, answer = line.get("answer_digest"), line.get("answer")
     if not isinstance(digest, str) and isinstance(answer, str):
         digest = answer_digest(str(line.get("fused_query") or ""), answer)
-    return mark_of(digest) if isinstance(digest, str) else 0
+    return fingerprint_of(digest) if isinstance(digest, str) else 0
 
 
-def mark_of(digest: str) -> int:
+def fingerprint_of(digest: str) -> int:
     """A hex digest as a nonzero signed 64-bit number; 0 for an invalid digest."""
     try:
         return int.from_bytes(bytes.fromhex(digest[:16]), signed=True) or 1
@@ -221,7 +221,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _is_judged(value: Any) -> bool:
@@ -278,33 +278,33 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
     return cast("Array", last[np.argsort(first)])
 
 
-Mark: TypeAlias = Callable[[Mapping[str, Any]], int]
+Fingerprint: TypeAlias = Callable[[Mapping[str, Any]], int]
 """Identifies what a line is about by 64 bits; 0: unknown."""
 
 
-def unmarked(line: Mapping[str, Any]) -> int:
-    """The mark of lines whose subject cannot change."""
+def no_fingerprint(line: Mapping[str, Any]) -> int:
+    """The fingerprint of lines whose subject cannot change."""
     return 0
 
 
 class LatestLines:
     """The lines that count in a results file, as of construction; 25 bytes per id."""
 
-    def __init__(self, path: Path, mark: Mark = unmarked) -> None:
+    def __init__(self, path: Path, fingerprint: Fingerprint = no_fingerprint) -> None:
         import numpy as np
 
         self._path = path
-        hashes, offsets, failures, marks = array(HASHES), array("q"), array("b"), array("q")
+        hashes, offsets, failures, fingerprints = array(HASHES), array("q"), array("b"), array("q")
         for offset, line in placed_records(path):
             if isinstance(id := line.get("id"), str):
                 hashes.append(hash(id))
                 offsets.append(offset)
                 failures.append(failed(line))
-                marks.append(mark(line))
+                fingerprints.append(fingerprint(line))
         ids, rows = np.asarray(hashes), latest_rows(hashes)
         rows = rows[np.argsort(ids[rows])]
-        self._ids, self._offsets, self._failures, self._marks = (
-            np.asarray(column)[rows] for column in (hashes, offsets, failures, marks)
+        self._ids, self._offsets, self._failures, self._fingerprints = (
+            np.asarray(column)[rows] for column in (hashes, offsets, failures, fingerprints)
         )
         self.n_failed = int(self._failures.sum())
 
@@ -316,13 +316,15 @@ class LatestLines:
         row = self._row(id)
         return None if row is None else bool(self._failures[row])
 
-    def outdated(self, id: str, mark: int) -> bool:
-        """Whether the id's line is about something else than `mark`."""
+    def outdated(self, id: str, fingerprint: int) -> bool:
+        """Whether the id's line is about something else than `fingerprint`."""
         row = self._row(id)
-        return row is not None and self._marks[row] not in (0, mark)
+        return row is not None and self._fingerprints[row] not in (0, fingerprint)
 
-    def compared(self, hashes: array[int], marks: array[int], *, but_failures: bool) -> tuple[int, int]:
-        """Number of ids without a line, and of ids whose line is about something else; 0 without marks.
+    def compared(
+        self, hashes: array[int], fingerprints: array[int], *, but_failures: bool
+    ) -> tuple[int, int]:
+        """Number of ids without a line, and of ids whose line is about something else; 0 without fingerprints.
 
         With `but_failures`, failures do not count as lines.
         """
@@ -335,8 +337,10 @@ class LatestLines:
         found = self._ids[rows] == wanted
         if but_failures:
             found &= self._failures[rows] == 0
-        recorded = self._marks[rows]
-        outdated = found & (recorded != 0) & (recorded != np.asarray(marks)) if marks else found[:0]
+        recorded = self._fingerprints[rows]
+        outdated = (
+            found & (recorded != 0) & (recorded != np.asarray(fingerprints)) if fingerprints else found[:0]
+        )
         return int((~found).sum()), int(outdated.sum())
 
     def line(self, id: str) -> Line | None:

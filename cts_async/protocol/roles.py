@@ -99,7 +99,6 @@ class ModelClarifier:
     role: Role
 
     async def clarify(self, ctx: Context, view: ClarifierView) -> tuple[str, ...]:
-        """Exactly `view.k` non-empty, distinct questions."""
         return await self.role.ask(
             ctx,
             "clarify",
@@ -128,7 +127,6 @@ class ModelRewriter:
     role: Role
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
-        """The rewritten query q-hat: one non-empty line."""
         language = language_of(view.blurred_query)
         return await self.role.ask(
             ctx,
@@ -167,7 +165,6 @@ class DeepSearch:
     prompt: AgentPrompt = "query"
 
     async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        """Search until there is an answer, or no model call is left; `retry_failures` as in `Agent.run`."""
         language = self.prompt if self.prompt in ("en", "zh") else language_of(view.query)
         prompt = self.prompts.agent(self.prompt, view.query, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}

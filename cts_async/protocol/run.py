@@ -1,68 +1,430 @@
-"""Runs the jobs of a plan on one engine; `execute` serves `cts run`, `gold`, `converse` and `judge`.
+"""Opens what a command needs, and runs the jobs of its plan on one engine.
 
-A command says what its jobs are with an `open_jobs` function, which opens what they need (files, tools, judges).
-Jobs go instance by instance, all systems of an instance side by side, so that the compared systems grow together
-and an early stop leaves them comparable.
+`open_resources` opens models with their lanes, `open_search` the search tools, `open_budget` what may be spent; models
+that share an account share a lane. `execute` serves `cts run`, `gold`, `converse` and `judge`: a command says what its
+jobs are with an `open_jobs` function. Jobs go instance by instance, all systems of an instance side by side, so that the
+compared systems grow together and an early stop leaves them comparable.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
     ExitStack,
     asynccontextmanager,
     contextmanager,
     nullcontext,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from cts_async.engine.budget import Budget
-from cts_async.engine.events import Events
+import aiohttp
+import anyio
+from yarl import URL
+
+from cts_async.config import BudgetConfig
+from cts_async.custom import RoleName
+from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.events import Cost, Events, Usage
+from cts_async.engine.journal import read_records
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.processes import allow_more_files
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
-from cts_async.errors import StepError
-from cts_async.protocol.conversation import Nobody
-from cts_async.protocol.forecast import forecast, note
+from cts_async.engine.step import Prices, step_key
+from cts_async.errors import RoleFailed, StepError, UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.llm.http import ConnectionPool
+from cts_async.llm.local import serving
+from cts_async.llm.model import Client, Model, ServedModels, model_prices
+from cts_async.llm.proxies import proxy_for
+from cts_async.llm.redact import SECRETS
+from cts_async.protocol.conversation import (
+    NOBODY,
+    Answerer,
+    ModelAnswerer,
+    ModelTurnClarifier,
+    Participants,
+    SupportModel,
+    TurnClarifier,
+)
+from cts_async.protocol.custom.calls import CustomPlayer
+from cts_async.protocol.custom.players import open_players
+from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
-from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
+from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
     converse_then_search,
-    search_given,
     search_only,
 )
-from cts_async.protocol.plan import Plan, SystemsPlan
-from cts_async.protocol.resources import (
-    ModelPlan,
-    Resources,
-    instances_in_flight,
-    open_budget,
-    open_resources,
-    open_search,
-)
+from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
+from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.results import conversation_json, failure_line, judged, outcome_line
-from cts_async.protocol.run_files import Also, EndedLines, RunFiles, RunRecord, open_run_files
-from cts_async.protocol.systems import System
+from cts_async.protocol.roles import (
+    Clarifier,
+    DeepSearch,
+    ModelClarifier,
+    ModelRewriter,
+    PageVisitor,
+    Role,
+    Searcher,
+)
+from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
+from cts_async.protocol.systems import RoleNames, System, check_prices
 from cts_async.records import Instance, Outcome
+from cts_async.search.agent import Agent
+from cts_async.search.backends import PageReader, SearchEngine
+from cts_async.search.backends.corpus import CorpusBackend
+from cts_async.search.backends.fetch import DirectReader
+from cts_async.search.backends.services import HttpEngine, open_reader
+from cts_async.search.catalog import EngineSpec, ReaderSpec
+from cts_async.search.tools import Recorded, Tools
 
 Files = Mapping[System, RunFiles]
 Walk = Callable[[Context], Awaitable[Outcome]]
+FUNCTIONS_IN_FLIGHT = 64
+"""Calls of custom roles that are worth having in progress at once: the most that a command or an endpoint is sent."""
+EMBEDDED_OUTAGE_S = 20.0
+"""The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""
 
 
-PlanT = TypeVar("PlanT", bound=ModelPlan)
+LaneOf = Callable[[str, str, LaneLimits], Lane]
+"""Makes the lane of an account from the account, its name and its limits."""
+
+
+@dataclass(slots=True)
+class Resources:
+    """Models by the name they were asked for, each bound to its account's lane.
+
+    Search tools register their lanes here too, so that one engine drives all of them.
+    """
+
+    prompts: PromptSet
+    models: Mapping[str, Model]
+    environ: Mapping[str, str]
+    events: Events
+    max_outage_s: float
+    accounts: dict[str, Lane] = field(default_factory=dict)
+    """Lanes by account."""
+    lane_of: LaneOf | None = None
+    """Makes lanes that are shared with other processes; None: the lanes are this process's own."""
+    custom: Mapping[tuple[str, RoleName], CustomPlayer] = field(default_factory=dict)
+    """Roles that code of the user's plays, by label and role."""
+    host: ModelHost | None = None
+    """What they may use."""
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        return tuple(self.accounts.values())
+
+    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
+        """The lane of `account`; created with `name` and `limits` at the first request for it."""
+        if account not in self.accounts:
+            shared = self.lane_of and self.lane_of(account, name, limits)
+            self.accounts[account] = shared or Lane(name, limits, self.events)
+        return self.accounts[account]
+
+    def role(self, name: str) -> Role:
+        return Role(self.models[name], self.prompts.of(name))
+
+    def judge(self, name: str) -> Judge:
+        if name == LEXICAL:
+            return LexicalJudge()
+        return self.custom.get((name, "judge")) or ModelJudge(name, self.role(name))
+
+    def clarifier(self, name: str) -> Clarifier:
+        return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
+
+    def turn_clarifier(self, system: System) -> TurnClarifier:
+        custom = self.custom.get((system.clarifier, "clarifier"))
+        return custom or ModelTurnClarifier(self.role(system.clarifier), system)
+
+    def participants(self, roles: RoleNames, answerer: Answerer | None = None) -> Participants:
+        """Who plays the user and the Rewriter; nobody where no role of this run has that name.
+
+        `answerer` answers in the place of the User Answerer.
+        """
+        answers, rewrites = roles.supporters
+        rewriter = self.custom.get((rewrites, "rewriter"))
+        support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
+        return Participants(
+            answerer
+            or self.custom.get((answers, "answerer"))
+            or (ModelAnswerer(self.role(answers)) if answers in self.models else NOBODY),
+            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
+            rewriter or support,
+            support,
+        )
+
+
+@asynccontextmanager
+async def open_resources(
+    plan: CommandPlan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
+) -> AsyncIterator[Resources]:
+    """Open the HTTP client, start the embedded model's server if it is used, and bind every model to a lane.
+
+    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own. Custom
+    roles may ask every model of the catalogue, which is opened when it is first asked for.
+    Raises UsageError where the embedded model is missing or a proxy cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(environ))
+        served = ServedModels(events)
+        models: dict[str, Model] = {}
+        max_outage_s = plan.config.max_outage_s
+        resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+
+        async def open_model(name: str, spec: ModelSpec) -> Model:
+            for other, known in plan.specs.items():  # the same model with other prompts
+                if other in models and replace(known, name=name) == spec:
+                    models[name] = models[other]
+                    return models[name]
+            ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
+            client.check_proxy(ready)  # now, not at the first call
+            limits = _limits(spec, max_outage_s)
+            if spec.embedded:
+                resources.accounts.setdefault(spec.account, Lane(name, limits, events))
+            lane = resources.lane(spec.account, name, limits)
+            models[name] = Model(ready, client, lane, served)
+            return models[name]
+
+        for name, spec in plan.specs.items():
+            await open_model(name, spec)
+        if plan.custom and (catalogue := plan.catalogue):
+            resources.host = host = ModelHost(resources, catalogue, open_model, plan.config.budget)
+            for key in filter(None, (spec.key_env for spec in catalogue.models.values())):
+                SECRETS.add(environ.get(key, "").strip())  # such code may read the environment
+            players = [player for roles in plan.custom.values() for player in roles.values()]
+            resources.custom = await stack.enter_async_context(
+                open_players(
+                    players,
+                    host,
+                    environ,
+                    events,
+                    resources.lane,
+                    models=lambda: sorted(catalogue.models),
+                    max_outage_s=max_outage_s,
+                )
+            )
+        allow_more_files(sum(lane.limits.max_concurrency for lane in resources.lanes))
+        yield resources
+
+
+class ModelHost:
+    """What custom roles may use of the run: its search tools, and the models of the catalogue."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        catalogue: Catalogue,
+        open_model: Callable[[str, ModelSpec], Awaitable[Model]],
+        budget: BudgetConfig,
+    ) -> None:
+        self.tools: Tools | None = None
+        self.on_lane: Callable[[Lane], None] = lambda lane: None
+        """Called with the lane of a model that is opened while jobs run."""
+        self._resources, self._catalogue, self._open_model = resources, catalogue, open_model
+        self._budget, self._opening = budget, anyio.Lock()
+
+    async def model(self, name: str) -> Model:
+        """A model of the catalogue.
+
+        Raises RoleFailed if it is unknown, lacks its key, cannot be opened, or has no price where dollars are limited.
+        """
+        # Before the lock: calls side by side would pass it one by one, and no longer share writes and wake-ups.
+        if name in self._resources.models:
+            return self._resources.models[name]
+        async with self._opening:
+            if name in self._resources.models:
+                return self._resources.models[name]
+            before = set(self._resources.accounts)
+            try:
+                if missing := self._catalogue.missing_variables(name, self._resources.environ):
+                    raise UsageError(f"{name}: missing in the environment: {', '.join(missing)}")
+                spec = self._catalogue.resolve(name, self._resources.environ)
+                if self._budget.max_usd is not None:
+                    check_prices([spec])
+                model = await self._open_model(name, spec)
+            except UsageError as error:
+                raise RoleFailed(str(error)) from None
+            for account in self._resources.accounts.keys() - before:
+                self.on_lane(self._resources.accounts[account])
+            return model
+
+
+def instances_in_flight(resources: Resources) -> int:
+    """`enough_in_flight` for the lanes of the models; more concurrency of tools does not call for more instances."""
+    custom = [FUNCTIONS_IN_FLIGHT] * bool(resources.custom)
+    return enough_in_flight(
+        [*custom, *(model.lane.limits.max_concurrency for model in resources.models.values())]
+    )
+
+
+def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+    return LaneLimits(
+        requests_per_min=spec.requests_per_min,
+        tokens_per_min=spec.tokens_per_min,
+        max_concurrency=spec.max_concurrency,
+        kind=spec.limit,
+        window_s=spec.window_s,
+        raisable=not spec.limits_fixed,
+        max_outage_s=min(max_outage_s, EMBEDDED_OUTAGE_S) if spec.embedded else max_outage_s,
+    )
+
+
+# --- Deep search
+
+
+@asynccontextmanager
+async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searcher]:
+    """The search agent of `plan` with its tools. Raises UsageError where they cannot be opened.
+
+    The tools' lanes join those of `resources`: create the Runner with `resources.lanes` after this.
+    """
+    async with AsyncExitStack() as stack:
+        engine, reader = await _open_tools(plan, resources, stack)
+        search, visit = plan.search, plan.roles.visit
+        tools = Tools(
+            engine=engine,
+            reader=reader,
+            identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
+            settings=plan.settings,
+            extractor=PageVisitor(resources.role(visit)) if visit else None,
+            engine_lane=_tool_lane(search.engine, plan, resources),
+            reader_lane=_tool_lane(search.reader, plan, resources),
+            records_pages=search.web,
+        )
+        if resources.host:
+            resources.host.tools = tools
+        if foreign := resources.custom.get((plan.roles.agent, "agent")):
+            yield foreign
+            return
+        takes_empty = plan.config.empty_answers == "zero"
+        agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
+        yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
+
+
+async def _open_tools(
+    plan: Plan, resources: Resources, stack: AsyncExitStack
+) -> tuple[SearchEngine, PageReader]:
+    """The search engine and the page reader: a recorded run, the documents, or services on the network."""
+    search = plan.search
+    documents: CorpusBackend | None = None
+    if search.corpus is not None:
+        documents = CorpusBackend(search.corpus, snippet_chars=plan.settings.snippet_chars)
+        await documents.load()
+    if search.replayed:
+        recorded = Recorded([run / STEPS for run in search.replayed], search.engine.engine)
+        return recorded, documents if documents and search.reader.kind == CORPUS else recorded
+    session: aiohttp.ClientSession | None = None
+    if search.opened:
+        connector = ConnectionPool(resources.environ)
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        for spec in search.opened:
+            # An unusable proxy is an error now, not at the first call.
+            proxy_for(URL(spec.url), resources.environ)
+    engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
+    reader: PageReader | None = documents if search.reader.kind == CORPUS else None
+    if session is not None:
+        engine = engine or HttpEngine(search.engine, resources.environ, session)
+        reader = reader or open_reader(search.reader, resources.environ, session)
+    if isinstance(reader, DirectReader):
+        stack.callback(reader.close)
+    if engine is None or reader is None:
+        raise AssertionError("a tool that is not the corpus has been opened")
+    return engine, reader
+
+
+def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) -> Lane | None:
+    """The lane of a tool's account; None for tools that use no network."""
+    if spec not in plan.search.opened:
+        return None
+    limits = LaneLimits(
+        requests_per_min=spec.requests_per_min,
+        max_concurrency=spec.max_concurrency,
+        max_outage_s=resources.max_outage_s,
+        raisable=False,
+    )
+    return resources.lane(spec.account, spec.name, limits)
+
+
+# --- The budget: what a command may spend in all its sessions together
+#
+# Only the steps of the command itself count: verdicts that another command added to the same run do not. What was in
+# flight when a process was killed is in no journal, and is the only spending that is not counted.
+
+
+def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
+    """The budget less what the plan's journals show as spent; None without limits. Needs a running event loop."""
+    config = plan.config.budget
+    if not config.given:
+        return None
+    names = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    inner = tuple(f"{name}/" for name in names)  # what custom judges ask of models
+
+    def counts(step: str) -> bool:
+        return step in names or step.startswith(inner) if step.startswith(JUDGING) else not plan.only_judges
+
+    lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
+    spent = NOTHING
+    if lines != Lines():
+        callable_models = plan.catalogue.models.values() if plan.catalogue else ()
+        prices = {spec.model: model_prices(spec) for spec in (*callable_models, *plan.specs.values())}
+        spent = spent_before(plan.journals, prices, counts)
+    return Budget(lines, spent, deadline=deadline_at(config.deadline), events=events)
+
+
+def deadline_at(stamp: float | None) -> Deadline | None:
+    """The deadline at the wall-clock time `stamp`, in seconds since 1970; None without one."""
+    if stamp is None:
+        return None
+    text = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
+    return Deadline(asyncio.get_running_loop().time() + stamp - time.time(), text)
+
+
+def spent_before(
+    journals: Iterable[Path], prices: Mapping[str, Prices | None], counts: Callable[[str], bool]
+) -> Cost:
+    """The total of the journals' records (a journal may not exist yet); `prices` by model id."""
+    total = NOTHING
+    for path in journals:
+        for record in read_records(path):
+            if "model" in record and counts(str(record.get("step"))):
+                total += _cost(record, prices.get(record["model"]))
+    return total
+
+
+def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
+    used, assumed = record.get("usage") or {}, record.get("assumed") or {}
+    usage = Usage(int(used.get("input", 0)), int(used.get("output", 0)))
+    return Cost(
+        int(record.get("attempts", 1)),
+        usage.total + float(assumed.get("tokens", 0.0)),
+        (price.usd(usage) if price else 0.0) + float(assumed.get("usd", 0.0)),
+    )
+
+
+# --- Jobs
+
+
+PlanT = TypeVar("PlanT", bound=CommandPlan)
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """Streams of jobs, each with workers of its own, and the budget that they share."""
+    """Streams of jobs, each with workers of its own."""
 
     streams: Sequence[Iterator[Job]]
-    budget: Budget | None
     in_flight: Sequence[int] = ()
     """Jobs at once, by stream; empty: as many as the models' limits keep busy."""
 
@@ -85,7 +447,7 @@ async def execute(
             events=events,
             seed=config.seed,
             in_flight=config.in_flight or instances_in_flight(resources),
-            budget=jobs.budget,
+            budget=open_budget(plan, events),
         )
         if resources.host:
             resources.host.on_lane = runner.add_lane
@@ -97,7 +459,7 @@ async def execute(
 def open_system_files(
     plan: SystemsPlan,
     events: Events,
-    also: Also = dict,
+    session_notes: SessionNotes = dict,
     more_notes: Callable[[System], Mapping[str, Any]] = lambda system: {},
 ) -> Iterator[Files]:
     """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull."""
@@ -110,19 +472,11 @@ def open_system_files(
                 prompts={prompt.name: prompt.text for prompt in plan.prompts_of(system)},
             )
             files[system] = stack.enter_context(
-                open_run_files(directory, record, sync=plan.config.sync, also=also)
+                open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
             )
         for system, run in files.items():
             run.report_found(events, plan.n_expected(system), retry_failed=plan.config.retry_failed)
         yield files
-
-
-def budget_of(plan: SystemsPlan, files: Files, events: Events) -> Budget | None:
-    """What the plan may spend, less what its runs have spent; None without limits."""
-    journals = [run.journal.path for run in files.values()]
-    return open_budget(
-        plan.config.budget, plan.specs.values(), journals, plan.judges, events, catalogue=plan.catalogue
-    )
 
 
 # --- cts run
@@ -137,32 +491,35 @@ async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> No
 async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_cast(plan, resources) as cast:
         with open_runs(plan, events) as files:
-            yield Jobs([_jobs(plan, resources, cast, files)], budget_of(plan, files, events))
+            yield Jobs([_jobs(plan, resources, cast, files)])
 
 
-def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextManager[Files]:
+def open_runs(
+    plan: Plan, events: Events, session_notes: SessionNotes = dict
+) -> AbstractContextManager[Files]:
     """`open_system_files` with the forecast in each manifest, to be compared with what the run really takes."""
     planned = forecast(plan)
     return open_system_files(
-        plan, events, also, more_notes=lambda system: {"forecast": note(plan, planned, system)}
+        plan,
+        events,
+        session_notes,
+        more_notes=lambda system: {"forecast": manifest_forecast(plan, planned, system)},
     )
 
 
 @asynccontextmanager
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     """Open the players of all roles but the Clarifiers'. Raises UsageError where something is missing."""
-    async with open_search(plan, resources) if plan.searches else nullcontext(Nobody()) as searcher:
-        people = None if plan.people is None else HumanAnswerer(plan.people)
-        user = resources.participants(plan.roles, people)
+    async with open_search(plan, resources) if plan.searches else nullcontext(NOBODY) as searcher:
+        answerer = None if plan.human_answers is None else HumanAnswerer(plan.human_answers)
+        user = resources.participants(plan.roles, answerer)
         yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
 
 
 def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
     """The steps of one instance in one system, to be called with the Context of its job."""
-    if system.kind == "rewrites":
-        return partial(search_given, cast=cast, instance=instance, rewrites=cast.given[system.clarifier])
     if system.kind != "clarify":
-        return partial(search_only, cast=cast, instance=instance, kind=system.kind)
+        return partial(search_only, cast=cast, instance=instance, system=system)
     if system.converses:
         asks = resources.turn_clarifier(system)
         return partial(converse_then_search, cast=cast, clarifier=asks, instance=instance, system=system)
@@ -183,7 +540,9 @@ def lines_of(system: System, instance: Instance, ended: Outcome | StepError) -> 
     if isinstance(ended, StepError):
         return [(None, failure_line(system.label, instance, ended))]
     further = ended.judgments[1:]
-    judgments = [(one.judge, {"id": instance.id, **judged(instance.nuggets, one)}) for one in further]
+    judgments = [
+        (judgment.judge, {"id": instance.id, **judged(instance.nuggets, judgment)}) for judgment in further
+    ]
     result = {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
     return [*judgments, (None, result)]
 
@@ -198,10 +557,5 @@ def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:
     for instance, system in work_left(plan, files):
-        run = files[system]
-        finish = partial(_finish, run=run, system=system, instance=instance)
-        yield run.job(instance.id, walk_of(resources, cast, system, instance), finish)
-
-
-async def _finish(ended: Outcome | StepError, *, run: RunFiles, system: System, instance: Instance) -> None:
-    await run.add(lines_of(system, instance, ended))
+        walk = walk_of(resources, cast, system, instance)
+        yield files[system].job(instance.id, walk, partial(lines_of, system, instance))

@@ -27,7 +27,7 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import InputError, RunStopped, UsageError, write_error
-from cts_async.protocol.results import LatestLines, Line, judged_mark
+from cts_async.protocol.results import LatestLines, Line, judged_fingerprint
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
@@ -56,7 +56,7 @@ EndedLines = Sequence[tuple[str | None, Line]]
 
 The result comes last: an instance with a result is never done again, so nothing of it may be missing.
 """
-Also = Callable[[], Mapping[str, Any]]
+SessionNotes = Callable[[], Mapping[str, Any]]
 """Called when a session ends, for whatever reason: further notes on that session."""
 
 
@@ -100,34 +100,37 @@ class RunFiles:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         # Candidates may change under the same id; the answers of a run cannot.
-        mark = {"mark": judged_mark} if results == PER_ITEM else {}
-        self.finished = LatestLines(self.results_path, **mark)
+        fingerprint = {"fingerprint": judged_fingerprint} if results == PER_ITEM else {}
+        self.finished = LatestLines(self.results_path, **fingerprint)
 
     def job(
-        self, id: str, walk: Callable[[Context], Awaitable[Any]], finish: Callable[[Any], Awaitable[None]]
+        self,
+        id: str,
+        walk: Callable[[Context], Awaitable[Any]],
+        lines_of: Callable[[Any], EndedLines],
+        *,
+        group: str = "",
+        shared: bool = False,
     ) -> Job:
-        """A job of this run: `walk` makes its steps, `finish` records how it ended."""
-        return Job(self.directory.name, id, self.journal, walk, finish)
+        """A job of this run, of its own group unless another is named.
 
-    async def add_result(self, line: Line) -> None:
-        """Record that an instance is finished. Its other judgments must have been added before.
-
-        Does not wait until the line is written: if it is lost, the journal's steps make it again.
+        `walk` makes its steps; `lines_of` says what is recorded of their result, or of the StepError that ended them.
         """
-        await self._results.put(line)
+
+        async def finish(ended: Any) -> None:
+            for judge, line in lines_of(ended):
+                if judge is None:
+                    # Not waited for: if this line is lost, the journal's steps make it again.
+                    await self._results.put(line)
+                else:
+                    await self._log(judge).append(line)
+
+        return Job(group or self.directory.name, id, self.journal, walk, finish, shared=shared)
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
         """Whether an instance had no result when the files were opened, or a failure to be tried again."""
         failed = self.finished.failed(id)
         return failed is None or (failed and retry_failed)
-
-    async def add_judgment(self, judge: str, line: Line) -> None:
-        await self._log(judge).append(line)
-
-    async def add(self, lines: EndedLines) -> None:
-        """Record what a job has ended with."""
-        for judge, line in lines:
-            await (self.add_result(line) if judge is None else self.add_judgment(judge, line))
 
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
@@ -147,7 +150,7 @@ class RunFiles:
 
     def judged(self, judge: str) -> LatestLines:
         """The verdicts of a further judge that are there already."""
-        return LatestLines(judgments_path(self.directory, judge), judged_mark)
+        return LatestLines(judgments_path(self.directory, judge), judged_fingerprint)
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
@@ -186,21 +189,23 @@ def open_run_files(
     *,
     sync: bool = False,
     journal: Journal | None = None,
-    also: Also = dict,
+    session_notes: SessionNotes = dict,
 ) -> Iterator[RunFiles]:
     """Lock the directory, check that it is this run, record a session in the manifest, and open the files.
 
     Raises UsageError; StorageFull where there is no space.
     """
     with (
-        recorded_session(directory, record, also),
+        recorded_session(directory, record, session_notes),
         closing(RunFiles(directory, results=record.results, sync=sync, journal=journal)) as files,
     ):
         yield files
 
 
 @contextmanager
-def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> Iterator[None]:
+def recorded_session(
+    directory: Path, record: RunRecord, session_notes: SessionNotes = dict
+) -> Iterator[None]:
     """`open_run_files` without the files: the lock, the prompts, and the manifest, which records this execution."""
     with locked(directory, place=record.option) as is_still_ours:
         check_files(directory)
@@ -228,7 +233,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
             raise
         finally:
-            session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            session.update(session_notes(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
             if is_still_ours():
                 write_json(directory / MANIFEST, manifest)
 

@@ -101,20 +101,20 @@ def systems_of(
 
 
 def run_names(
-    systems: Sequence[System], dataset: str, name: str | None, marks: Mapping[System, str] | None = None
+    systems: Sequence[System], dataset: str, name: str | None, suffixes: Mapping[System, str] | None = None
 ) -> dict[System, str]:
-    """Directory names: DATASET-SYSTEM+MARK; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
+    """Directory names: DATASET-SYSTEM+SUFFIX; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
 
-    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself. Raises
-    UsageError for a name that cannot be a folder's.
+    `suffixes` tell apart runs of one system whose fixed roles differ (see `role_suffix`); a chosen name does so itself.
+    Raises UsageError for a name that cannot be a folder's.
     """
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
     clarifying = [system for system in systems if system.kind in ("clarify", "rewrites")]
-    marks = {} if name or marks is None else marks
+    suffixes = {} if name or suffixes is None else suffixes
     names = {
-        system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
+        system: f"{name or dataset}-{system.label}{suffixes.get(system, '')}".replace(":", "_")
         for system in systems
     }
     if name and len(clarifying or systems) == 1:
@@ -132,7 +132,7 @@ def check_run_name(name: str | None) -> None:
         )
 
 
-def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
+def role_suffix(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
     """The suffix of a run's name for the fixed roles whose models differ from the usual ones.
 
     `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that
@@ -221,19 +221,6 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     )
 
 
-def with_stand_ins(
-    wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
-) -> dict[str, str]:
-    """`environ` with a placeholder for every missing variable: enough to plan, not to call."""
-    missing = {
-        variable
-        for name in wanted
-        if name != LEXICAL
-        for variable in catalogue.missing_variables(name, environ, keys_only=keys_only)
-    }
-    return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
-
-
 def resolve_all(
     wanted: Mapping[str, Sequence[str]],
     catalogue: Catalogue,
@@ -241,30 +228,41 @@ def resolve_all(
     *,
     also_missing: Sequence[str] = (),
     options: str,
-    keyless: str = "--all local",
+    trial: str = "--all local",
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
 ) -> dict[str, ModelSpec]:
     """Specs by name. Raises one UsageError that lists every missing variable with the roles that need it.
 
     `wanted` maps a model's name to the roles it plays; `also_missing` lists what searches and visits lack, in the same
-    form. `options` are the command's options that choose other models, `keyless` those that need no key.
+    form. `options` are the command's options that choose other models, `trial` those that need no key.
+
+    With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
+    be missing: the workers that execute the plan have them.
     """
     specs: dict[str, ModelSpec] = {}
-    missing: list[str] = []
+    lacking: list[str] = []
     for name, roles in wanted.items():
         if name == LEXICAL:
             continue
-        lacks = catalogue.missing_variables(name, environ)
-        if lacks:
-            missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
+        missing = catalogue.missing_variables(name, environ)
+        optional = missing if keyless else ()
+        if keys_elsewhere:
+            optional = catalogue.missing_variables(name, environ, keys_only=True)
+        if needed := [variable for variable in missing if variable not in optional]:
+            lacking += [f"{variable} ({', '.join(roles)}: {name})" for variable in needed]
         else:
-            specs[name] = catalogue.resolve(name, environ)
-    if missing or also_missing:
-        others = [f"models you have ({options})"] * bool(missing)
+            placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}
+            specs[name] = catalogue.resolve(name, {**environ, **placeholders})
+    if keyless or keys_elsewhere:
+        also_missing = ()
+    if lacking or also_missing:
+        others = [f"models you have ({options})"] * bool(lacking)
         others += ["another web (--search, --visit)"] * bool(also_missing)
-        trial = f", or try without any key: {keyless}" if missing and not also_missing else ""
+        hint = f", or try without any key: {trial}" if lacking and not also_missing else ""
         raise UsageError(
-            f"missing in the environment: {', '.join([*missing, *also_missing])}. "
-            f"Set what is missing, or choose {' and '.join(others)}{trial}"
+            f"missing in the environment: {', '.join([*lacking, *also_missing])}. "
+            f"Set what is missing, or choose {' and '.join(others)}{hint}"
         )
     return specs
 

@@ -34,7 +34,9 @@ class Conversation:
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The questions asked so far, each with its answer."""
-        return tuple((question, one.reply) for one in self.exchanges for question in one.offered)
+        return tuple(
+            (question, exchange.reply) for exchange in self.exchanges for question in exchange.offered
+        )
 
 
 @dataclass(frozen=True, slots=True)

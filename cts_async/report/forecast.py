@@ -15,7 +15,7 @@ from cts_async.protocol.forecast import (
     TOKENS_PER_S,
     Effort,
     Forecast,
-    Observed,
+    PastUsage,
     StepsForecast,
     actual,
     total_of,
@@ -27,7 +27,7 @@ from cts_async.report.output import duration
 from cts_async.report.tables import Column, DataTable, print_table, text
 
 Row = tuple[str, ...]
-Runs = Mapping[System, Observed]
+Runs = Mapping[System, PastUsage]
 Timed = tuple[Effort, float]
 """An effort and its seconds."""
 

@@ -14,7 +14,7 @@ from cts_async.engine.journal import record_at
 from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
 from cts_async.errors import InputError
 from cts_async.protocol.rejudge import SYSTEMS
-from cts_async.protocol.results import unmarked
+from cts_async.protocol.results import no_fingerprint
 from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
 from cts_async.records import Caveat, caveat_of
 from cts_async.report.live import LiveFile, is_live, process_exists, read_live, sum_of
@@ -151,7 +151,7 @@ def state_of_run(directory: Path) -> RunState:
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "not a run directory: run.json not found")
-    lines = ResultColumns(directory / results_of(directory), unmarked)
+    lines = ResultColumns(directory / results_of(directory), no_fingerprint)
     mean = RunningMean()
     mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)

@@ -21,14 +21,14 @@ from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.results import (
     HASHES,
+    Fingerprint,
     Line,
-    Mark,
     checked_results,
     failed,
-    judged_mark,
+    judged_fingerprint,
     latest_rows,
+    no_fingerprint,
     placed_results,
-    unmarked,
 )
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
@@ -130,11 +130,11 @@ _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 class ResultColumns:
     """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
 
-    `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `unmarked`.
+    `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `no_fingerprint`.
     `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget.
     """
 
-    def __init__(self, path: Path, mark: Mark, *, labels: bool = False) -> None:
+    def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False) -> None:
         import numpy as np
 
         self.path = path
@@ -155,7 +155,7 @@ class ResultColumns:
             if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
                 tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
-            if mark is not unmarked:
+            if mark is not no_fingerprint:
                 marks.append(mark(line))
             if labels:
                 before = len(codes)
@@ -480,7 +480,9 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     judges = [*(manifest.get("identity", {}).get("judges") or ())[:1], *(path.stem for path in files)]
     labels = len(judges) > 1 and LEXICAL in judges
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
-    lines = ResultColumns(directory / results, judged_mark if candidates else unmarked, labels=labels)
+    lines = ResultColumns(
+        directory / results, judged_fingerprint if candidates else no_fingerprint, labels=labels
+    )
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
     if lines.judge:
@@ -488,7 +490,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         scored.append(JudgeScores(lines.judge, *lines.scored(), summary))
         labelled.append(lines)
     for path in files:
-        verdicts = ResultColumns(path, judged_mark, labels=labels)
+        verdicts = ResultColumns(path, judged_fingerprint, labels=labels)
         verdicts.judge = verdicts.judge or path.stem
         scored.append(_further_scores(verdicts, lines, n_expected))
         labelled += [verdicts] if labels else []

@@ -310,21 +310,21 @@ class Agent:
             history.turns.append(Turn("invalid", text, call.raw))
             return text, {}
         kind: Literal["search", "visit"] = "search" if isinstance(call, SearchCall) else "visit"
-        asked = " | ".join(call.queries) if isinstance(call, SearchCall) else " ".join(call.urls)
+        request = " | ".join(call.queries) if isinstance(call, SearchCall) else " ".join(call.urls)
         times = history.count(call, f"search/turn/{number}")
         if times > 2:
             text = "This is the same call again; its result stands above. Ask something else, or answer."
-            history.turns.append(Turn("repeated", text, asked))
+            history.turns.append(Turn("repeated", text, request))
             return text, {}
         prefix = f"{i}/"
-        own = {piece.removeprefix(prefix): of for piece, of in before.items() if piece.startswith(prefix)}
+        own = {piece.removeprefix(prefix): why for piece, why in before.items() if piece.startswith(prefix)}
         result = await self.tools.use(ctx, call, f"{number}.{i}", own)
         history.uses.append(result.use)
         text = result.text
         if times == 2 and not result.unrecorded:
             text = f"(You made this call before; its result is the same.)\n{text}"
-        history.turns.append(Turn(kind, text, asked, result.sources))
-        return text, {f"{prefix}{piece}": of for piece, of in result.unrecorded.items()}
+        history.turns.append(Turn(kind, text, request, result.sources))
+        return text, {f"{prefix}{piece}": why for piece, why in result.unrecorded.items()}
 
 
 def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:

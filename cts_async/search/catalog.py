@@ -125,8 +125,8 @@ class EngineSpec(ServiceSpec):
             return {"kind": "serper", "url": self.url, "params": {**self.params}, "zh": {**self.zh_params}}
         if self.kind == "corpus":
             return {"kind": "corpus"}
-        asked = {"kind": "http", "url": self.url, "body": self.body, "headers": {**self.headers}}
-        return {**asked, "results": self.results, "fields": self.hit_fields.model_dump()}
+        request = {"kind": "http", "url": self.url, "body": self.body, "headers": {**self.headers}}
+        return {**request, "results": self.results, "fields": self.hit_fields.model_dump()}
 
 
 class ReaderSpec(ServiceSpec):

@@ -438,21 +438,16 @@ class Recorded:
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Return the hits recorded for `query`, at most `limit`. Raises ToolError if there are none."""
-        for record in self._records(_query_name(query)):
-            try:
-                return read_hits(record["response"])[:limit]
-            except UnusableOutput:
-                continue
-        raise _not_recorded(self.name)
+        record = next(self._records(_query_name(query)), None)
+        if record is None:
+            raise _not_recorded(self.name)
+        return read_hits(record["response"])[:limit]
 
     async def fetch(self, url: str) -> Page:
         """Return the page recorded at `url`, in any spelling of it. Raises ToolError if there is none."""
         similar: Page | None = None
         for record in self._records(_page_name(url)):
-            try:
-                page = read_page(record["response"])
-            except UnusableOutput:
-                continue
+            page = read_page(record["response"])
             if url in (page.url, record["request"]["url"]):
                 return page
             similar = similar or page

@@ -30,7 +30,7 @@ from cts_async.analysis.compare import (
     robustness,
 )
 from cts_async.analysis.runs import FinishedRun, read_run
-from cts_async.protocol.judge import own_text
+from cts_async.protocol.judge import self_judged_roles
 from cts_async.records import COVERAGES
 
 LABELS = st.lists(st.sampled_from(COVERAGES), min_size=1, max_size=30)
@@ -94,10 +94,10 @@ def test_judge_of_its_own_text_is_found_by_name_or_model_id(tmp_path: Path) -> N
     """ernie by name as agent, and as Clarifier under another name with the same model id; code has no id."""
     ids = {"judge ernie": "ernie-4.5", "agent": "webdancer-32b", "clarifier": "ernie-4.5"}
     players = {"judge ernie": "ernie", "agent": "webdancer", "clarifier": "mine"}
-    assert own_text("ernie", players, ids) == ("clarifier",)
-    assert own_text("ernie", {**players, "agent": "ernie"}, ids) == ("clarifier", "agent")
-    assert own_text("gpt", players, ids) == ()
-    assert own_text("mine", players, {"agent": "webdancer-32b"}) == ()
+    assert self_judged_roles("ernie", players, ids) == ("clarifier",)
+    assert self_judged_roles("ernie", {**players, "agent": "ernie"}, ids) == ("clarifier", "agent")
+    assert self_judged_roles("gpt", players, ids) == ()
+    assert self_judged_roles("mine", players, {"agent": "webdancer-32b"}) == ()
 
 
 SCORE_ROWS = st.lists(st.tuples(*[st.sampled_from([0.0, 25.0, 50.0, 100.0])] * 3), min_size=1, max_size=8)

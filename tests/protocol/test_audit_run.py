@@ -198,7 +198,7 @@ FOUND: list[tuple[str, Planted, tuple[str, ...]]] = [
     ("place", "change", "problems"),
     [(place, change, problems) for places, change, problems in FOUND for place in places.split()],
 )
-def test_what_a_request_must_not_contain_is_found(
+def test_planted_text_in_a_request_is_a_finding(
     copy: Copy, place: str, instance: str, change: Planted, problems: tuple[str, ...]
 ) -> None:
     system, _, step = place.partition(":")
@@ -234,7 +234,7 @@ def test_later_turn_may_name_steps(run: Path) -> None:
 
 
 @pytest.mark.parametrize("instance", [ENGLISH, CHINESE])
-def test_what_the_user_says_later_is_a_leak_before(copy: Copy, instance: str) -> None:
+def test_answer_of_a_later_turn_is_a_leak_before_it(copy: Copy, instance: str) -> None:
     """An answer of turn 2 stands in the reformulator's conversation, and must not in turn 2's question."""
     run = copy(RESPOND)
     plant(run, instance, "answer/2", lambda record: record["response"].update(text=WORD[instance]))
@@ -269,9 +269,9 @@ def test_constraints_that_no_answer_elicited_are_found(
     copy: Copy, system: str, step: str, added: str, leaked: set[str], unsupported: set[str]
 ) -> None:
     run = copy(system)
-    said = record_of(run, ENGLISH, step)["response"]["text"] + added
-    plant(run, ENGLISH, step, lambda record: record["response"].update(text=said))
-    plant(run, ENGLISH, "search/turn/1", lambda record: fields(record).update(question=said))
+    query = record_of(run, ENGLISH, step)["response"]["text"] + added
+    plant(run, ENGLISH, step, lambda record: record["response"].update(text=query))
+    plant(run, ENGLISH, "search/turn/1", lambda record: fields(record).update(question=query))
     audit = audit_run(run)
     for level, texts in (("leak", leaked), ("unsupported", unsupported)):
         assert {(one.step, one.text) for one in audit.findings if one.level == level} == {
@@ -445,7 +445,7 @@ def test_moved_data_is_replaced_by_results_or_option(run: Path) -> None:
     assert audit_run(run, data="sample").notes == ()
 
 
-def test_what_cannot_be_audited_is_refused(copy: Copy, tmp_path: Path) -> None:
+def test_run_that_cannot_be_audited_is_refused(copy: Copy, tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "s01", "fused_query": "a", "blurred_query": "b"}\n')
     with pytest.raises(UsageError, match="sha256 differs"):

@@ -419,9 +419,9 @@ def silent_about_enrolling(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = fake_roles._ANSWERS["agent"]
 
     def agent(asked: str, messages: fake_roles.Messages, unknown_share: float) -> str:
-        said = usual(asked, messages, unknown_share)
-        silent = "how to enrol a child" in asked and "<answer>" in said
-        return "<think>I cannot say.</think>" if silent else said
+        reply = usual(asked, messages, unknown_share)
+        silent = "how to enrol a child" in asked and "<answer>" in reply
+        return "<think>I cannot say.</think>" if silent else reply
 
     monkeypatch.setattr(fake_roles, "_ANSWERS", {**fake_roles._ANSWERS, "agent": agent})
 
@@ -436,7 +436,7 @@ def test_search_without_an_answer_fails_by_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("silent_about_enrolling")
-def test_search_without_an_answer_is_scored_0_without_a_judge_where_asked_for(tmp_path: Path) -> None:
+def test_search_without_an_answer_scores_0_without_a_judge_with_the_option(tmp_path: Path) -> None:
     provider = FakeProvider()
     run = campaign(tmp_path, provider, **SILENT, empty_answers="zero")["fake-k2"]
     line, summary = latest_results(run / "results.jsonl")["s02"], summary_of(run)

@@ -97,7 +97,7 @@ MODEL = '[models.m]\nmodel = "x"\n'
         ),
     ],
 )
-def test_what_goes_beyond_the_shipped_catalogue_needs_consent(tmp_path: Path, text: str, wishes: str) -> None:
+def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, text: str, wishes: str) -> None:
     (concern,) = trust_in(written(tmp_path, text)).concerns
     assert concern.text == wishes
 
@@ -120,7 +120,7 @@ def test_what_goes_beyond_the_shipped_catalogue_needs_consent(tmp_path: Path, te
         '[roles]\njudge = "gpt"',
     ],
 )
-def test_what_stays_within_it_needs_none(tmp_path: Path, text: str) -> None:
+def test_harmless_changes_need_no_consent(tmp_path: Path, text: str) -> None:
     assert trust_in(written(tmp_path, text)).concerns == ()
 
 
@@ -133,7 +133,7 @@ def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_
     )
 
 
-def test_consent_is_asked_for_what_is_used_and_given_to_the_whole_file(tmp_path: Path) -> None:
+def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path) -> None:
     evil = '[models.gpt]\nbase_url = "http://evil.example/v1"\n[models.kimi]\nkey_env = "HOME"\n'
     file = written(tmp_path, evil + MODEL + 'base_url = "http://h/v1"\n')
     trust, catalogue = trust_in(file), load_catalogue(file)
@@ -183,7 +183,7 @@ def test_consent_is_to_one_path_and_one_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("config", ["", "relative"])
-def test_consent_is_kept_in_the_home_by_default(
+def test_consent_is_recorded_in_the_home_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

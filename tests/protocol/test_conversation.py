@@ -97,7 +97,7 @@ def system(scheme: Any, mode: Any, k: int) -> System:
     return System("clarify", "m", k, scheme, mode)
 
 
-def test_respond_asks_one_question_a_turn_and_every_later_one_sees_what_was_said(tmp_path: Path) -> None:
+def test_respond_asks_one_question_a_turn_with_the_conversation_so_far(tmp_path: Path) -> None:
     provider = Provider()
     turns = talk_with(tmp_path, system("standard", "respond", 2), provider)
     assert turns == (
@@ -109,12 +109,13 @@ def test_respond_asks_one_question_a_turn_and_every_later_one_sees_what_was_said
         ),
     )
     assert steps(tmp_path) == ["clarify/1", "answer/1", "clarify/2", "answer/2", "reformulate/2"]
-    said = "Query: ferry\nQuestion 1: Which time do you mean by ferry?\nAnswer 1: winter"
+    first_turn = "Query: ferry\nQuestion 1: Which time do you mean by ferry?\nAnswer 1: winter"
     second_question, second_answer = provider.asked[2][1], provider.asked[3][1]
-    assert f"<conversation>\n{said}\n</conversation>" in second_question
-    assert f"<conversation>\n{said}\n</conversation>" in second_answer
+    assert f"<conversation>\n{first_turn}\n</conversation>" in second_question
+    assert f"<conversation>\n{first_turn}\n</conversation>" in second_answer
     assert (
-        f"{said}\nQuestion 2: Which place do you mean by ferry?\nAnswer 2: winter\n" in provider.asked[4][1]
+        f"{first_turn}\nQuestion 2: Which place do you mean by ferry?\nAnswer 2: winter\n"
+        in provider.asked[4][1]
     )
 
 
@@ -172,7 +173,7 @@ def test_scheme_decides_on_reasoning_and_types_and_only_the_user_sees_the_intent
     assert records["clarify/1"]["request"]["prompt"] == f"{name}.en"
 
 
-def test_unusable_turn_is_asked_for_ten_times_more_and_then_fails(tmp_path: Path) -> None:
+def test_unusable_turn_is_retried_ten_times_and_then_fails(tmp_path: Path) -> None:
     for bad in (10, 11):
         (tmp_path / str(bad)).mkdir()
         provider = Provider(bad=("no idea",) * bad)

@@ -1,4 +1,4 @@
-"""Conversations of the small world with a provider that speaks real HTTP: what is said, kept, resumed and failed."""
+"""Conversations of the small world with a provider that speaks real HTTP: turns, records, resumption and failures."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ from cts_async import role
 
 @role("clarifier")
 def ask(view):
-    said = [answer for _, answer in view.pairs]
-    return [f"{view.blurred_query} after {said}: {n}?" for n in range(view.k)]
+    answers = [answer for _, answer in view.pairs]
+    return [f"{view.blurred_query} after {answers}: {n}?" for n in range(view.k)]
 
 @role("answerer")
 def answer(view):
@@ -191,11 +191,11 @@ import json, sys
 
 for line in sys.stdin:
     asked = json.loads(line)
-    view, said = asked["view"], [answer for _, answer in asked["view"]["pairs"]]
+    view, answers = asked["view"], [answer for _, answer in asked["view"]["pairs"]]
     reply = {
-        "clarifier": lambda: {"questions": [f"{view['blurred_query']} after {said}: {n}?" for n in range(view["k"])]},
-        "answerer": lambda: {"answer": f"{view['fused_query'].split()[-1]} {len(said)}"},
-        "rewriter": lambda: {"query": " ".join([view["blurred_query"], *said])},
+        "clarifier": lambda: {"questions": [f"{view['blurred_query']} after {answers}: {n}?" for n in range(view["k"])]},
+        "answerer": lambda: {"answer": f"{view['fused_query'].split()[-1]} {len(answers)}"},
+        "rewriter": lambda: {"query": " ".join([view["blurred_query"], *answers])},
     }
     print(json.dumps({"id": asked["id"], **reply[asked["role"]]()}), flush=True)
 """
@@ -221,8 +221,8 @@ def test_own_roles_hold_a_conversation_turn_by_turn(tmp_path: Path) -> None:
             (N, N * TURNS * 3, []),
             (TOPICS, TOPICS, []),
         ]
-    said = {"clarify/2": [["ferry after []: 0?", "noon"]], "answer/1": [["a?", "b"]], "reformulate/2": []}
-    for step, pairs in said.items():
+    expected = {"clarify/2": [["ferry after []: 0?", "noon"]], "answer/1": [["a?", "b"]], "reformulate/2": []}
+    for step, pairs in expected.items():
         tampered = copied(runs["my_lab.ask-respond-k2"], tmp_path / step.replace("/", "-"))
         plant(
             tampered, "2-1", step, lambda record, pairs=pairs: record["request"]["view"].update(pairs=pairs)

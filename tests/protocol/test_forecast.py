@@ -16,12 +16,12 @@ from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
     Forecast,
-    Observed,
-    Seen,
+    PastUsage,
     StepsForecast,
+    StepUsage,
     forecast,
-    note,
-    observe,
+    manifest_forecast,
+    read_past_usage,
 )
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
@@ -110,7 +110,7 @@ def test_a_search_takes_half_of_its_turns_or_all_of_a_few(tmp_path: Path, allowe
     assert kinds(made, "orig")["search"].steps == N * assumed
 
 
-def test_an_instances_walk_is_its_longest_chain(plan: Plan) -> None:
+def test_time_of_an_instance_is_its_longest_chain_of_steps(plan: Plan) -> None:
     made = forecast(plan)
     nuggets = [len(instance.nuggets) for instance in plan.instances()]
     judge_s = 1 + (12 * sum(nuggets) / N + 10) / 50
@@ -169,11 +169,11 @@ def test_large_data_is_sampled_evenly_and_counted_in_full(tmp_path: Path) -> Non
 # --- What a run shows
 
 
-def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
+def test_finished_work_is_subtracted_from_the_forecast(plan: Plan) -> None:
     orig, fake = systems(plan)
     ids = [instance.id for instance in plan.instances()]
     begun = Counter({("clarify", "fake-1"): 1, ("answer", "fake-1"): 2, ("search", "fake-1"): 3})
-    runs = {orig: Observed(done=set(ids)), fake: Observed(done=set(ids[:1]), begun=begun)}
+    runs = {orig: PastUsage(done=set(ids)), fake: PastUsage(done=set(ids[:1]), begun=begun)}
     made = forecast(plan, runs)
     assert made.left == {"orig": 0, "fake-k2": 3}
     assert made.of("orig").calls == 0
@@ -181,12 +181,12 @@ def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
     assert steps == {"clarify": 2, "answer": 4, "rewrite": 3, "search": 27, "judge": 3}
 
 
-def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
+def test_past_usage_replaces_assumptions(plan: Plan) -> None:
     orig, fake = systems(plan)
     runs = {
         # Four judgements in five calls, 400 + 100 tokens and 2 s each.
-        orig: Observed({("judge", "fake-1"): Seen(3, 4, 1200, 300, 6.0)}, searches=2, turns=6),
-        fake: Observed({("judge", "fake-1"): Seen(1, 1, 400, 100, 2.0)}, searches=2, turns=6),
+        orig: PastUsage({("judge", "fake-1"): StepUsage(3, 4, 1200, 300, 6.0)}, searches=2, turns=6),
+        fake: PastUsage({("judge", "fake-1"): StepUsage(1, 1, 400, 100, 2.0)}, searches=2, turns=6),
     }
     made = forecast(plan, runs)
     for system in ("orig", "fake-k2"):
@@ -202,16 +202,16 @@ def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
 def test_a_manifest_keeps_the_first_forecast_until_instances_are_added(plan: Plan, tmp_path: Path) -> None:
     orig, _ = systems(plan)
     made = forecast(plan)
-    first = note(plan, made, orig)
+    first = manifest_forecast(plan, made, orig)
     assert first["instances"] == N
     assert first["calls"] == N * PER_ORIG
     assert first["time_s"] == round(made.time_s, 1)
     directory = plan.systems[orig]
     directory.mkdir(parents=True)
     (directory / "run.json").write_text('{"forecast": {"instances": 4, "calls": 7}}')
-    assert note(plan, made, orig) == {"instances": 4, "calls": 7}
+    assert manifest_forecast(plan, made, orig) == {"instances": 4, "calls": 7}
     more = planned(tmp_path, limit=5)
-    assert note(more, forecast(more), orig)["calls"] == 5 * PER_ORIG
+    assert manifest_forecast(more, forecast(more), orig)["calls"] == 5 * PER_ORIG
 
 
 TALKS: dict[str, dict[str, float]] = {
@@ -228,22 +228,22 @@ def test_the_calls_of_a_conversation_are_those_of_its_turns(tmp_path: Path) -> N
         assert {kind: work.steps for kind, work in kinds(made, label).items()} == talk | search
 
 
-def test_what_one_scheme_takes_says_nothing_of_another(tmp_path: Path) -> None:
+def test_past_usage_of_one_scheme_is_not_used_for_another(tmp_path: Path) -> None:
     """A Clarifier that thinks first writes more; whoever judges has the same to do."""
     plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond",), references=())
     standard, _ = plan.systems
     shown = {
-        ("clarify", "fake-1"): Seen(4, 4, 400, 40, 4.0),
-        ("judge", "fake-1"): Seen(4, 4, 800, 80, 4.0),
+        ("clarify", "fake-1"): StepUsage(4, 4, 400, 40, 4.0),
+        ("judge", "fake-1"): StepUsage(4, 4, 800, 80, 4.0),
     }
-    made, before = forecast(plan, {standard: Observed(shown)}), forecast(plan)
+    made, before = forecast(plan, {standard: PastUsage(shown)}), forecast(plan)
     assert kinds(made, "fake-standard-respond-k2")["clarify"].each.output_tokens == 10
     label = "fake-at-cot-respond-k2"
     assert kinds(made, label)["clarify"] == kinds(before, label)["clarify"]
     assert kinds(made, label)["judge"].each.output_tokens == 20
 
 
-def test_turns_are_waited_for_one_after_the_other_and_read_those_before(tmp_path: Path) -> None:
+def test_turns_are_sequential_and_their_prompts_grow(tmp_path: Path) -> None:
     options = {"schemes": ("at-cot",), "modes": ("respond",), "references": (), "ks": (3,)}
     plan = planned(tmp_path, **options, **english(tmp_path, 1))
     (work,) = [work for work in forecast(plan).work if work.kind == "clarify"]
@@ -295,11 +295,11 @@ def a_run(directory: Path) -> None:
 
 def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
     a_run(tmp_path)
-    run = observe(tmp_path, ["m"])
+    run = read_past_usage(tmp_path, ["m"])
     assert run.seen == {
-        ("clarify", "m-1"): Seen(steps=2, calls=6, input_tokens=320, output_tokens=120, latency_s=6.0),
-        ("search", "m-1"): Seen(steps=2, calls=2, input_tokens=800, output_tokens=40, latency_s=4.0),
-        ("judge", "m-1"): Seen(steps=1, calls=1, input_tokens=50, output_tokens=5, latency_s=1.0),
+        ("clarify", "m-1"): StepUsage(steps=2, calls=6, input_tokens=320, output_tokens=120, latency_s=6.0),
+        ("search", "m-1"): StepUsage(steps=2, calls=2, input_tokens=800, output_tokens=40, latency_s=4.0),
+        ("judge", "m-1"): StepUsage(steps=1, calls=1, input_tokens=50, output_tokens=5, latency_s=1.0),
     }
     assert (run.searches, run.turns) == (1, 4)
     assert run.wall_s == 6.5
@@ -310,4 +310,4 @@ def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
 def test_search_of_another_form_shows_no_turns(tmp_path: Path, search: Any) -> None:
     a_run(tmp_path)
     write(tmp_path / "results.jsonl", {"id": "q1", "search": search})
-    assert (observe(tmp_path, ["m"]).searches, observe(tmp_path, ["m"]).turns) == (1, 0)
+    assert (read_past_usage(tmp_path, ["m"]).searches, read_past_usage(tmp_path, ["m"]).turns) == (1, 0)

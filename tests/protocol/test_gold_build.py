@@ -141,7 +141,7 @@ def test_an_early_stop_publishes_what_is_done_and_the_rest_follows(tmp_path: Pat
 # -- badly
 
 
-def test_broken_reply_is_asked_for_again_with_all_its_problems(tmp_path: Path) -> None:
+def test_invalid_reply_is_retried_with_all_its_problems(tmp_path: Path) -> None:
     write_world(tmp_path, (("q1", "winter ferry fumble", "ferry"),))
     provider = build(tmp_path, keep=True)
     assert roles(provider) == {"agent": 2, "gold": 2}
@@ -272,7 +272,7 @@ def test_lines_come_in_the_order_of_the_intents_without_those_that_failed(tmp_pa
     }
 
 
-def test_what_is_written_can_be_read_as_gold_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_written_gold_can_be_read_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     out = tmp_path / "new" / "GOLD.jsonl"
     assert write_gold(out, gold_lines(directory(tmp_path, done("a")), [("a", ("a",))])) == 1
     assert read_gold(out).lookup("a", None)[0].text == "at nine"

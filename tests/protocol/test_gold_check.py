@@ -288,7 +288,7 @@ def source(id: str, text: str, title: str = "") -> NumberedSource:
 
 
 def check(text: str, *sources: str, cites: tuple[str, ...] = ("S1",)) -> Grounding:
-    numbered = [source(f"S{n}", said) for n, said in enumerate(sources, 1)]
+    numbered = [source(f"S{n}", passage) for n, passage in enumerate(sources, 1)]
     (checked,) = ground([Nugget("N1", text, 3.0, cites)], numbered)
     return checked
 
@@ -298,7 +298,7 @@ KNOWN_NUGGET = "The museum opened in 1997 and receives 1,200 visitors daily."
 
 
 @pytest.mark.parametrize(
-    ("said", "recall", "terms", "numbers", "grounded"),
+    ("passage", "recall", "terms", "numbers", "grounded"),
     [
         ("Opening in 1997, the museum received 1200 visitors daily.", 7 / 7, (), (), True),
         ("The museum, open since 1997, has 1200 visitors.", 5 / 7, ("receives", "daily"), (), True),
@@ -319,9 +319,9 @@ KNOWN_NUGGET = "The museum opened in 1997 and receives 1,200 visitors daily."
     ],
 )
 def test_recall_and_missing_terms_by_hand(
-    said: str, recall: float, terms: tuple[str, ...], numbers: tuple[str, ...], grounded: bool
+    passage: str, recall: float, terms: tuple[str, ...], numbers: tuple[str, ...], grounded: bool
 ) -> None:
-    checked = check("门票价10元" if "票" in said else KNOWN_NUGGET, said)
+    checked = check("门票价10元" if "票" in passage else KNOWN_NUGGET, passage)
     assert checked.recall == pytest.approx(recall)
     assert (checked.missing_terms, checked.missing_numbers) == (terms, numbers)
     assert checked.grounded is grounded
@@ -338,7 +338,7 @@ def test_better_source_that_is_not_cited_is_named() -> None:
     assert (checked.recall, checked.better_source, checked.better_recall) == (0.25, "S2", 0.75)
 
 
-def test_the_record_has_the_mean_and_leaves_out_what_is_empty() -> None:
+def test_grounding_record_has_the_mean_and_no_empty_fields() -> None:
     nuggets = [Nugget("N1", "red green", 3.0, ("S1",)), Nugget("N2", "blue 7", 1.0, ("S1",))]
     checked = ground(nuggets, [source("S1", "red green blue")])
     assert grounding_json(checked) == {
@@ -413,7 +413,7 @@ def evidence(n: int, chars: int, uses: int = 1, last: int = 0) -> NumberedSource
     return NumberedSource(f"S{n}", f"https://a.example/{n}", "", "x" * chars, uses, last)
 
 
-def test_what_was_used_least_goes_first_and_among_equals_the_oldest() -> None:
+def test_least_used_sources_are_dropped_first_and_the_oldest_among_equals() -> None:
     sources = [
         evidence(1, 10, uses=2, last=0),
         evidence(2, 10, uses=1, last=1),
@@ -440,7 +440,7 @@ def test_all_together_stay_within_the_total() -> None:
     assert chosen.dropped == ("S2",)
 
 
-def test_a_lone_source_longer_than_everything_is_kept_in_part() -> None:
+def test_single_source_beyond_the_budget_is_shortened() -> None:
     chosen = select([evidence(1, 500)], SourceLimits(total_chars=70))
     assert (len(chosen.sources), chosen.cut) == (1, (("S1", 430),))
 

@@ -19,13 +19,13 @@ from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.forecast import forecast, observe
+from cts_async.protocol.forecast import forecast, read_past_usage
 from cts_async.protocol.human_answers import (
     THRESHOLD,
     best_match,
     human_reply,
     normalised_question,
-    people_of,
+    read_human_answers,
 )
 from cts_async.protocol.plan import Plan, make_plan
 
@@ -55,7 +55,7 @@ def options(folder: Path, **more: Any) -> dict[str, Any]:
 # --- One answer
 
 
-def test_question_that_people_were_asked_has_their_answer_and_others_are_unknown() -> None:
+def test_matching_question_gets_the_human_answer_and_others_unknown() -> None:
     known = {"text": "at night", "question": "which time of day", "similarity": 100.0}
     assert human_reply("Which time of day?", PAIRS) == known
     assert human_reply("Which island?", PAIRS) == {"text": "unknown", "question": None}
@@ -65,12 +65,12 @@ def test_question_that_people_were_asked_has_their_answer_and_others_are_unknown
 
 def test_answers_belong_to_their_data(tmp_path: Path) -> None:
     dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
-    assert people_of(RunConfig(), dataset) is None
-    pairs = people_of(RunConfig(answers="clariq"), dataset)
+    assert read_human_answers(RunConfig(), dataset) is None
+    pairs = read_human_answers(RunConfig(answers="clariq"), dataset)
     assert pairs is not None
     assert pairs["F02"][1] == ("are you travelling by car", "yes")
     with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
-        people_of(RunConfig(answers="qulac"), dataset)
+        read_human_answers(RunConfig(answers="qulac"), dataset)
 
 
 # --- A run
@@ -95,7 +95,7 @@ def plan_of(folder: Path, **more: Any) -> Plan:
     return make_plan(asked, load_catalogue(config), {})
 
 
-def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: dict[str, Path]) -> None:
+def test_run_name_tells_the_source_of_answers_except_for_references(runs: dict[str, Path]) -> None:
     assert runs["orig"].name == "clariq-orig+agent-fake"
     assert runs["fake-k2"].name == "clariq-fake-k2+all-fake+answers-clariq"
     identities = {
@@ -110,8 +110,8 @@ def test_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: 
     assert (audit.findings, audit.n_held, audit.n_instances) == ([], 2, 2)
 
 
-def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
-    assert {kind for kind, _ in observe(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
+def test_human_answers_take_no_model_calls(runs: dict[str, Path], tmp_path: Path) -> None:
+    assert {kind for kind, _ in read_past_usage(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
     predicted = forecast(plan_of(tmp_path))
     assert {work.kind for work in predicted.work} == {"clarify", "rewrite", "search"}
     assert "answers: people's, from clariq; no calls" in predicted.assumptions

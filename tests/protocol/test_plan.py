@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.resources import open_budget, spent_before
+from cts_async.protocol.run import open_budget, spent_before
 from cts_async.protocol.systems import check_prices
 from cts_async.records import AgentPrompt
 from cts_async.search.catalog import load_search
@@ -73,7 +74,7 @@ def documents(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("environ", "reader"), [({}, "direct"), (JINA, "jina"), ({"JINA_API_KEY": " "}, "direct")]
 )
-def test_the_web_is_read_through_jina_where_its_key_is_set(
+def test_jina_reads_the_web_where_its_key_is_set(
     environ: dict[str, str], reader: str, documents: Path
 ) -> None:
     made = searching(environ, documents, search="serper")
@@ -135,7 +136,7 @@ def test_a_model_s_context_bounds_the_conversation(tmp_path: Path) -> None:
     assert local.settings.max_input_tokens == 2896
 
 
-def test_a_forecast_counts_pages_read_and_what_tools_are_asked(tmp_path: Path) -> None:
+def test_forecast_counts_pages_read_and_requests_to_tools(tmp_path: Path) -> None:
     made = forecast(planned(tmp_path, {}, keyless=True, search="serper", visit="jina", visit_model="reader"))
     # Ten turns of twenty, nine of them with a call: 4.5 pages of 3,396 tokens (4,096 less 700), 4.5 queries.
     visits = {work.system: work for work in made.work if work.kind == "visit"}
@@ -147,7 +148,7 @@ def test_a_forecast_counts_pages_read_and_what_tools_are_asked(tmp_path: Path) -
     lanes = {lane.name: lane for lane in made.lanes}
     assert lanes["serper"].effort.calls == lanes["jina"].effort.calls == 2 * 2 * 4.5
     assert lanes["jina"].under["requests/min"] == pytest.approx(18 / 500 * 60)
-    assert any("reader reads in one call" in said for said in made.assumptions)
+    assert any("reader reads in one call" in assumption for assumption in made.assumptions)
 
 
 # --- Run directories of a trial with the embedded model and of what is run after it, in the same folder of runs.
@@ -166,7 +167,7 @@ def names(config: RunConfig, environ: dict[str, str]) -> list[str]:
     return [directory.name for directory in plan.systems.values()]
 
 
-def test_the_embedded_models_trial_leaves_the_usual_names_to_what_follows(embedded: dict[str, str]) -> None:
+def test_smoke_test_does_not_take_the_names_of_later_runs(embedded: dict[str, str]) -> None:
     trial, real = names(RunConfig(), embedded), names(RunConfig(models=("gpt",), ks=(3,)), embedded)
     assert trial == ["sample-orig+all-local", "sample-local-k1"]
     assert real == ["sample-orig", "sample-gpt-k3"]
@@ -197,7 +198,7 @@ def test_nuggets_per_call_are_in_the_identity_where_a_list_is_split(tmp_path: Pa
             planned(tmp_path, table=f"judge_nuggets = {wrong}")
 
 
-def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() -> None:
+def test_allowed_private_addresses_belong_to_the_identity_of_a_run() -> None:
     allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
     assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
     assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
@@ -306,10 +307,19 @@ def test_every_attempt_of_every_journal_counts(tmp_path: Path) -> None:
 
 
 def opened(
-    asked: BudgetConfig, journals: list[Path], *judges: str, only_judging: bool = False
+    asked: BudgetConfig, journals: list[Path], *judges: str, only_judges: bool = False
 ) -> Budget | None:
     async def main() -> Budget | None:
-        return open_budget(asked, [spec("m")], journals, judges, Events(), only_judging=only_judging)
+        config = SimpleNamespace(budget=asked)
+        plan = SimpleNamespace(
+            config=config,
+            specs={"m": spec("m")},
+            journals=journals,
+            judges=judges,
+            catalogue=None,
+            only_judges=only_judges,
+        )
+        return open_budget(plan, Events())  # type: ignore[arg-type]
 
     return run_virtual(main)
 
@@ -318,7 +328,7 @@ def test_a_command_counts_its_own_steps_only(tmp_path: Path) -> None:
     steps = [record("clarify"), record("search/turn/1"), record("judge/own"), record("judge/further")]
     path = journal(tmp_path / "a.jsonl", *steps)
     running = opened(BudgetConfig(max_calls=9), [path], "own")
-    judging = opened(BudgetConfig(max_calls=9), [path], "further", only_judging=True)
+    judging = opened(BudgetConfig(max_calls=9), [path], "further", only_judges=True)
     assert running
     assert judging
     assert (running.spent.calls, judging.spent.calls) == (3, 1)

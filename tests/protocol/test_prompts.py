@@ -28,7 +28,7 @@ from cts_async.protocol.prompts import (
     read_folder,
     remarks_on,
 )
-from cts_async.protocol.resources import open_resources
+from cts_async.protocol.run import open_resources
 from cts_async.records import Language
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")

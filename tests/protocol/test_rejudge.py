@@ -25,7 +25,7 @@ from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
-from cts_async.protocol.rejudge import names_of, plan_judging, run_judging
+from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
 from cts_async.protocol.run_files import FURTHER, with_judges
 from cts_async.records import Instance, Nugget
 from cts_async.scorer import score_file
@@ -206,7 +206,7 @@ def test_candidates_are_judged_into_a_directory_of_their_own(
     assert lines("out/per_item.jsonl") == items
 
 
-def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(
+def test_empty_candidates_score_0_without_a_call_with_the_option(
     candidates: Path, new_calls: NewCalls
 ) -> None:
     silent = {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}
@@ -252,7 +252,7 @@ def test_bad_line_anywhere_starts_nothing(
     assert not Path("out").exists()
 
 
-def test_limit_judges_the_first_and_a_larger_one_only_the_rest(candidates: Path) -> None:
+def test_larger_limit_judges_only_the_remaining_answers(candidates: Path) -> None:
     for limit in (2, 4):
         assert cts(*JUDGE, "--limit", limit) == 0
         assert summary("out")["n_scored"] == limit
@@ -287,7 +287,7 @@ def write(path: str, answer: Callable[[int], str]) -> None:
     write_lines(path, [{**row, "answer": answer(i)} for i, row in enumerate(rows)])
 
 
-def test_each_question_is_asked_once_for_all_files_also_of_judges_and_files_added_later(
+def test_equal_questions_are_asked_once_across_files_judges_and_sessions(
     two: Path, new_calls: NewCalls
 ) -> None:
     """Eight answers; s01 and s02 are the same in both, s04's "Nobody knows." too: five different ones."""
@@ -309,7 +309,7 @@ def test_each_question_is_asked_once_for_all_files_also_of_judges_and_files_adde
     assert json.loads(Path("out/run.json").read_text())["systems"] == ["a-x", "b-x", "c"]
 
 
-def test_one_file_after_several_goes_into_its_directory_and_several_after_one_are_refused(two: Path) -> None:
+def test_output_layout_of_one_or_several_files_is_fixed_by_the_first_command(two: Path) -> None:
     judge("--judge", "mine")
     write("c.jsonl", lambda i: f"New {i}")
     judge("--judge", "mine", files=("c.jsonl",))
@@ -319,16 +319,14 @@ def test_one_file_after_several_goes_into_its_directory_and_several_after_one_ar
         judge("--judge", "mine", out="one")
 
 
-def test_judge_that_is_gone_holds_up_only_its_own(two: Path) -> None:
+def test_unreachable_judge_holds_up_no_other_judge(two: Path) -> None:
     with pytest.raises(ProviderRefused, match="gone"):
         judge("--judge", "mine", "--judge", "gone", "--in-flight", 1)
     assert [len(lines(f"out/{name}/per_item.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
     assert [len(lines(f"out/{name}/judgments/lexical.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
 
 
-def test_failure_is_asked_about_once_however_often_it_occurs(
-    two: Path, provider: Remote, new_calls: NewCalls
-) -> None:
+def test_repeated_question_that_fails_is_asked_once(two: Path, provider: Remote, new_calls: NewCalls) -> None:
     """Seven answers to one query, all alike: one conversation of three refused replies, seven failures."""
     row = {"fused_query": ROWS[0]["fused_query"], "answer": SAME}
     write_lines("same.jsonl", [{"id": f"c{i}", **row} for i in range(7)])
@@ -349,7 +347,7 @@ def test_empty_answers_fail_under_every_judge_without_a_call(two: Path, new_call
     assert [(own["n_scored"], own["n_failed"]) for own in judges.values()] == [(1, 3)] * 3
 
 
-def test_dry_run_says_what_then_happens(two: Path, new_calls: NewCalls) -> None:
+def test_dry_run_forecasts_the_actual_work(two: Path, new_calls: NewCalls) -> None:
     files = sorted(two.rglob("*"))
     options = ("--judge", "mine", "--judge", "other", "--nuggets-per-call", 2)
     foreseen = json.loads(judge(*options, "--dry-run", "--json").stdout)
@@ -418,8 +416,10 @@ def test_answer_that_changed_is_judged_again_by_every_judge(two: Path, new_calls
     new_calls()
     foreseen = json.loads(judge(*options, "--dry-run", "--json", files=ONE).stdout)
     assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
-    said = invoke("judge", "--gold", GOLD, "--candidates", *ONE, "--out", "out", *options)
-    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(said.output.split())
+    printed = invoke("judge", "--gold", GOLD, "--candidates", *ONE, "--out", "out", *options)
+    assert "1 answer(s) changed since mine judged them, and are judged again" in " ".join(
+        printed.output.split()
+    )
     assert new_calls() == 2
     (again,) = lines("out/per_item.jsonl")[4:]
     assert (again["id"], again["answer"]) == ("s02", "Another answer.")
@@ -428,7 +428,7 @@ def test_answer_that_changed_is_judged_again_by_every_judge(two: Path, new_calls
     assert new_calls() == 0
 
 
-def test_answer_that_went_and_came_back_is_never_scored_by_its_old_verdict(two: Path) -> None:
+def test_answer_changed_back_and_forth_is_judged_again_each_time(two: Path) -> None:
     judge("--judge", "mine", files=ONE)
     change("s02", "")
     assert judge("--judge", "mine", files=ONE).exit_code == 1
@@ -520,9 +520,9 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
     asked = len(provider.seen())
     assert invoke(*command, "--join", "id").exit_code == 0
     assert {line["id"] for line in lines(bad_gold / "out/per_item.jsonl")} == {row["id"] for row in ROWS[:2]}
-    said = [str(request.messages) for request in provider.seen()[asked:]]
+    sent = [str(request.messages) for request in provider.seen()[asked:]]
     for row, prompt in zip(
-        ROWS[:2], sorted(said, key=lambda text: ROWS[1]["fused_query"] in text), strict=True
+        ROWS[:2], sorted(sent, key=lambda text: ROWS[1]["fused_query"] in text), strict=True
     ):
         assert row["fused_query"] in prompt
         assert "rewritten" not in prompt
@@ -541,7 +541,7 @@ OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**
 
 
 @pytest.mark.parametrize("manifest", [{FURTHER: {"mine": MINE}}, OF_A_RUN])
-def test_a_name_is_one_model_as_long_as_its_verdicts_are_there(
+def test_judge_name_is_bound_to_its_model_while_its_verdicts_exist(
     tmp_path: Path, manifest: dict[str, Any]
 ) -> None:
     path = tmp_path / "judgments" / "mine.jsonl"
@@ -562,9 +562,7 @@ def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-def test_model_that_takes_over_a_judges_name_does_not_go_on_with_its_file(
-    run: Path, new_calls: NewCalls
-) -> None:
+def test_other_model_under_a_judges_name_is_refused(run: Path, new_calls: NewCalls) -> None:
     command = ("judge", run, "--judge", "other", "-q")
     assert cts(*command, "--limit", 2) == 0
     before = lines(run / "judgments/other.jsonl")
@@ -590,12 +588,15 @@ def nothing(wanted: object) -> Iterator[Judging]:
 
 def system(*judgings: Judging) -> Answers:
     return Answers(
-        nothing, array("q", range(len(judgings))), array("q", [one.digest for one in judgings]), array("q")
+        nothing,
+        array("q", range(len(judgings))),
+        array("q", [one.question_hash for one in judgings]),
+        array("q"),
     )
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef "), max_size=8), max_size=4))
-def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
+def test_repeats_agree_with_a_plain_count(answers: list[list[str]]) -> None:
     asked = [answer for own in answers for answer in own if answer.strip()]
     systems = [system(), *(system(*(judging(answer.strip()) for answer in own)) for own in answers)]
     repeats = Repeats(systems)
@@ -617,7 +618,7 @@ def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
     ],
 )
 def test_names_are_as_short_as_they_can_be(files: list[str], names: list[str]) -> None:
-    assert names_of([Path("/w", file) for file in files]) == names
+    assert short_names([Path("/w", file) for file in files]) == names
 
 
 PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), min_size=1, max_size=3)
@@ -626,7 +627,7 @@ PARTS = st.lists(st.sampled_from(["a", "b", "x", "prompts", "results", "a-x"]), 
 @given(st.lists(PARTS.map(lambda parts: Path("/", *parts[:-1], f"{parts[-1]}.jsonl")), unique=True))
 def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files: list[Path]) -> None:
     try:
-        names = [name.casefold() for name in names_of(files)]
+        names = [name.casefold() for name in short_names(files)]
     except UsageError:
         return
     assert len(set(names)) == len(files)
@@ -639,4 +640,4 @@ def test_names_are_distinct_and_can_be_directories_or_the_file_is_refused(files:
 )
 def test_file_after_which_no_directory_can_be_named_is_refused(files: list[str]) -> None:
     with pytest.raises(UsageError, match="no directory can be named after"):
-        names_of([Path("/", file) for file in files])
+        short_names([Path("/", file) for file in files])

@@ -32,7 +32,7 @@ OUTCOME = Outcome(
 )
 
 
-def test_an_outcome_has_the_contracts_fields_and_its_score() -> None:
+def test_outcome_line_has_the_documented_fields_and_the_score() -> None:
     line = outcome_line("gpt-k1", OUTCOME)
     assert {
         "id", "fused_query", "blurred_query", "k", "questions", "answers", "rewritten_query", "answer",
@@ -143,7 +143,7 @@ def broken(folder: Path, field: str, value: Any) -> Path:
 
 
 @pytest.mark.parametrize(("field", "value"), WRONG)
-def test_a_field_of_another_form_is_named_with_its_line(tmp_path: Path, field: str, value: Any) -> None:
+def test_invalid_field_is_reported_with_its_line(tmp_path: Path, field: str, value: Any) -> None:
     path = broken(tmp_path, field, value)
     with pytest.raises(InputError, match=f"results.jsonl:2: field '{field}': has to be "):
         read_run(path.parent)

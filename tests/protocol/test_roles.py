@@ -87,7 +87,7 @@ def _job(i: int, own: ModelJudge, view: JudgeView, journal: Journal, ended: dict
     return Job("g", f"job {i}", journal, walk, finish, shared=True)
 
 
-def test_a_long_list_is_asked_in_parts_and_merged_in_the_order_of_the_gold(tmp_path: Path) -> None:
+def test_long_nugget_list_is_judged_in_parts_and_merged_in_order(tmp_path: Path) -> None:
     client = Client()
     (found,) = judge(tmp_path, client, JudgeView("q", FIVE, "an answer"))
     assert sorted(client.asked) == [
@@ -190,7 +190,7 @@ def test_a_reading_is_understood(text: str, evidence: str) -> None:
         ('{"evidence": "", "summary": " "}', "both empty"),
     ],
 )
-def test_a_reading_in_another_form_is_refused_with_what_was_wrong(text: str, problem: str) -> None:
+def test_evidence_reply_of_another_form_is_rejected_with_the_problem(text: str, problem: str) -> None:
     with pytest.raises(UnusableOutput, match=problem):
         EvidenceForm().parse(text)
 
@@ -211,7 +211,7 @@ def spec(context_tokens: int | None, **params: int) -> Any:
         (spec(1000, max_tokens=900), 700),
     ],
 )
-def test_a_page_has_the_room_that_its_reader_s_context_leaves(of: Any, tokens: int) -> None:
+def test_page_is_cut_to_the_context_of_its_reader(of: Any, tokens: int) -> None:
     assert page_tokens(of) == tokens
 
 

@@ -24,9 +24,9 @@ from cts_async.protocol.rejudge import JudgePlan, Target, open_verdicts
 from cts_async.protocol.run_files import (
     JUDGMENTS,
     STEPS,
-    Also,
     RunFiles,
     RunRecord,
+    SessionNotes,
     is_conversation,
     judgments_path,
     matching,
@@ -74,10 +74,10 @@ def session(
     notes: dict[str, Any] | None = None,
     prompts: dict[str, str] | None = None,
     option: str = "--name",
-    also: Also = dict,
+    session_notes: SessionNotes = dict,
 ) -> AbstractContextManager[None]:
     record = RunRecord(identity or {}, notes or {}, prompts or {}, option=option)
-    return recorded_session(directory, record, also)
+    return recorded_session(directory, record, session_notes)
 
 
 def sessions(directory: Path) -> list[Any]:
@@ -87,7 +87,7 @@ def sessions(directory: Path) -> list[Any]:
 def interrupted_session(directory: Path) -> None:
     """A session that begins with one worker and is interrupted after another was lost."""
     workers = [WorkerStatus("w1", "node-a", 7, "idle")]
-    with session(directory, notes={"n_expected": 4}, also=lambda: census(workers)):
+    with session(directory, notes={"n_expected": 4}, session_notes=lambda: census(workers)):
         assert "workers" not in sessions(directory)[0]
         workers.append(WorkerStatus("w2", "node-b", 8, "lost"))
         raise Interrupted("Ctrl-C")
@@ -181,14 +181,14 @@ def test_full_disk_is_an_error_for_a_new_folder_and_for_results_when_files_are_c
         await files.add_lines(None, LINES)
         fill()
         with pytest.raises(StorageFull, match=f"{JUDGMENTS}.*{NO_SPACE}"):
-            await files.add_judgment("lexical", {"id": "q1"})
+            await files.add_lines("lexical", LINES)
         with pytest.raises(StorageFull, match=r"results\.jsonl.*No space left"):
             files.close()
 
     asyncio.run(main())
 
 
-def test_prompt_that_does_not_fit_leaves_the_earlier_one_and_the_reason_in_the_manifest(
+def test_full_disk_keeps_the_earlier_prompt_and_records_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with session(tmp_path, prompts={"judge.en": "Judge."}):

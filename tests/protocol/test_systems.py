@@ -14,8 +14,8 @@ from cts_async.protocol.systems import (
     RoleNames,
     System,
     choose_roles,
-    mark,
     resolve_all,
+    role_suffix,
     run_names,
     systems_of,
 )
@@ -46,7 +46,7 @@ def test_prompts_of_a_clarifier_end_its_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schemes", "modes", "said"),
+    ("schemes", "modes", "expected"),
     [
         (["cts"], ["respond"], "--mode respond: the default scheme cts supports only at-once; add --scheme"),
         (["cts"], ["at-once", "select"], "--mode select: the default scheme cts"),
@@ -54,11 +54,11 @@ def test_prompts_of_a_clarifier_end_its_label() -> None:
     ],
 )
 def test_scheme_or_mode_without_any_system_is_refused(
-    schemes: list[Scheme], modes: list[Mode], said: str
+    schemes: list[Scheme], modes: list[Mode], expected: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         systems_of(clarifying("gpt", 1, schemes=tuple(schemes), modes=tuple(modes)))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_slashes_and_colons_of_a_model_id_make_one_directory() -> None:
@@ -87,16 +87,16 @@ ORIG, GPT = System("orig"), System("clarify", "gpt", 3)
     ],
 )
 def test_mark_names_unusual_roles_that_the_system_has(chosen: RoleNames, orig: str, gpt: str) -> None:
-    assert mark(ORIG, chosen, PAPER, judged=True) == orig
-    assert mark(GPT, chosen, PAPER, judged=True) == gpt
+    assert role_suffix(ORIG, chosen, PAPER, judged=True) == orig
+    assert role_suffix(GPT, chosen, PAPER, judged=True) == gpt
 
 
 def test_mark_follows_the_system_and_a_chosen_name_has_none() -> None:
     hosted = RoleNames("kimi:org/k2", ("kimi:org/k2",), "kimi:org/k2")
-    marks = {ORIG: "+all-kimi", GPT: mark(GPT, hosted, PAPER, judged=True)}
-    names = run_names([ORIG, GPT], "sample", None, marks)
+    suffixes = {ORIG: "+all-kimi", GPT: role_suffix(GPT, hosted, PAPER, judged=True)}
+    names = run_names([ORIG, GPT], "sample", None, suffixes)
     assert list(names.values()) == ["sample-orig+all-kimi", "sample-gpt-k3+all-kimi_org_k2"]
-    assert list(run_names([ORIG, GPT], "sample", "mine", marks).values()) == ["mine-orig", "mine"]
+    assert list(run_names([ORIG, GPT], "sample", "mine", suffixes).values()) == ["mine-orig", "mine"]
 
 
 # --- Which model plays which role
@@ -128,7 +128,7 @@ def test_option_wins_over_all_option_over_configuration_file() -> None:
         ),
         (
             {"ernie": ["judge"]},
-            {"options": "--judge NAME", "keyless": "--judge lexical"},
+            {"options": "--judge NAME", "trial": "--judge lexical"},
             "QIANFAN_API_KEY (judge: ernie). Set what is missing, or choose models you have (--judge NAME), "
             "or try without any key: --judge lexical",
         ),

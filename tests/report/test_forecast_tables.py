@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.forecast import Effort, Observed, Seen, forecast
+from cts_async.protocol.forecast import Effort, PastUsage, StepUsage, forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
@@ -55,16 +55,16 @@ def plan(tmp_path: Path) -> Plan:
     return a_plan(tmp_path, runs_dir=tmp_path / "runs")
 
 
-def over(plan: Plan, **changes: Any) -> dict[System, Observed]:
+def over(plan: Plan, **changes: Any) -> dict[System, PastUsage]:
     """Both systems' two instances done, with 90 calls each, in 75 s."""
-    seen = {("search", "fake-1"): Seen(80, 90, 10_000, 1_000, 80.0)}
+    seen = {("search", "fake-1"): StepUsage(80, 90, 10_000, 1_000, 80.0)}
     done = {instance.id for instance in plan.instances()}
     note = {"instances": 2, **NOTED, "time_s": 60.0}
     fields = {"seen": seen, "done": done, "forecast": note, "wall_s": 75.4, **changes}
-    return {system: Observed(**fields) for system in plan.systems}
+    return {system: PastUsage(**fields) for system in plan.systems}
 
 
-def printed(plan: Plan, runs: dict[System, Observed], width: int = 80) -> str:
+def printed(plan: Plan, runs: dict[System, PastUsage], width: int = 80) -> str:
     out = io.StringIO()
     print_forecast(Console(file=out, width=width), plan, forecast(plan, runs), runs)
     return out.getvalue()
@@ -162,7 +162,7 @@ def test_no_comparison_before_the_end_or_without_forecast(plan: Plan, changes: d
 
 
 def test_forecast_json_is_complete_and_adds_up(plan: Plan) -> None:
-    runs: dict[System, Observed] = {}
+    runs: dict[System, PastUsage] = {}
     value = json.loads(orjson.dumps(forecast_json(plan, forecast(plan), runs)))
     assert (value["instances"], value["total"]["calls"]) == (2, 50)
     assert value["total"]["bound_by"] == "fake: requests/min"

@@ -94,7 +94,7 @@ def test_malformed_address_or_name_is_no_host(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "problem"),
     [
         *(
             (f"http://{host}/", "not a public address")
@@ -137,8 +137,8 @@ def test_malformed_address_or_name_is_no_host(host: str) -> None:
         ),
     ],
 )
-def test_address_is_refused_before_any_lookup(url: str, said: str) -> None:
-    with pytest.raises(ToolError, match=said) as caught:
+def test_address_is_refused_before_any_lookup(url: str, problem: str) -> None:
+    with pytest.raises(ToolError, match=problem) as caught:
         checked_url(url, NOTHING)
     assert caught.value.reason == "refused address"
 

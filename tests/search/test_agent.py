@@ -116,8 +116,8 @@ def test_made_up_tool_response_is_cut_and_recorded_in_trace(tmp_path: Path) -> N
     script = Script(f"{SEARCH}{VISIT}\n{fiction}", f"{ANSWER}<tool_response>more")
     trace = run_agent(tmp_path, script, Documents())
     assert isinstance(trace, Trace)
-    said, told = script.shown[1][-2:]
-    assert said == {"role": "assistant", "content": f"{SEARCH}{VISIT}"}
+    own, told = script.shown[1][-2:]
+    assert own == {"role": "assistant", "content": f"{SEARCH}{VISIT}"}
     assert told["content"].count("<tool_response>") == 2
     assert "at two" not in str(script.shown[1])
     assert trace.answer == "At nine."
@@ -251,19 +251,19 @@ def test_answer_is_demanded_if_latest_response_does_not_fit(tmp_path: Path) -> N
 class Narrow(Script):
     """A server whose context is shorter than anybody knew."""
 
-    def __init__(self, *lines: str, limit: float, said: str) -> None:
+    def __init__(self, *lines: str, limit: float, problem: str) -> None:
         super().__init__(*lines)
-        self.limit, self.said, self.refused = limit, said, 0
+        self.limit, self.problem, self.refused = limit, problem, 0
 
     async def ask(self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, **rest: Any) -> str:
         if input_tokens(messages) > self.limit:
             self.refused += 1
-            raise RejectedError(self.said, status=400)
+            raise RejectedError(self.problem, status=400)
         return await super().ask(ctx, step, messages, expect, **rest)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "problem",
     [
         "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
         "prompt is too long: 210000 tokens > 200000 maximum",
@@ -273,8 +273,8 @@ class Narrow(Script):
         "the request exceeds the available context size. try increasing it",
     ],
 )
-def test_conversation_refused_as_too_long_is_shortened(tmp_path: Path, said: str) -> None:
-    script = Narrow(*LOOKS, ANSWER, limit=500, said=said)
+def test_conversation_refused_as_too_long_is_shortened(tmp_path: Path, problem: str) -> None:
+    script = Narrow(*LOOKS, ANSWER, limit=500, problem=problem)
     trace = run_agent(tmp_path, script, Documents(long=True))
     assert isinstance(trace, Trace)
     assert trace.answer == "At nine."
@@ -284,7 +284,7 @@ def test_conversation_refused_as_too_long_is_shortened(tmp_path: Path, said: str
 
 def test_demand_for_answer_survives_dropped_response(tmp_path: Path) -> None:
     """The last turn is refused with the response and its demand, and asked again without the response."""
-    script = Narrow(SEARCH, ANSWER, limit=120, said="prompt is too long")
+    script = Narrow(SEARCH, ANSWER, limit=120, problem="prompt is too long")
     trace = run_agent(tmp_path, script, Documents(long=True), max_turns=2)
     assert isinstance(trace, Trace)
     assert script.refused == 1
@@ -293,7 +293,7 @@ def test_demand_for_answer_survives_dropped_response(tmp_path: Path) -> None:
     assert last.count("No tool calls are left") == 1
 
 
-@pytest.mark.parametrize(("limit", "said"), [(500, "content refused"), (5, "maximum context length is 5")])
-def test_other_refusals_fail_the_search(tmp_path: Path, limit: int, said: str) -> None:
-    ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, said=said), Documents(long=True))
+@pytest.mark.parametrize(("limit", "problem"), [(500, "content refused"), (5, "maximum context length is 5")])
+def test_other_refusals_fail_the_search(tmp_path: Path, limit: int, problem: str) -> None:
+    ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, problem=problem), Documents(long=True))
     assert isinstance(ended, RejectedError)

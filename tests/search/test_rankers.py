@@ -155,9 +155,11 @@ def likelihoods(text: str) -> dict[str, float]:
 
 @given(DOCUMENTS, WORDS.filter(bool).map(" ".join), TEXT, TEXT, SHARE, st.sampled_from([0.5, 10.0, 1500.0]))
 def test_scores_follow_the_equation(texts, query, question, answer, alpha, mu) -> None:
-    asked, said = likelihoods(query), likelihoods(f"{question} {answer}")
-    share = alpha if said else 1.0
-    model = {t: share * asked.get(t, 0) + (1 - share) * said.get(t, 0) for t in {*asked, *said}}
+    of_query, of_history = likelihoods(query), likelihoods(f"{question} {answer}")
+    share = alpha if of_history else 1.0
+    model = {
+        t: share * of_query.get(t, 0) + (1 - share) * of_history.get(t, 0) for t in {*of_query, *of_history}
+    }
     ranker = QueryLikelihoodRanker(pages_of(*texts), mu=mu, weights=Weights(alpha))
     ranked = ranker.rank_conversation(ConversationText(query, (question,), (answer,)), 9)
     for name, score in ranked:
@@ -338,10 +340,10 @@ def test_mono_t5_score_is_log_probability_of_true(tmp_path: Path) -> None:
     number = {word: n for n, word in enumerate(SPECIAL + PAIR_SCORER_WORDS)}
     prompt = ["Query", ":", "red", "Document", ":", "fox", "Relevant", ":", "</s>"]
     with torch.no_grad():
-        said = network.eval()(
+        logits = network.eval()(
             input_ids=torch.tensor([[number[word] for word in prompt]]), decoder_input_ids=torch.tensor([[0]])
         ).logits[0, 0]
-    true, false = said[number["true"]], said[number["false"]]
+    true, false = logits[number["true"]], logits[number["false"]]
     assert scorer.score("red", ["fox"]) == pytest.approx(
         [float(true - torch.logaddexp(true, false))], abs=1e-5
     )

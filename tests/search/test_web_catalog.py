@@ -112,7 +112,7 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "field", "said"),
+    ("text", "line", "field", "message"),
     [
         (HTTP + "max_concurency = 3", 3, "search.m.max_concurency", "did you mean 'max_concurrency'?"),
         (HTTP + "feilds = {}", 3, "search.m.feilds", "did you mean 'fields'?"),
@@ -163,14 +163,14 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
     ],
 )
 def test_mistake_is_reported_with_file_line_and_field(
-    tmp_path: Path, text: str, line: int | None, field: str, said: str
+    tmp_path: Path, text: str, line: int | None, field: str, message: str
 ) -> None:
     path = written(tmp_path, text)
     with pytest.raises(InputError) as caught:
         load_search(path)
     error = caught.value
     assert (error.path, error.line, error.field) == (str(path), line, field)
-    assert said in error.problem
+    assert message in error.problem
     assert "sk-" not in str(error)
     assert "\n" not in str(error)
 

@@ -306,10 +306,24 @@ def _unknown(spec: str, kind: Kind | None) -> str:
     return f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of {names}"
 
 
-def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
+def open_queries(
+    name: str,
+    path: Path,
+    gold: Path | None,
+    fields: Mapping[str, str],
+    skip_bad_gold: bool,
+    corpus: Path | None = None,
+) -> Dataset:
+    """Open a queries file with its gold, if any."""
     index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
+    return make_dataset(
+        name, path, index, partial(read_queries, path, gold=index, fields=fields), corpus=corpus
+    )
+
+
+def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
     name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "queries"
-    return make_dataset(name, path, index, partial(read_queries, path, gold=index, fields=fields))
+    return open_queries(name, path, gold, fields, skip_bad_gold)
 
 
 FILE: Final = Kind(

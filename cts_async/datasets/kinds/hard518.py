@@ -7,12 +7,10 @@ release/data/gold_public_hard518.jsonl    the static golden nuggets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.gold import read_gold
-from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
+from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, open_queries
 from cts_async.errors import InputError, UsageError
 
 QUERIES: Final = "hard_518_queries.csv"
@@ -37,10 +35,9 @@ def open_hard518(
     if not target:
         raise UsageError("hard518 needs a path: hard518:PATH, the release's folder or its queries CSV")
     path = queries_file(Path(target).expanduser())
-    beside = path.parent / GOLD
-    gold = gold or (beside if beside.exists() else None)
-    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
-    return make_dataset("hard518", path, index, partial(read_queries, path, gold=index, fields=fields))
+    own_gold = path.parent / GOLD
+    gold = gold or (own_gold if own_gold.exists() else None)
+    return open_queries("hard518", path, gold, fields, skip_bad_gold)
 
 
 KIND: Final = Kind(

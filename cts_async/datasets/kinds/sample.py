@@ -8,13 +8,11 @@ corpus.jsonl    the documents that the embedded search finds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import cts_async
-from cts_async.datasets.gold import read_gold
-from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, make_dataset, read_queries
+from cts_async.datasets.kinds import RUN_COMMANDS, Dataset, Kind, open_queries
 
 QUERIES: Final = "queries.jsonl"
 GOLD: Final = "gold.jsonl"
@@ -34,9 +32,8 @@ def open_sample(
     """Open `sample`, or `sample:DIR` for another world with the same three files."""
     folder = Path(target).expanduser() if target else sample_dir()
     path, corpus = folder / QUERIES, folder / CORPUS
-    index = read_gold(gold or folder / GOLD, fields, skip_bad=skip_bad_gold)
-    instances = partial(read_queries, path, gold=index, fields=fields)
-    return make_dataset("sample", path, index, instances, corpus=corpus if corpus.exists() else None)
+    documents = corpus if corpus.exists() else None
+    return open_queries("sample", path, gold or folder / GOLD, fields, skip_bad_gold, documents)
 
 
 KIND: Final = Kind(

@@ -20,8 +20,16 @@ from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.audit.custom import OwnPrompts, Unproven, audited_steps, custom_labels, unproven
-from cts_async.protocol.audit.evidence import Record, RecordsByInstance, RunScheme
+from cts_async.protocol.audit.evidence import (
+    OwnPrompts,
+    Record,
+    RecordsByInstance,
+    RunScheme,
+    Unproven,
+    audited_steps,
+    custom_labels,
+    unproven,
+)
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
@@ -106,7 +114,7 @@ def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
     lines = ((id, sources.results.line(id)) for id in sources.ids())
     found = sources.data.values() if sources.data is not None else (sources.queries(*one) for one in lines)
     own = OwnPrompts()
-    own.read((asked for _, asked in records), [one.fused for one in found if one is not None])
+    own.read((asked for _, asked in records), [queries.fused for queries in found if queries is not None])
     return own
 
 
@@ -278,7 +286,7 @@ class Prompts:
         identity = manifest.get("identity", {})
         players = identity.get("models") if custom_labels(identity) else {}
         if not self.expected and not (
-            players and all(isinstance(one, dict) and "custom" in one for one in players.values())
+            players and all(isinstance(player, dict) and "custom" in player for player in players.values())
         ):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}

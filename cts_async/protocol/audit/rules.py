@@ -21,7 +21,7 @@ Runs that converse (AT-CoT's schemes and modes):
 Runs with given questions have no `clarify`: each answer/i is to question i of the file; with given rewritten queries
 search/turn/1 has that of the file. A run that stops after a stage has no later steps.
 
-A custom role gets the same as its view, without a prompt (`custom.py`).
+A custom role gets the same as its view, without a prompt (`evidence`).
 
 A step may be recorded more than once (repeated after damage): each request must follow from *some* recorded
 replies. Tool responses are not checked for q*: they are what a search for q-hat found, and may well contain what q*
@@ -40,17 +40,22 @@ from cts_async.custom import RoleName
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
-from cts_async.protocol.audit.custom import ROLES, VIEWS, OwnPrompts, asked_texts, asking_step, texts_in
 from cts_async.protocol.audit.evidence import (
+    ROLES,
+    VIEWS,
     AuditedTurn,
     Conversation,
+    OwnPrompts,
     Record,
     RecordedReplies,
     RunScheme,
+    asked_texts,
+    asking_step,
     fields_of,
+    named_texts,
     rewritten_query,
     role_and_turn,
-    view_of,
+    texts_in,
 )
 from cts_async.protocol.audit.text import Secret, additions
 from cts_async.protocol.results import Line, failed
@@ -101,7 +106,6 @@ DEMANDS: Final = frozenset(
 """What the agent may be told when its budget is spent: the audit's own copy; a test compares it to the agent's."""
 
 _STEP_NAME: Final = re.compile(r"search(?:/(?:[a-z]{1,12}|\d[\d.]*))*/\d[\d.]*")
-_IDENTIFIER: Final = re.compile(r"[a-z_]{1,24}")
 _PAIR_LABEL: Final = re.compile(r"^(?:Question|Answer|问题|回答) \d+: ?", re.MULTILINE)
 _TURN_LABEL: Final = re.compile(
     r"^(?:(?:Question|Answer|Offered|Chosen|问题|回答|候选|选择) \d+: ?|(?:Query|查询): ?|\d+\. )",
@@ -190,7 +194,7 @@ class Rules:
         elif player is not None and not (role == "answer" and self._run.people is not None):
             yield from self._custom(step, request, role, player)
             if role == "answer":
-                yield from self._question(step, view_of(request).get("question"), turn)
+                yield from self._question(step, fields_of(request, "view").get("question"), turn)
             if "pairs" in self._view_names(role):
                 yield from self._custom_pairs(step, request, record)
         elif role == "clarify":
@@ -243,8 +247,8 @@ class Rules:
             expected = any(offer.offered == (question,) for offer in self._replies.offers.get(turn, ()))
             problem = f"it was not asked exactly the question of turn {turn}"
         else:
-            asked = self._replies.questions
-            expected = any(turn <= len(offered) and offered[turn - 1] == question for offered in asked)
+            offers = self._replies.questions
+            expected = any(turn <= len(offered) and offered[turn - 1] == question for offered in offers)
             problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
         if not expected:
             yield self._finding("provenance", step, problem, str(question))
@@ -339,7 +343,7 @@ class Rules:
 
     def _custom(self, step: str, request: Mapping[str, Any], role: str, player: str) -> Iterator[Finding]:
         """Check that the player of a role was sent exactly its view."""
-        view, of_user, names = view_of(request), role == "answer", self._view_names(role)
+        view, names = fields_of(request, "view"), self._view_names(role)
         if request.get("custom") != player:
             problem = f"it was not sent to {player}, which plays this role in this run"
             yield self._finding("provenance", step, problem, str(request.get("custom")))
@@ -347,12 +351,8 @@ class Rules:
             expected = ", ".join(sorted(names))
             problem = f"its view is not exactly {expected}"
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
-        if further := sorted(set(request) - {"custom", "view"} - ({"on_record"} if of_user else set())):
-            yield self._finding(
-                "provenance", step, "its request contains more than its view", ", ".join(further)
-            )
-        if of_user and request.get("on_record") != step_key({"fused_query": self._queries.fused})[:16]:
-            yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
+        parts = {"custom", "view"}
+        yield from self._parts(step, request, parts, "its view", "fused_query" if role == "answer" else "")
         if "blurred_query" in names and view.get("blurred_query") != self._queries.blurred:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         if role == "clarify" and view.get("k") != (k := self._scheme.offers_per_turn):
@@ -374,9 +374,9 @@ class Rules:
             possible = self._possible_pairs()
         else:
             turns = self._replies.conversations(turn if role == "reformulate" else turn - 1)
-            possible = (tuple((one.clarified.offered[0], one.reply) for one in before) for before in turns)
-        given = view_of(request).get("pairs")
-        pairs = next((pairs for pairs in possible if given == [list(one) for one in pairs]), None)
+            possible = (tuple((turn.clarified.offered[0], turn.reply) for turn in before) for before in turns)
+        given = fields_of(request, "view").get("pairs")
+        pairs = next((pairs for pairs in possible if given == [list(pair) for pair in pairs]), None)
         if pairs is None:
             yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
         elif role in ("rewrite", "reformulate") and (query := rewritten_query(record)) is not None:
@@ -434,11 +434,20 @@ class Rules:
             given = ", ".join(sorted(fields)) if isinstance(fields, dict) else "none"
             expected = ", ".join(sorted(names))
             yield self._finding("provenance", step, f"its fields are not exactly {expected}", given)
-        further = sorted(set(request) - {"prompt", "fields"} - ({"on_record"} if of_user else set()))
-        if further and not further_keys:
-            problem = "its request contains more than prompt and fields"
+        if not further_keys:
+            parts = {"prompt", "fields"}
+            yield from self._parts(
+                step, request, parts, "prompt and fields", "clear_query" if of_user else ""
+            )
+
+    def _parts(
+        self, step: str, request: Mapping[str, Any], parts: set[str], named: str, q_star: str
+    ) -> Iterator[Finding]:
+        """Check that a request has nothing but these parts, and the digest of q* under the name `q_star` unless ""."""
+        if further := sorted(set(request) - parts - ({"on_record"} if q_star else set())):
+            problem = f"its request contains more than {named}"
             yield self._finding("provenance", step, problem, ", ".join(further))
-        if of_user and request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
+        if q_star and request.get("on_record") != step_key({q_star: self._queries.fused})[:16]:
             yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
 
     def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
@@ -469,7 +478,7 @@ class Rules:
     def _leaks(self, step: str, request: Any, secret: Secret, known: Mapping[str, str]) -> Iterator[Finding]:
         """Find text that occurs only in q*. `known`: fields whose expected value may coincide with text of q*."""
         spans: dict[str, None] = {}
-        for name, text in _strings(request):
+        for name, text in named_texts(request):
             if known.get(name) != text and name != "prompt":
                 for piece in self._pieces(text):
                     spans.update(dict.fromkeys(secret.spans(piece)))
@@ -610,20 +619,6 @@ def _is_offer(line: Mapping[str, Any], offer: Clarified) -> bool:
 
 def _free_texts(value: Any) -> Iterator[str]:
     """Yield the texts in a JSON value that are neither names of steps nor the demand for an answer."""
-    for _, text in _strings(value):
+    for _, text in named_texts(value):
         if text not in DEMANDS and not _STEP_NAME.fullmatch(text):
             yield text
-
-
-def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (field name, text) for each text in a JSON value; a name that is no identifier counts as a text."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not _IDENTIFIER.fullmatch(key):
-                yield "", key
-            yield from _strings(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _strings(inner, name)

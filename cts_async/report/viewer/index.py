@@ -22,7 +22,7 @@ import orjson
 
 from cts_async import scorer
 from cts_async.engine.journal_index import MAX_LINE
-from cts_async.protocol.results import Mark, failed, latest_rows, unmarked
+from cts_async.protocol.results import Fingerprint, failed, latest_rows, no_fingerprint
 from cts_async.records import UNKNOWN
 from cts_async.report.untrusted import as_count, as_object, as_text
 
@@ -390,7 +390,7 @@ class ResultsIndex:
     `mark` identifies the answer that a line is about (see `protocol.results`).
     """
 
-    def __init__(self, path: Path, mark: Mark = unmarked, block: int = BLOCK) -> None:
+    def __init__(self, path: Path, mark: Fingerprint = no_fingerprint, block: int = BLOCK) -> None:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
-from cts_async.protocol.results import judged_mark, unmarked
+from cts_async.protocol.results import judged_fingerprint, no_fingerprint
 from cts_async.protocol.run_files import (
     GOLDBUILD,
     JUDGMENTS,
@@ -202,7 +202,7 @@ class OpenRun:
         # The answers of judged candidates may change under their ids.
         candidates = metadata.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
         judged = candidates and stat_of(directory / RESULTS) == NO_FILE
-        self._mark = judged_mark if judged else unmarked
+        self._mark = judged_fingerprint if judged else no_fingerprint
         self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)
         self.judgments: dict[str, ResultsIndex] = {}
         """Further judges' files by stem."""
@@ -333,7 +333,7 @@ class OpenRun:
 
         judged = index.lines()
         rows = judged.rows_of_hashes(lines.ids)
-        if len(judged) and self._mark is not unmarked:
+        if len(judged) and self._mark is not no_fingerprint:
             marks = judged.marks[rows]
             rows = np.where((marks == lines.marks) | (marks == 0) | (lines.marks == 0), rows, -1)
         return judged, rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import resource
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Final
@@ -154,15 +155,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _limit_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
+if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-if __name__ == "__main__":
-    _limit_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)

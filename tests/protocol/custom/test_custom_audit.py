@@ -11,7 +11,7 @@ from custom_roles import FUNCTION, played, script
 from fake_provider import FakeProvider, Settings
 
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.audit.custom import OwnPrompts, texts_in
+from cts_async.protocol.audit.evidence import OwnPrompts, texts_in
 from cts_async.protocol.audit.text import Secret
 
 LAB = (

@@ -149,7 +149,7 @@ def test_skipped_gold_lines_are_named_in_notes(write: Write) -> None:
     assert not gold.leaves_out("z", "qz")
 
 
-def test_unweighted_lines_are_left_out_only_beside_weighted_ones(write: Write) -> None:
+def test_unweighted_lines_are_left_out_only_if_others_have_weights(write: Write) -> None:
     rows = [record([{"text": "x"}], id=id, fused_query=f"q{id}") for id in ("a", "b")]
     gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
     assert (gold.left_out, gold.notes) == ((), ("no nugget has a weight: each counts 1",))
