@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import Talk, read_talk
 from cts_async.search.backends import Ranked
 
 

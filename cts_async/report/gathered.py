@@ -12,9 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
-from cts_async.analysis.conversations import NOBODY_ASKED
 from cts_async.analysis.losses import SystemLosses
-from cts_async.analysis.published import Published, beside_paper, is_hard518
+from cts_async.analysis.retrieval import NOBODY_ASKED
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
@@ -48,11 +47,9 @@ from cts_async.report.comparison import (
     judged_tables,
     judges_tables,
 )
-from cts_async.report.conversations import TalkReport, conversations_table
-from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
-from cts_async.report.losses import board_losses, losses_table
-from cts_async.report.published import published_tables
-from cts_async.report.results import CAVEATS, caveats_of
+from cts_async.report.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
+from cts_async.report.published import Published, beside_paper, is_hard518, published_tables
+from cts_async.report.results import CAVEATS, TalkReport, caveats_of, conversations_table
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import MOST, TOOLS, RunSummary, cost_fields, cost_text, ranked, summarise_runs
 from cts_async.report.tables import (

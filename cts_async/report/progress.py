@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from cts_async.analysis.stats import RunningMean
 from cts_async.engine.events import (
     AttemptFailed,
     BudgetUsed,
@@ -47,7 +48,7 @@ from cts_async.report.live import (
 from cts_async.report.live_screen import notable
 from cts_async.report.viewer.index import BLOCK, Tail
 
-# --- Arithmetic: the growth of a counter in the last minute, a running mean, and the time left
+# --- Arithmetic: the growth of a counter in the last minute, and the time left
 
 MINUTE_S: Final = 60.0
 RESOLUTION_S: Final = 0.5
@@ -57,9 +58,6 @@ MIN_JOBS: Final = 3
 WINDOW_S: Final = 60.0
 """The pace is measured over the second half of the time, and over WINDOW_S at least."""
 SAMPLES: Final = 100
-_Z: Final = 1.959964
-_T_975: Final = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
-"""97.5 % points of Student's t for 1 to 10 degrees of freedom."""
 
 
 class LastMinute:
@@ -77,43 +75,6 @@ class LastMinute:
         if now - readings[-1][0] >= RESOLUTION_S:
             readings.append((now, total))
         return total - since
-
-
-class RunningMean:
-    """Mean and variance after Welford (1962): no score is kept, and rounding errors do not accumulate."""
-
-    __slots__ = ("_squares", "mean", "n")
-
-    def __init__(self) -> None:
-        self.n, self.mean, self._squares = 0, 0.0, 0.0
-
-    def add(self, scores: Iterable[float]) -> None:
-        """Take in further scores."""
-        for score in scores:
-            self.n += 1
-            off = score - self.mean
-            self.mean += off / self.n
-            self._squares += off * (score - self.mean)
-
-    def interval(self) -> tuple[float, float] | None:
-        """mean ± t · s / sqrt(n), Student's t with n - 1 degrees of freedom; None for fewer than two scores."""
-        if self.n < 2:
-            return None
-        half = t_975(self.n - 1) * math.sqrt(self._squares / (self.n - 1) / self.n)
-        return self.mean - half, self.mean + half
-
-
-def t_975(df: int) -> float:
-    """The 97.5 % point of Student's t with `df` >= 1 degrees of freedom, within 0.0002.
-
-    Beyond the table the expansion of Abramowitz and Stegun, 26.7.5: importing scipy.stats would delay every run.
-    """
-    if df <= len(_T_975):
-        return _T_975[df - 1]
-    z, z3, z5, z7 = _Z, _Z**3, _Z**5, _Z**7
-    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
-    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
-    return z + first / df + second / df**2 + third / df**3
 
 
 class Pace:

@@ -12,9 +12,8 @@ from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.gathered import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Origin, ReportContents, write_report
-from cts_async.report.latex import APPENDIX, write_paper_files
 from cts_async.report.output import plain
-from cts_async.report.paper import NAME, results_table
+from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
 from cts_async.report.plots import Drawn, check_export, export, figures
 from cts_async.report.tables import with_free_names
 

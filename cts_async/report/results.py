@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 from rich.console import Console
 
+from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
-from cts_async.report.conversations import conversations_table
 from cts_async.report.output import duration, plain
-from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
+from cts_async.report.summary import (
+    JudgeScores,
+    RunSummary,
+    agreement_sentence,
+    cost_fields,
+    cost_text,
+    pooled_agreements,
+)
 from cts_async.report.tables import (
     Column,
     DataTable,
@@ -230,3 +237,47 @@ def _print_some(
 def _print_line(console: Console, line: str, style: str = "") -> None:
     """Print a line of untrusted text, without markup or control characters."""
     console.print(plain(line), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+# --- Runs of conversations without scores (cts converse)
+
+
+@dataclass(frozen=True, slots=True)
+class TalkReport:
+    """Tables to print and to write as JSON, with notes on how to read them."""
+
+    tables: tuple[DataTable, ...]
+    notes: tuple[str, ...]
+    retrieved: tuple[TurnRetrieval, ...] = ()
+    """Turn by turn, of each Clarifier; none without documents."""
+    judgments: str = ""
+    """What was searched and who judged; "" without documents."""
+
+
+def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
+    """How the conversations of whole runs went and what they cost."""
+    rows = [
+        {
+            "run": str(one.directory),
+            "system": one.label,
+            "done": one.n_done,
+            "failed": len(one.failures),
+            "expected": one.n_expected,
+            "unknown_rate": one.unknown_rate,
+            "calls": one.spent.calls,
+            "tokens": sum(sum(used.values()) for used in one.spent.tokens.values()),
+            **cost_fields(one),
+        }
+        for one in summaries
+    ]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
+        Column("failed", text("failed")),
+        Column("unknown", number("unknown_rate", ".1%")),
+        Column("calls", number("calls", ",")),
+        Column("tokens", number("tokens", ",")),
+        Column("cost", cost_text),
+    )
+    caption = "unknown: answers of the user that the intent does not give"
+    return DataTable("conversations", "Conversations", caption, columns, rows)

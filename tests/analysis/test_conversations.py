@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import Talk, read_talk, talk_groups, turn_of
+from cts_async.analysis.retrieval import Talk, read_talk, talk_groups, turn_of
 from cts_async.errors import InputError
 from cts_async.records import Answer, ConversationTurn, Mode, Scheme
 

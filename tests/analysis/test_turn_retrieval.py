@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import (
+from cts_async.analysis.retrieval import (
     NOBODY_ASKED,
     Talk,
     TurnRetrieval,

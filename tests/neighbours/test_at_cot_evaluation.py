@@ -15,7 +15,7 @@ from made_talks import QRELS, RANKED, made_talk, three_talks
 from rich.console import Console
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval, retrieve_turns
+from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
@@ -32,7 +32,7 @@ from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
 from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
-from cts_async.report.conversations import TalkReport, conversations_table
+from cts_async.report.results import TalkReport, conversations_table
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.tables import DataTable, print_table, write_csv
 

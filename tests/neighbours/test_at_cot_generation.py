@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_talks import made_talk
 from rich.console import Console
 
-from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import Talk, read_talk
 from cts_async.analysis.stats import paired_t_test
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError

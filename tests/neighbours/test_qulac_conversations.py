@@ -20,8 +20,8 @@ from cts_async.neighbours.qulac.conversations import (
     decode_record_id,
     evaluate_conversations,
     facet_records,
+    question_gains,
 )
-from cts_async.neighbours.qulac.gains import question_gains
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.qulac.conversations import RecordId
-from cts_async.neighbours.qulac.gains import (
+from cts_async.neighbours.qulac.conversations import (
     Evaluations,
+    RecordId,
     about_path,
     gain_notes,
     oracle_table,

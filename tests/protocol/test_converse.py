@@ -13,7 +13,7 @@ from custom_roles import command, script
 from fake_provider import FakeProvider, Settings
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.conversations import read_talk
+from cts_async.analysis.retrieval import read_talk
 from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events

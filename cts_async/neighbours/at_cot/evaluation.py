@@ -9,28 +9,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.conversations import (
+from cts_async.analysis.retrieval import (
     ALPHA,
     NOBODY_ASKED,
+    PSEUDO_JUDGMENTS,
+    Qrels,
     SchemeTest,
     Talk,
     TurnRetrieval,
-    mean_of,
-    queries_of,
-    rankings,
-    read_talk,
-    retrieve_turns,
-    talk_groups,
-)
-from cts_async.analysis.retrieval import (
-    PSEUDO_JUDGMENTS,
-    Qrels,
     count_hopeless,
     hopeless_note,
+    mean_of,
     measure,
     pseudo_depth,
     pseudo_qrels,
+    queries_of,
+    rankings,
+    read_talk,
     relevant_from,
+    retrieve_turns,
+    talk_groups,
 )
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.kinds import Dataset
@@ -49,7 +47,7 @@ from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
-from cts_async.report.conversations import TalkReport
+from cts_async.report.results import TalkReport
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, Row, Show, number, text
 from cts_async.search.rankers import Ranker

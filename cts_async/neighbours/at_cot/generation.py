@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
+from cts_async.analysis.retrieval import ALPHA, Talk, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError

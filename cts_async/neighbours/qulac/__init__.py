@@ -114,7 +114,7 @@ def show_gains(
     Example: cts data qulac gains evaluations.json --metric NDCG20 --test
     """
     from cts_async.datasets.io import listed
-    from cts_async.neighbours.qulac import gains as made
+    from cts_async.neighbours.qulac import conversations as made
     from cts_async.report.output import show_tables
 
     table = made.read_evaluations(evaluations)
@@ -196,7 +196,7 @@ def retrieve(
     from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_evaluations
+    from cts_async.neighbours.qulac.conversations import oracle_table, question_gains, write_evaluations
     from cts_async.report.output import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import Diagnosis
+from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import DiagnosisReport

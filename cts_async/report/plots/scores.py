@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.compare import Agreement, Robustness, Standing
-from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval
+from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference
 from cts_async.records import SCHEMES, Caveat, Mode
 from cts_async.report.plots import figure as draw

@@ -11,10 +11,10 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import make_board
-from cts_async.analysis.published import BesidePaper, Published, beside_paper, called, is_hard518, paper
 from cts_async.analysis.runs import find_runs, read_runs
 from cts_async.llm.catalog import load_catalogue
 from cts_async.report.diagnosis import board_interactions
+from cts_async.report.published import BesidePaper, Published, beside_paper, called, is_hard518, paper
 
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "cts-paper.txt"
 
