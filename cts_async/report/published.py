@@ -30,7 +30,7 @@ from cts_async.analysis.stability import stability_intervals
 from cts_async.analysis.stats import Difference, paired_difference, percentile_interval, wilson
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import board_interactions
-from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns, with_interval
+from cts_async.report.tables import Column, DataTable, Row, Show, number, text, text_columns, with_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -479,9 +479,9 @@ def published_tables(found: Published) -> Iterator[DataTable]:
                 if name in rows[0]
             ),
             *text_columns("measure"),
-            Column("published", _published),
-            Column("ours", _ours),
-            Column("difference", _difference),
+            Column("published", _with_ends("published", "published_")),
+            Column("ours", _with_ends("ours", "")),
+            Column("difference", lambda row: format(row["difference"], f"+.{row['decimals']}f")),
             Column("in", lambda row: {None: "-", True: "yes", False: "no"}[row["inside"]], numeric=False),
             Column("n", number("n", ",")),
             *text_columns("run"),
@@ -502,17 +502,11 @@ def _row(one: BesidePaper) -> Row:
     return {name: value for name, value in fields.items() if one.table in _ONLY_IN.get(name, (one.table,))}
 
 
-def _published(row: Row) -> str:
-    low, high = row.get("published_low"), row.get("published_high")
-    return with_interval(row["published"], low, high, f".{row['decimals']}f")
-
-
-def _ours(row: Row) -> str:
-    return with_interval(row["ours"], row["low"], row["high"], f".{row['decimals']}f")
-
-
-def _difference(row: Row) -> str:
-    return format(row["difference"], f"+.{row['decimals']}f")
+def _with_ends(name: str, ends: str) -> Show:
+    """Show a value with the interval in the fields `ends`low and `ends`high, with the printed decimals."""
+    return lambda row: with_interval(
+        row[name], row.get(f"{ends}low"), row.get(f"{ends}high"), f".{row['decimals']}f"
+    )
 
 
 def published_json(found: Published) -> dict[str, Any]:

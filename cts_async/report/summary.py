@@ -498,7 +498,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         manifest=manifest,
         judges=tuple(scored),
         failures=_FailureLines(lines.path, lines.failures),
-        spent=_spent(directory, manifest, {} if journals is None else journals),
+        spent=_spent_of(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         unknown_rate=lines.unknown_rate,
@@ -602,7 +602,7 @@ class _FailureLines(Sequence[Line]):
         return record_at(self._path, int(self._offsets[i]))
 
 
-def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
+def _spent_of(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
     journal, shared = journal_of(directory, manifest)
     if journal not in known:
