@@ -162,7 +162,7 @@ def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ConversationRun:
     """A run of conversations by the model `clarifier` with a user played by `user` ("" for none)."""
 
     directory: Path
@@ -175,7 +175,7 @@ class Talk:
     """The turns by instance id, in order of completion; failed instances have none."""
 
 
-def read_talk(directory: Path) -> Talk:
+def read_conversation_run(directory: Path) -> ConversationRun:
     """Read a run whose results have turns: one of `cts converse`, or of `cts run` with --scheme or --mode.
 
     Raises InputError if it is not a run or has no turns, and for a malformed turn.
@@ -188,7 +188,7 @@ def read_talk(directory: Path) -> Talk:
     if scheme not in SCHEMES or mode not in MODES:
         raise InputError(directory / "run.json", f"unknown scheme {scheme!r} or mode {mode!r}")
     lines = latest_results(path).items()
-    return Talk(
+    return ConversationRun(
         directory=directory,
         clarifier=str(manifest.get("players", {}).get("clarifier", "")),
         user=str(manifest.get("players", {}).get("support", "")),
@@ -244,42 +244,44 @@ def turn_of(value: Any) -> ConversationTurn:
 # so it holds one run of each. Runs that differ in anything else need tables of their own.
 
 
-def talk_groups(talks: Iterable[Talk]) -> list[tuple[str, list[Talk]]]:
+def comparable_groups(talks: Iterable[ConversationRun]) -> list[tuple[str, list[ConversationRun]]]:
     """Group runs by Clarifier under distinct names, in the order of the first run of each.
 
     A group has at most one run of each scheme and mode. If a Clarifier has more, there is a group for each user and
     number of turns, and for each further run of the same. Runs of mode at-once, which have no user, join each of these
     groups, or form groups of their own if there are several of the same scheme.
     """
-    return [group for own in _by(lambda talk: talk.clarifier, talks) for group in _groups(own)]
+    return [group for own in _grouped_by(lambda talk: talk.clarifier, talks) for group in _groups(own)]
 
 
-def _groups(own: list[Talk]) -> Iterator[tuple[str, list[Talk]]]:
+def _groups(own: list[ConversationRun]) -> Iterator[tuple[str, list[ConversationRun]]]:
     if _distinct(own):
         yield own[0].clarifier, own
         return
     at_once = [talk for talk in own if talk.mode == "at-once"]
     joined = at_once if _distinct(at_once) else []
-    for same in _by(_way, (talk for talk in own if talk not in joined)):
-        kinds = _by(lambda talk: f"{talk.scheme} {talk.mode}", same)
+    for same in _grouped_by(_setting, (talk for talk in own if talk not in joined)):
+        kinds = _grouped_by(lambda talk: f"{talk.scheme} {talk.mode}", same)
         for number in range(max(map(len, kinds))):
             again = f", again ({number + 1})" if number else ""
             group = [runs[number] for runs in kinds if number < len(runs)]
-            yield f"{own[0].clarifier}, {_way(same[0])}{again}", [*group, *joined]
+            yield f"{own[0].clarifier}, {_setting(same[0])}{again}", [*group, *joined]
 
 
-def _way(talk: Talk) -> str:
+def _setting(talk: ConversationRun) -> str:
     if talk.mode == "at-once":
         return f"{talk.k} question{'s' * (talk.k != 1)} at once"
     return f"user {talk.user}, {talk.k} turn{'s' * (talk.k != 1)}"
 
 
-def _distinct(talks: Sequence[Talk]) -> bool:
+def _distinct(talks: Sequence[ConversationRun]) -> bool:
     return len({(talk.scheme, talk.mode) for talk in talks}) == len(talks)
 
 
-def _by(key: Callable[[Talk], str], talks: Iterable[Talk]) -> list[list[Talk]]:
-    found: dict[str, list[Talk]] = {}
+def _grouped_by(
+    key: Callable[[ConversationRun], str], talks: Iterable[ConversationRun]
+) -> list[list[ConversationRun]]:
+    found: dict[str, list[ConversationRun]] = {}
     for talk in talks:
         found.setdefault(key(talk), []).append(talk)
     return list(found.values())
@@ -342,7 +344,7 @@ class SchemeTest:
 
 @dataclass(frozen=True, slots=True)
 class TurnRetrieval:
-    """Table 8 of one Clarifier. `name` is distinct among groups (`talk_groups`)."""
+    """Table 8 of one Clarifier. `name` is distinct among groups (`comparable_groups`)."""
 
     clarifier: str
     name: str
@@ -381,7 +383,7 @@ def mean_of(values: Mapping[str, float]) -> float | None:
     return sum(values.values()) / len(values) if values else None
 
 
-def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
+def queries_of(talks: Iterable[ConversationRun], blurred: Mapping[str, str]) -> list[str]:
     """Return the distinct queries to rank: q by instance id (`blurred`), and the query after each turn."""
     asked = dict.fromkeys(blurred.values())
     for talk in talks:
@@ -407,7 +409,7 @@ def rankings(
 
 
 def retrieve_turns(
-    talks: Sequence[Talk],
+    talks: Sequence[ConversationRun],
     blurred: Mapping[str, str],
     ranked: Mapping[str, Sequence[Ranked]],
     qrels: Qrels,
@@ -428,7 +430,7 @@ def retrieve_turns(
         run = {id: ranked[query] for id, query in queries.items()}
         return evaluate({id: qrels[id] for id in run}, run, measures, level=level)
 
-    def queries_after(talk: Talk, turn: int) -> dict[str, str]:
+    def queries_after(talk: ConversationRun, turn: int) -> dict[str, str]:
         return {
             id: turns[turn - 1].query
             for id, turns in talk.conversations.items()

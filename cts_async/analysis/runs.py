@@ -224,9 +224,9 @@ def _has_run_files(path: Path) -> bool:
 
 
 def read_runs(
-    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
+    found: Sequence[RunPath], on_note: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
 ) -> Iterator[FinishedRun]:
-    """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
+    """Read runs one by one; a damaged one in a folder is left out and reported to `on_note`.
 
     Raises the InputError of a damaged run that was named itself, and the first one if no run can be read.
     """
@@ -238,7 +238,7 @@ def read_runs(
             if one.named:
                 raise
             errors.append(error)
-            tell(f"Left out: {error}.")
+            on_note(f"Left out: {error}.")
     if errors and len(errors) == len(found):
         raise errors[0]
 

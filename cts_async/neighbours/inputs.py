@@ -52,7 +52,7 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
         raise UsageError(f"--out {out}: exists already; --force replaces it")
 
 
-def write_json(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
+def write_json_file(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
     """Write a JSON file; it appears whole or not at all. UsageError if it cannot be written."""
     with atomic_writer(path) as file:
         file.write(json_bytes(value, option | orjson.OPT_APPEND_NEWLINE))

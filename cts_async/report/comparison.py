@@ -281,7 +281,7 @@ def _standing_fields(one: Standing) -> dict[str, Any]:
 # The paper's tables
 
 
-def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
+def comparison_tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
     """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
     made = [
         *(judged_tables(one, found, all_pairs=all_pairs) for one in found.judged[: 1 if main_only else None]),

@@ -50,12 +50,12 @@ from cts_async.report.comparison import (
 from cts_async.report.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
 from cts_async.report.output import plain
 from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
-from cts_async.report.plots import Drawn, check_export, export, figures
-from cts_async.report.published import Published, beside_paper, is_hard518, published_tables
+from cts_async.report.plots import Drawn, check_export, figures, write_figures
+from cts_async.report.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.report.results import (
     CAVEATS,
+    ConversationReport,
     NamedRuns,
-    TalkReport,
     causes_table,
     caveats_of,
     conversations_table,
@@ -97,7 +97,7 @@ class Gathered:
     """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
-    talked: TalkReport | None
+    talked: ConversationReport | None
     """Evaluation of the conversations."""
     notes: tuple[str, ...]
     names: Mapping[str, str]
@@ -162,13 +162,13 @@ def gather(
     if is_hard518(board):
         judged = [one.judge for one in compared.judged] if compared else []
         interactions = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
-        published = beside_paper(board, interactions, judges=judged, seed=seed)
+        published = compare_with_paper(board, interactions, judges=judged, seed=seed)
     conversations = tuple(summarise_runs(talks))
-    talked: TalkReport | None = None
+    talked: ConversationReport | None = None
     if conversations:
         # By name: nothing in this layer imports the neighbours.
         at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
-        talked = at_cot.evaluate_held(conversations, evaluation)
+        talked = at_cot.evaluate_finished(conversations, evaluation)
     return Gathered(
         named=named,
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
@@ -525,7 +525,7 @@ def make_report(
             f"{' and '.join(f'{name}.tex' for name in (*(one.name for one in main), APPENDIX))}"
         )
     if plots is not None:
-        written = export(drawn.figures, plots, formats)
+        written = write_figures(drawn.figures, plots, formats)
         yield plain(f"{plots}: {n_figures} figures in {len(written)} files")
 
 

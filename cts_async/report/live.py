@@ -226,11 +226,11 @@ def process_exists(pid: int) -> bool:
 
 
 def compact(value: float) -> str:
-    """In full below 10,000, else `short`."""
-    return f"{value:,.0f}" if value < 9_999.5 else short(value)
+    """In full below 10,000, else `short_number`."""
+    return f"{value:,.0f}" if value < 9_999.5 else short_number(value)
 
 
-def short(value: float) -> str:
+def short_number(value: float) -> str:
     """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size * 0.9995:

@@ -42,7 +42,7 @@ SOURCE: Final = "Huang et al., KDD 2026"
 
 
 @dataclass(frozen=True, slots=True)
-class BesidePaper:
+class PublishedValue:
     """One published value and ours: points of restore_score_100, shares in 0..1, or counts."""
 
     table: int
@@ -88,14 +88,14 @@ class BesidePaper:
 class Published:
     """All values that could be compared, in the order of the tables, and why they may not be comparable."""
 
-    values: tuple[BesidePaper, ...]
+    values: tuple[PublishedValue, ...]
     departures: tuple[str, ...]
     """How data and fixed roles differ from the paper's, so that no value is comparable; empty if they do not."""
     other_models: tuple[str, ...] = ()
     """Clarifiers of a known name whose model is another than the paper's."""
 
     @property
-    def counted(self) -> tuple[BesidePaper, ...]:
+    def counted(self) -> tuple[PublishedValue, ...]:
         """The values with an interval, each once."""
         return tuple(one for one in self.values if one.inside is not None and not one.repeated)
 
@@ -107,7 +107,7 @@ def paper() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def beside_paper(
+def compare_with_paper(
     board: Board, interactions: Sequence[Interactions], *, judges: Sequence[str] = (), seed: int = 0
 ) -> Published:
     """Compare the runs of a board that are systems of the paper, under `judges` (all without any).
@@ -209,7 +209,7 @@ def _other_roles(run: FinishedRun) -> dict[str, str]:
 # Tables 2, 3, 6 and 9
 
 
-def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[BesidePaper]:
+def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
     orig = next((run.label for run in runs.get((ORIG, 0), ())), "")
     standings = {one.system: one for one in leaderboard(board, judge, orig, seed=seed)}
     found: dict[str, dict[str, Difference | None]] = {}
@@ -238,7 +238,7 @@ def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[Bes
             yield from _value(printed, run.label, "delta", delta, **ends, repeated=True)
 
 
-def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[BesidePaper]:
+def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
     """Table 9; of the paper's own judge table 2 has the same means."""
     for printed in paper()["judges"]:
         for run in _runs_of(printed, runs) if printed["judge"] == called(judge) else ():
@@ -263,10 +263,10 @@ def _runs_of(printed: Mapping[str, Any], runs: _Systems) -> Sequence[FinishedRun
 
 def _value(
     printed: Mapping[str, Any], run: str, measure: str, ours: Difference | None, **more: Any
-) -> Iterator[BesidePaper]:
+) -> Iterator[PublishedValue]:
     """Yield the comparison of one printed value, if it is printed and we have it."""
     if ours is not None and measure in printed:
-        yield BesidePaper(
+        yield PublishedValue(
             table=printed["table"],
             system=printed["system"],
             k=printed["k"],
@@ -287,7 +287,7 @@ _Asked: TypeAlias = Sequence[tuple[tuple[str, int], Interactions]]
 """Questions and answers by system and budget."""
 
 
-def _questions(asked: _Asked) -> Iterator[BesidePaper]:
+def _questions(asked: _Asked) -> Iterator[PublishedValue]:
     for key, system in asked:
         unknowns, turns = count_unknowns(system), region_turns(system)
         n_questions, about_region = (
@@ -318,7 +318,7 @@ def _questions(asked: _Asked) -> Iterator[BesidePaper]:
     yield from _ranges(asked)
 
 
-def _ranges(asked: _Asked) -> Iterator[BesidePaper]:
+def _ranges(asked: _Asked) -> Iterator[PublishedValue]:
     """Table 8. The ends of a range over a few turns have no interval worth the name."""
     ranges = unknown_ranges(turn for _, system in asked for turn in region_turns(system))
     for printed in paper()["region_ranges"]:
@@ -341,7 +341,7 @@ def _share(part: int, n: int, times: float = 1.0) -> Difference | None:
 # Table 11
 
 
-def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[BesidePaper]:
+def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]:
     """Pairs of supporting models of one Clarifier, at the smallest k that has both: the paper does not say which."""
     played: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: "agent" in _other_roles(run)):
@@ -426,7 +426,7 @@ def published_of(compared: RunsCompared) -> Published:
     """Compare the runs of a comparison with the paper, under its judges. Raises InputError."""
     judges = [one.judge for one in compared.judged]
     asked, _ = board_interactions(compared.board, None)
-    return beside_paper(compared.board, asked, judges=judges, seed=compared.seed)
+    return compare_with_paper(compared.board, asked, judges=judges, seed=compared.seed)
 
 
 def sentence(found: Published) -> str:
@@ -448,7 +448,7 @@ def sentence(found: Published) -> str:
     return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."
 
 
-def _named(one: BesidePaper) -> str:
+def _named(one: PublishedValue) -> str:
     turn = "" if one.turn is None else f" turn {one.turn}"
     judge = "" if one.judge is None else f" by {one.judge}"
     k = f" k = {one.k}" if one.k else ""
@@ -497,7 +497,7 @@ def published_tables(found: Published) -> Iterator[DataTable]:
         )
 
 
-def _row(one: BesidePaper) -> Row:
+def _row(one: PublishedValue) -> Row:
     fields = asdict(one) | {"difference": one.difference, "inside": one.inside}
     return {name: value for name, value in fields.items() if one.table in _ONLY_IN.get(name, (one.table,))}
 

@@ -251,7 +251,7 @@ def _print_line(console: Console, line: str, style: str = "") -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class TalkReport:
+class ConversationReport:
     """Tables to print and to write as JSON, with notes on how to read them."""
 
     tables: tuple[DataTable, ...]

@@ -24,7 +24,7 @@ from cts_async.neighbours.qulac.conversations import (
     gain_notes,
     oracle_table,
     question_gains,
-    questions_table,
+    question_gains_table,
     read_evaluations,
     read_notes,
     write_evaluations,
@@ -176,7 +176,7 @@ def test_tables_have_oracle_rows_and_questions_from_best_to_worst() -> None:
         ["P1", "1", "1", "0.5000", "1.0000", "1.0000", "1.0000", "+0.5000"],
     ]
     assert table.rows[0]["against"] == "the original query alone"
-    table = questions_table("P1", gains)
+    table = question_gains_table("P1", gains)
     assert table.name == "questions_P1"
     assert printed(table)[-3:] == [
         ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
@@ -209,7 +209,7 @@ def test_missing_original_query_is_in_tables_and_note() -> None:
     assert note.startswith(
         "P1: 1 facet has no record of the original query alone (1-1-0-0), so gains are over"
     )
-    questions = questions_table("P1", found["P1"])
+    questions = question_gains_table("P1", found["P1"])
     assert "gain over the same question without its answer" in questions.caption
     assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
 

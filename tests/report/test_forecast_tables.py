@@ -19,11 +19,11 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
     budget_warnings,
-    compare,
     comparison_line,
     count,
     forecast_json,
     money,
+    planned_and_actual,
     print_forecast,
 )
 
@@ -157,8 +157,8 @@ def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
 
 @pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])
 def test_no_comparison_before_the_end_or_without_forecast(plan: Plan, changes: dict[str, Any]) -> None:
-    assert compare(plan, over(plan, **changes)) is None
-    assert compare(plan, {}) is None
+    assert planned_and_actual(plan, over(plan, **changes)) is None
+    assert planned_and_actual(plan, {}) is None
 
 
 def test_forecast_json_is_complete_and_adds_up(plan: Plan) -> None:

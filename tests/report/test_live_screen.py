@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from made_live import cluster, lane, live, part, scored, worker
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import LiveFile, LiveWorker, short
+from cts_async.report.live import LiveFile, LiveWorker, short_number
 from cts_async.report.live_screen import (
     MANY,
     LiveScreen,
     labels,
-    mean_of,
+    mean_text,
     notable,
     one_by_one,
     progress_line,
@@ -188,8 +188,8 @@ def test_line_has_the_mean_of_each_of_several_runs() -> None:
 
 
 def test_smoke_test_is_marked_beside_its_mean() -> None:
-    assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
-    assert mean_of(part("a", mean=26.56)) == "26.6"
+    assert mean_text(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
+    assert mean_text(part("a", mean=26.56)) == "26.6"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_notable_events_are_sentences() -> None:
     ],
 )
 def test_numbers_are_short(value: float, said: str) -> None:
-    assert short(value) == said
+    assert short_number(value) == said
 
 
 def test_labels_drop_common_words() -> None:

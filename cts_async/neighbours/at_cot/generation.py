@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from cts_async.analysis.retrieval import ALPHA, Talk, TurnRetrieval
+from cts_async.analysis.retrieval import ALPHA, ConversationRun, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
@@ -170,7 +170,7 @@ Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
 
 
-def source_of(talks: Sequence[Talk]) -> Mode | None:
+def source_of(talks: Sequence[ConversationRun]) -> Mode | None:
     """The mode whose questions are compared: "at-once" if there is one, else "respond"; None without either.
 
     The paper generates several questions at once for its tables 5 to 7, and takes the first turn of "respond" where
@@ -180,7 +180,9 @@ def source_of(talks: Sequence[Talk]) -> Mode | None:
     return next((mode for mode in _SOURCES if mode in modes), None)
 
 
-def asked_first(talks: Sequence[Talk], blurred: Mapping[str, str]) -> dict[str, dict[str, Generated]]:
+def asked_first(
+    talks: Sequence[ConversationRun], blurred: Mapping[str, str]
+) -> dict[str, dict[str, Generated]]:
     """By scheme and query the first questions in the mode `source_of` the conversations of one Clarifier.
 
     `blurred` is q by instance id, in the data's order; of several intents behind one q the first counts that has a
@@ -448,7 +450,7 @@ def alignment_table(
         found = retrieval.get(scheme, {})
         if own and any(found.values()):
             both = [query for query in own if found.get(query)]
-            over_queries = pearson(
+            over_queries = correlation_test(
                 [own[query].points for query in both], [_mean(found[query]) for query in both]
             )
             means = {
@@ -457,7 +459,7 @@ def alignment_table(
             }
             rows.append({"scheme": scheme, **means, **over_queries, "judgments": judged_by})
     if rows:
-        over = pearson([row["generation"] for row in rows], [row["retrieval"] for row in rows])
+        over = correlation_test([row["generation"] for row in rows], [row["retrieval"] for row in rows])
         rows.append(
             {"scheme": "over schemes", "generation": None, "retrieval": None, **over, "judgments": judged_by}
         )
@@ -481,7 +483,7 @@ def alignment_table(
     return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
 
 
-def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
+def correlation_test(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
     """n, Pearson's r and its two-sided p from t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom.
 
     r and p are None where r is not defined (n < 2, or one side never varies). n = 2 is always r = 1 or -1, with p = 1.

@@ -42,16 +42,16 @@ _FLAGS: Final = {"both": (False, True), "with": (True,), "without": (False,)}
 
 
 @app.command("figures", short_help="Recount the published figures.")
-def show_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
+def show_qulac_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
     """Count what Qulac's README publishes about the collection, beside the published figures.
 
     Example: cts data qulac figures qulac.json
     """
-    from cts_async.neighbours.qulac.collection import figures_table, read_qulac
+    from cts_async.neighbours.qulac.collection import qulac_figures, read_qulac
     from cts_async.report.output import show_tables
 
     found = read_qulac(path)
-    show_tables([figures_table(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
+    show_tables([qulac_figures(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
 
 
 @app.command("conversations", short_help="Generate artificial conversations of 1-3 turns.")
@@ -127,7 +127,10 @@ def show_gains(
         if not one.oracle:
             problem = "holds no question with its answer (no record id ends in -1)"
             raise InputError(evaluations, problem, field=name)
-    tables = [made.oracle_table(found), *(made.questions_table(name, one) for name, one in found.items())]
+    tables = [
+        made.oracle_table(found),
+        *(made.question_gains_table(name, one) for name, one in found.items()),
+    ]
     notes = [*made.read_notes(evaluations), *made.gain_notes(found)]
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)
 
@@ -223,9 +226,7 @@ def retrieve(
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
             spoken = made.facet_records(topic, facet, lengths, _FLAGS[answers])
-            found = made.evaluate_conversations(
-                ranker, judged[facet.id], spoken, metrics, level=relevance_level
-            )
+            found = made.evaluate_records(ranker, judged[facet.id], spoken, metrics, level=relevance_level)
             for name, values in found.items():
                 evaluations[name] |= values
     except KeyboardInterrupt:

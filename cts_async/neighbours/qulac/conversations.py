@@ -28,7 +28,7 @@ from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Share, read_evaluation, read_json, read_judgments, write_json
+from cts_async.neighbours.inputs import Share, read_evaluation, read_json, read_judgments, write_json_file
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.report.tables import text as as_text
@@ -189,7 +189,7 @@ def facet_records(
     return {str(id): records[id] for id in sorted(records)}
 
 
-def evaluate_conversations(
+def evaluate_records(
     ranker: QueryLikelihoodRanker,
     grades: Mapping[str, int],
     spoken: Mapping[str, ConversationText],
@@ -279,8 +279,8 @@ def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, 
     """
     if not any(evaluations.values()):
         raise UsageError(f"{path}: not written: there are no records")
-    write_json(path, {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)})
-    write_json(about_path(path), about)
+    write_json_file(path, {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)})
+    write_json_file(about_path(path), about)
 
 
 def metric_order(name: str) -> tuple[str, int]:
@@ -509,7 +509,7 @@ def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
     return notes
 
 
-def questions_table(metric: str, gains: Gains) -> DataTable:
+def question_gains_table(metric: str, gains: Gains) -> DataTable:
     """Every question's gain, the best first; those whose gain is not known at the end."""
     ordered = sorted(
         gains.questions, key=lambda row: -2.0 if row["gain"] is None else row["gain"], reverse=True

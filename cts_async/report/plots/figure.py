@@ -61,13 +61,13 @@ def template(theme: Theme) -> dict[str, Any]:
     return found
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that plotly shows verbatim on one line; control and direction characters become U+FFFD."""
     return plain(text, "\N{REPLACEMENT CHARACTER}").translate(_ENTITIES)
 
 
 def folded(text: str, width: int = NAME_WIDTH) -> str:
-    """`shown` on up to three lines of `width` columns, broken after hyphens and spaces if there are any.
+    """`escaped` on up to three lines of `width` columns, broken after hyphens and spaces if there are any.
 
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
@@ -78,7 +78,7 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
         keep -= 1
         tail = keep // 3
         lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
-    return "<br>".join(map(shown, lines))
+    return "<br>".join(map(escaped, lines))
 
 
 # --- Limits and labels
@@ -284,12 +284,12 @@ class Dot:
     """Its interval, drawn as a whisker."""
 
 
-def estimate(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
+def mean_point(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
     """A mean with its interval."""
     return Dot(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
 
 
-def rate(at: float, part: int, n: int, label: str) -> Dot:
+def share_point(at: float, part: int, n: int, label: str) -> Dot:
     """A share in per cent, with Wilson's 95 % interval."""
     low, high = wilson(part, n) or (0.0, 1.0)
     text = f"{label}\n{part / n:.1%}\n{part:,} of {n:,}"
@@ -369,7 +369,7 @@ def share_bars(
 def hovering(texts: Sequence[str]) -> Spec:
     """Texts of unknown origin shown on hover, line by line."""
     return {
-        "hovertext": [LINE_BREAK.join(map(shown, text.split("\n"))) for text in texts],
+        "hovertext": [LINE_BREAK.join(map(escaped, text.split("\n"))) for text in texts],
         "hoverinfo": "text",
     }
 
@@ -508,7 +508,7 @@ def counts(values: Iterable[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def listed(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; of more than six the first five. Names may be of unknown origin."""
     clean = [printable(name) for name in names]
     if len(clean) > 6:

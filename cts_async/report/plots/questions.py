@@ -51,7 +51,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     name, title = "answerability", "Answerability by type of question"
     points = {
         budget.k: [
-            draw.rate(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
+            draw.share_point(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
             for one in budget.profiles
             if one.n
         ]
@@ -127,7 +127,7 @@ def region_unknown_by_turn(
 def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Dot]:
     """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
     return [
-        draw.rate(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
+        draw.share_point(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
         for turn, (n, unknown) in enumerate(by_turn, start=1)
         if n
     ]
@@ -171,7 +171,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     found = []
     for one in systems:
         points = [
-            draw.estimate(of.known_cnt, of.gain, f"{draw.name_of(one)}, {of.known_cnt} known", "+.2f")
+            draw.mean_point(of.known_cnt, of.gain, f"{draw.name_of(one)}, {of.known_cnt} known", "+.2f")
             for of in one.known_counts
             if of.gain
         ]
@@ -192,7 +192,9 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     )
 
 
-def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
+def ask_or_not_figure(
+    systems: Sequence[SystemDiagnosis], series: Mapping[str, int]
+) -> Figure | LeftOutFigure:
     """Mean score against the share of instances that are asked (paper, section 7.3): a frontier for each system."""
     name, title = "ask_or_not", "Asking less"
     found = [(one, one.frontier) for one in systems if one.frontier]
@@ -239,7 +241,7 @@ def calibration(found: policies.Calibration | None) -> Figure | LeftOutFigure:
     if found is None:
         return LeftOutFigure(name, title, NO_QUESTION)
     points = [
-        draw.rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}")
+        draw.share_point(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}")
         for one in found.bins
     ]
     skill = "" if found.skill is None else f", skill {found.skill:+.3f}"

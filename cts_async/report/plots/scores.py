@@ -38,7 +38,7 @@ _FINE_TICKS: Final = 1.5
 ONE_JUDGE: Final = "There is only one judge: cts judge RUN --judge NAME adds another."
 
 
-def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
+def leaderboard_figure(systems: Sequence[Scored], judge: str) -> Figure:
     """Mean scores (paper, table 2): a row for each system; references and each budget k have their own marker."""
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     in_all = all(one.mean.n == len(one.scores) for one in ranked)
@@ -47,7 +47,7 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     traces = []
     for series, kind in enumerate(kinds):
         points = [
-            draw.estimate(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind
+            draw.mean_point(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind
         ]
         traces.append(draw.row_points(kind[1], points, series=series, form=".1f"))
     return draw.rows_figure(
@@ -74,7 +74,7 @@ def gain(
     if not paired:
         return LeftOutFigure("gain", "Gain over the baseline", draw.nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
-    points = [draw.estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
+    points = [draw.mean_point(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
     return draw.rows_figure(
         "gain",
         f"Gain over {printable(baseline)}",
@@ -273,8 +273,9 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
     if len(names) == 2:  # one number is no figure
-        kappa = f"Cohen's kappa of {draw.listed(names)} is {known[0].kappa:.3f} over {known[0].n_nuggets:,} nuggets."
-        return LeftOutFigure(name, title, kappa)
+        kappa, n_nuggets = known[0].kappa, known[0].n_nuggets
+        sentence = f"Cohen's kappa of {draw.joined_names(names)} is {kappa:.3f} over {n_nuggets:,} nuggets."
+        return LeftOutFigure(name, title, sentence)
     columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
     alphas = {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
     written = [f"{'not defined' if of is None else f'{of:.3f}'} {kind}" for kind, of in alphas.items()]
@@ -386,7 +387,7 @@ def _against(
         place = series[one.label]
         text = f"{one.name}\n{draw.interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
         traces[place] = draw.dots(one.name, [Dot(amount, one.mean.mean, text, one.mean.ends)], series=place)
-    left_out = f" Left out, since their amount is unknown: {draw.listed(unknown)}." if unknown else ""
+    left_out = f" Left out, since their amount is unknown: {draw.joined_names(unknown)}." if unknown else ""
     return draw.figure(
         name,
         title,
@@ -456,7 +457,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     cells = [[cell for cell in found.cells if cell.scheme == scheme] for scheme in schemes]
     estimates = [
         [
-            draw.estimate(cell.turn, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
+            draw.mean_point(cell.turn, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
             for cell in of
             if cell.mode == mode and (mean := _mean(cell.scores[measure], seed))
         ]
