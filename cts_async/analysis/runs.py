@@ -322,7 +322,11 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(judge for judge, by_id in lines.outcomes.items() if _labelled(by_id)),
+        judges=tuple(
+            judge
+            for judge, by_id in lines.outcomes.items()
+            if any(isinstance(one, JudgedLabels) for one in by_id.values())
+        ),
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -331,7 +335,11 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
-        models=dict(_model_ids(identity.get("models"))),
+        models={
+            role: of["model"]
+            for role, of in (identity.get("models") or {}).items()
+            if isinstance(of, Mapping) and isinstance(of.get("model"), str)
+        },
         data=data_of(identity),
         caveat=caveat_of(manifest),
         judge_failures=lines.judge_failures(),
@@ -340,12 +348,6 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         talk=identity.get("task") == TALK,
         stop_after=str(identity.get("stop_after") or ""),
     )
-
-
-def _model_ids(models: object) -> Iterator[tuple[str, str]]:
-    for role, of in models.items() if isinstance(models, Mapping) else ():
-        if isinstance(of, Mapping) and isinstance(of.get("model"), str):
-            yield str(role), of["model"]
 
 
 def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
@@ -481,10 +483,6 @@ def _failure(line: Mapping[str, Any]) -> Failure:
     if not isinstance(error, Mapping):
         return Failure("", "failed", error if isinstance(error, str) else "")
     return Failure(*(str(error.get(part) or "") for part in ("step", "kind", "message")))
-
-
-def _labelled(by_id: Mapping[str, JudgedLabels | Failure]) -> bool:
-    return any(isinstance(one, JudgedLabels) for one in by_id.values())
 
 
 # Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads

@@ -405,7 +405,9 @@ def _opened(
         if line := lines.get(one.id):
             judged = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
             verdicts = {
-                str(verdict.get("judge") or "unnamed"): verdict for verdict in judged if _labelled(verdict)
+                str(verdict.get("judge") or "unnamed"): verdict
+                for verdict in judged
+                if not failed(verdict) and isinstance(verdict.get("nuggets"), list)
             }
             yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
 
@@ -413,10 +415,6 @@ def _opened(
 def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
     """Return the lines that count of those ids."""
     return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
-
-
-def _labelled(verdict: Line) -> bool:
-    return not failed(verdict) and isinstance(verdict.get("nuggets"), list)
 
 
 def _is_about(verdict: Line | None, line: Line) -> bool:

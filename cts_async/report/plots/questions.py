@@ -202,10 +202,10 @@ def ask_or_not_figure(
         return LeftOutFigure(name, title, NO_GAIN)
     traces = {}
     for one, frontier in found:
-        number, points = series[one.system.label], thinned(frontier)
-        trace = draw.lines(
-            draw.name_of(one), [_policy(draw.name_of(one), point) for point in points], series=number
-        )
+        number, points, name_of_one = series[one.system.label], thinned(frontier), draw.name_of(one)
+        texts = [f"{name_of_one}\n{p.share_asked:.1%} asked: {p.mean_score:.2f}" for p in points]
+        dots = [Dot(100 * p.share_asked, p.mean_score, text) for p, text in zip(points, texts, strict=True)]
+        trace = draw.lines(name_of_one, dots, series=number)
         ends = (frontier.never, frontier.best, frontier.always)
         trace["marker"] |= {"opacity": 1, "size": [10 if point in ends else 0 for point in points]}
         traces[number] = trace
@@ -219,11 +219,6 @@ def ask_or_not_figure(
         xaxis=draw.percent_axis("instances asked (%)", room=2),
         yaxis=draw.axis(draw.SCORE_AXIS),
     )
-
-
-def _policy(system: str, point: policies.FrontierPoint) -> Dot:
-    text = f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}"
-    return Dot(100 * point.share_asked, point.mean_score, text)
 
 
 def thinned(frontier: policies.Frontier) -> list[policies.FrontierPoint]:

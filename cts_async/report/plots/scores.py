@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, log10
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.compare import Agreement, Robustness, Standing
@@ -330,7 +331,12 @@ def cost(
     systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
 ) -> Figure | LeftOutFigure:
     """Mean score against dollars; systems that called a model without a price are left out, and named."""
-    dollars = {one.directory: _per_instance(one, _dollars(one)) for one in summaries}
+    dollars: dict[Path, float | None] = {}
+    for one in summaries:
+        instances, prices = one.n_done + len(one.failures), one.manifest.get("prices", {})
+        # Unknown if a price is, or if nothing was called that could cost anything.
+        cost = one.spent.cost_usd(prices) if one.spent.calls else None
+        dollars[one.directory] = cost / instances if instances and cost is not None else None
     name, title = "cost", "Score and cost"
     if not any(dollars.values()):
         free = 0.0 in dollars.values()
@@ -356,16 +362,6 @@ def time(
         "included: their sum, whatever ran at the same time; the median over the instances."
     )
     return _against(name, title, caption, systems, seconds, series, "latency per instance (median), seconds")
-
-
-def _dollars(summary: RunSummary) -> float | None:
-    """None if a price is unknown, or nothing was called that could cost anything."""
-    return summary.spent.cost_usd(summary.manifest.get("prices", {})) if summary.spent.calls else None
-
-
-def _per_instance(summary: RunSummary, amount: float | None) -> float | None:
-    instances = summary.n_done + len(summary.failures)
-    return amount / instances if instances and amount is not None else None
 
 
 def _against(
