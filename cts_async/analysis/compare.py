@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from cts_async import scorer
-from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Board
+from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Array, Board
 from cts_async.analysis.stats import (
     ALPHA,
     Difference,
@@ -27,11 +29,8 @@ from cts_async.protocol.judge import own_text
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from cts_async.analysis.stats import Numbers
 
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Leaderboard (paper, tables 2 and 6), with intervals of the differences (table 3)
 
@@ -130,8 +129,6 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
 
     A `baseline` of "" is none.
     """
-    import numpy as np
-
     scores = board.scores[judge]
     deltas: Sequence[Difference | None] = [None] * len(board.entrants)
     if baseline:
@@ -193,8 +190,6 @@ def compare_pairs(
 
     In each pair the system with the higher mean difference comes first; a baseline always comes second.
     """
-    import numpy as np
-
     scores = board.scores[judge]
     columns = range(len(board.entrants))
     if baseline is None:
@@ -257,8 +252,6 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
     Among equals the first by name is taken. A loss is below 0 and a gain above; a system has none over itself, and
     a `baseline` of "" is none. Failed instances have no score and are never among them.
     """
-    import numpy as np
-
     scores = board.scores[judge][:, board.place(system)]
     gains = np.full_like(scores, np.nan)
     if baseline and baseline != system:
@@ -268,8 +261,6 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
 
 def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> tuple[Extreme, ...]:
     """Like `extremes`, for any scores and gains in the order of `ids`, NaN where there is none."""
-    import numpy as np
-
     half = min(most, (int(np.isfinite(scores).sum()) + 1) // 2)  # no instance is both lowest and highest
     lowest = _smallest(scores, half)
     reasons: dict[int, list[str]] = {}
@@ -289,8 +280,6 @@ def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> t
 
 def _smallest(values: Array, most: int, below: float = float("inf")) -> list[int]:
     """Return the rows of the smallest values under `below`, smallest first, NaN excluded."""
-    import numpy as np
-
     rows = np.flatnonzero(values < below)
     smallest: list[int] = rows[np.argsort(values[rows], kind="stable")][:most].tolist()
     return smallest
@@ -390,8 +379,6 @@ def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | No
     order, negative for missing. A thing with fewer than two labels is ignored. None if no two judges labelled the
     same thing, or if only one value was ever given.
     """
-    import numpy as np
-
     given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
     # Many things have the same counts of values, so each distinct row of counts is processed once.
     bases = (labels.shape[1] + 1) ** np.arange(n_values)
@@ -461,8 +448,6 @@ class Robustness:
 
 def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     """Compare the judges; None for fewer than two."""
-    import numpy as np
-
     if len(judges) < 2:
         return None
     present = ~np.isnan(np.stack([board.scores[judge] for judge in judges]))  # (judges, instances, systems)
@@ -514,8 +499,6 @@ def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
 
 
 def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
-    import numpy as np
-
     a, b = board.labels[judge].ravel(), board.labels[other].ravel()
     both = (a != NO_LABEL) & (b != NO_LABEL)
     codes = a[both] * np.int8(len(LABELS)) + b[both]
@@ -526,8 +509,6 @@ def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
 
 def label_pairs(codes: Array) -> Counter[tuple[str, str]]:
     """Count pairs of labels from codes 3 * first + second, each an index of LABELS."""
-    import numpy as np
-
     n = len(LABELS)
     counts = np.bincount(codes, minlength=n * n)
     return Counter({(LABELS[i // n], LABELS[i % n]): int(count) for i, count in enumerate(counts) if count})

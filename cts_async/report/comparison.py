@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from typing import Any, Final
 
+import numpy as np
+
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
 from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
 from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
@@ -184,8 +186,6 @@ def _stabilities(board: Board) -> Iterator[Stability]:
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """Yield facts that a reader has to know before relying on the numbers."""
-    import numpy as np
-
     n_scored = dict(zip(board.systems, (~np.isnan(board.scores[judge])).sum(axis=0).tolist(), strict=True))
     if len({n for n in n_scored.values() if n}) > 1:
         counts = ", ".join(f"{system} {n}" for system, n in n_scored.items() if n)

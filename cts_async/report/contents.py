@@ -11,6 +11,8 @@ from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import numpy as np
+
 from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.losses import SystemLosses
@@ -76,6 +78,7 @@ from cts_async.report.tables import (
 
 if TYPE_CHECKING:
     from cts_async.report.html.report import Origin
+
 
 _USUAL: Final = EvaluationConfig()
 
@@ -447,8 +450,6 @@ def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dic
 
 def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     """Open the extremes of each evaluated run of conversations in the first measure, over q itself."""
-    import numpy as np
-
     retrieved = gathered.talked.retrieved if gathered.talked else ()
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:

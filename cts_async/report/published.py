@@ -15,9 +15,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.board import Board
+import numpy as np
+
+from cts_async.analysis.board import Array, Board
 from cts_async.analysis.compare import leaderboard
 from cts_async.analysis.interactions import (
     Interactions,
@@ -31,11 +33,6 @@ from cts_async.analysis.stats import Difference, paired_difference, percentile_i
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import board_interactions
 from cts_async.report.tables import Column, DataTable, Row, Show, number, text, text_columns, with_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DATA: Final = "hard518"
 SOURCE: Final = "Huang et al., KDD 2026"
@@ -251,8 +248,6 @@ def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[Pub
 
 
 def _column(board: Board, judge: str, run: FinishedRun) -> Array:
-    import numpy as np
-
     column = board.scores[judge][:, board.place(run.label)]
     return column[~np.isnan(column)]
 

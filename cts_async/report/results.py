@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
 from rich.console import Console
 
 from cts_async.analysis.retrieval import TurnRetrieval
@@ -156,8 +157,6 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
 
     Pairs are resampled in the order of their scores, so that the result does not depend on what finished first.
     """
-    import numpy as np
-
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None

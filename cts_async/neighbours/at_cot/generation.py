@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
+import numpy as np
+
+from cts_async.analysis.board import Array
 from cts_async.analysis.retrieval import ALPHA, ConversationRun, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
 from cts_async.datasets.kinds import Annotations
@@ -21,12 +24,6 @@ from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.search.terms import terms
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
 #
@@ -47,7 +44,7 @@ class Scorer(Protocol):
     def is_bertscore(self) -> bool:
         """True where its numbers are comparable with AT-CoT's published ones."""
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """The M x N matrix S of equation 5: S[i, j] compares generated[i] with annotated[j]; 1 is the same."""
 
 
@@ -61,10 +58,8 @@ class TokenF1:
     name = "token F1, not BERTScore"
     is_bertscore = False
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 = 2 |shared| / (|generated| + |annotated|), in [0, 1]."""
-        import numpy as np
-
         rows, columns = (
             [Counter(terms(text, keep_stops=True)) for text in side] for side in (generated, annotated)
         )
@@ -119,10 +114,8 @@ class BertScore:
             room = getattr(self._scorer._model.config, "max_position_embeddings", 0)
             tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
-        import numpy as np
-
         matrix = np.zeros((len(generated), len(annotated)))
         # bert-score 0.3.13 fails on a text without any word.
         rows, columns = (

@@ -18,21 +18,17 @@ from html import unescape
 from math import sqrt
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
 import orjson
 from rich.cells import cell_len
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Array, Board
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import FEWEST, Difference, Z, paired_differences, wilson
 from cts_async.report.output import plain
 from cts_async.report.tables import marked, printable, with_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # --- Style
 
@@ -166,8 +162,6 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
 
     Where there is no common instance, each system is over its own.
     """
-    import numpy as np
-
     scores = board.scores[judge]
     present = ~np.isnan(scores)
     shared = present[:, present.any(axis=0)].all(axis=1)
@@ -206,8 +200,6 @@ def means_with_intervals(values: Array, seed: int) -> list[Difference | None]:
 
 
 def _normal(column: Array) -> Difference | None:
-    import numpy as np
-
     values = column[~np.isnan(column)]
     n = len(values)
     if n < 2:
@@ -246,8 +238,6 @@ class Versus:
 
 def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
     """Every other system against the baseline; none if that is "" or has no score."""
-    import numpy as np
-
     base = next((one.scores for one in systems if one.label == baseline), None)
     found = []
     for one in systems if base is not None else ():

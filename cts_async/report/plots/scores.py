@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, log10
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final
 
+import numpy as np
+
+from cts_async.analysis.board import Array
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference
@@ -16,11 +19,6 @@ from cts_async.report.plots import figure as draw
 from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import marked, printable
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BIN: Final = 5
 _ROOM: Final = 0.8
@@ -97,8 +95,6 @@ def distribution(systems: Sequence[Scored]) -> Figure:
     Histograms are counted here, so that the figure is as small for 100,000 instances as for a hundred. All rows have
     one scale: equal heights are equal shares.
     """
-    import numpy as np
-
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     values = [np.sort(one.scores[~np.isnan(one.scores)]) for one in ranked]
     names = [one.name for one in ranked]
@@ -152,8 +148,6 @@ def _histograms(names: Sequence[str], values: Sequence[Array]) -> Spec:
 
 def binned(values: Array) -> Array:
     """The number of values in [0, 5), [5, 10), ... [95, 100]."""
-    import numpy as np
-
     return np.histogram(values, bins=np.arange(0, 100 + BIN, BIN))[0]
 
 
@@ -208,8 +202,6 @@ def gain_by_instance(
 
 
 def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
-    import numpy as np
-
     n, name = len(one.gains), one.name
     if n <= MAX_STEPS:  # steps of equal width; the last one is repeated where it ends
         rows, gains = [*one.rows.tolist(), int(one.rows[-1])], [*one.gains.tolist(), float(one.gains[-1])]
@@ -488,8 +480,6 @@ def _panels(modes: Sequence[Mode], last: int, measure: str, without: Difference 
 
 
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
-    import numpy as np
-
     values = np.array([scores[id] for id in sorted(scores)], float)
     return draw.means_with_intervals(values[:, None], seed)[0]
 
