@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from cts_async import scorer
+from cts_async.analysis import stats
 from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Array, Board
-from cts_async.analysis.stats import (
-    ALPHA,
-    Difference,
-    SignFlips,
-    correlation,
-    detectable_difference,
-    flips_for,
-    holm,
-    instances_needed,
-    paired_differences,
-    sign_flip_tests,
-)
 from cts_async.protocol.judge import own_text
 from cts_async.records import Coverage
 
@@ -43,7 +32,7 @@ class Standing:
     k: int
     """0 for the reference points, and if unknown."""
     scores: scorer.Summary
-    delta: Difference | None
+    delta: stats.Difference | None
     """Mean of the paired differences to the baseline; None for the baseline itself, and without a baseline or a shared
     instance."""
     n_common: int
@@ -130,9 +119,9 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
     A `baseline` of "" is none.
     """
     scores = board.scores[judge]
-    deltas: Sequence[Difference | None] = [None] * len(board.entrants)
+    deltas: Sequence[stats.Difference | None] = [None] * len(board.entrants)
     if baseline:
-        deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+        deltas = stats.paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
     present = ~np.isnan(scores)
     common = present[:, present.any(axis=0)].all(axis=1)
     n_common = int(common.sum())
@@ -180,7 +169,7 @@ class PairTest:
     @property
     def significant(self) -> bool:
         """True if the two differ at ALPHA after Holm's correction."""
-        return self.p_holm <= ALPHA
+        return self.p_holm <= stats.ALPHA
 
 
 def compare_pairs(
@@ -201,8 +190,8 @@ def compare_pairs(
     pairs = [(i, j) for i, j in family if (present[:, i] & present[:, j]).any()]
     if baseline is None:
         pairs = [(i, j) if np.nanmean(scores[:, i] - scores[:, j]) >= 0 else (j, i) for i, j in pairs]
-    tests = sign_flip_tests(scores, pairs, seed=seed, flips=flips_for(len(pairs)))
-    adjusted = holm([test.p for test in tests])
+    tests = stats.sign_flip_tests(scores, pairs, seed=seed, flips=stats.flips_for(len(pairs)))
+    adjusted = stats.holm([test.p for test in tests])
     tested = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):
         differences = scores[:, i] - scores[:, j]
@@ -212,7 +201,7 @@ def compare_pairs(
 
 
 def _pair(
-    system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int
+    system: str, other: str, differences: Array, test: stats.SignFlips, p_holm: float, n_tests: int
 ) -> PairTest:
     n, mean = len(differences), float(differences.mean())
     sd = float(differences.std(ddof=1)) if n > 1 else None
@@ -226,9 +215,11 @@ def _pair(
         exact=test.exact,
         p_floor=test.floor,
         p_holm=p_holm,
-        detectable=None if sd is None else detectable_difference(n, sd),
-        detectable_holm=None if sd is None else detectable_difference(n, sd, alpha=ALPHA / n_tests),
-        n_needed=None if sd is None else instances_needed(mean, sd),
+        detectable=None if sd is None else stats.detectable_difference(n, sd),
+        detectable_holm=None
+        if sd is None
+        else stats.detectable_difference(n, sd, alpha=stats.ALPHA / n_tests),
+        n_needed=None if sd is None else stats.instances_needed(mean, sd),
     )
 
 
@@ -324,7 +315,7 @@ def agreement_of(
         exact=equal / n if n else None,
         kappa=cohen_kappa(pairs),
         kappa_quadratic=cohen_kappa(pairs, "quadratic"),
-        score_r=correlation(scores, other_scores),
+        score_r=stats.correlation(scores, other_scores),
     )
 
 

@@ -41,6 +41,7 @@ from cts_async.protocol.run_files import (
     results_of,
 )
 from cts_async.records import Caveat, Nugget, caveat_of
+from cts_async.report import results
 from cts_async.report.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -54,19 +55,6 @@ from cts_async.report.output import plain
 from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
 from cts_async.report.plots import Drawn, check_export, figures, write_figures
 from cts_async.report.published import Published, compare_with_paper, is_hard518, published_tables
-from cts_async.report.results import (
-    CAVEATS,
-    ConversationReport,
-    NamedRuns,
-    causes_table,
-    caveats_of,
-    conversations_table,
-    effort_table,
-    failures_table,
-    health_table,
-    runs_table,
-    served_table,
-)
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import RunSummary, summarise_runs
 from cts_async.report.tables import (
@@ -100,7 +88,7 @@ class Gathered:
     """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
-    talked: ConversationReport | None
+    talked: results.ConversationReport | None
     """Evaluation of the conversations."""
     notes: tuple[str, ...]
     names: Mapping[str, str]
@@ -109,17 +97,17 @@ class Gathered:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """Why scores say nothing about a model; empty if they do."""
-        return caveats_of(run for _, run in all_runs(self))
+        return results.caveats_of(run for _, run in all_runs(self))
 
 
-def named_runs(gathered: Gathered) -> NamedRuns:
+def named_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries, each with its system's name on the board."""
     entrants = gathered.board.entrants if gathered.board else ()
     labels = {entrant.directory: entrant.label for entrant in entrants}
     return [(labels.get(run.directory, run.label), run) for run in gathered.summaries]
 
 
-def all_runs(gathered: Gathered) -> NamedRuns:
+def all_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries of runs and of conversations, each with its name."""
     return [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
 
@@ -167,7 +155,7 @@ def gather(
         interactions = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
         published = compare_with_paper(board, interactions, judges=judged, seed=seed)
     conversations = tuple(summarise_runs(talks))
-    talked: ConversationReport | None = None
+    talked: results.ConversationReport | None = None
     if conversations:
         # By name: nothing in this layer imports the neighbours.
         at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
@@ -287,7 +275,7 @@ def _named(table: DataTable, names: Mapping[str, str]) -> DataTable:
 
 def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]:
     runs, every, compared = named_runs(gathered), all_runs(gathered), gathered.compared
-    yield "runs", [runs_table(every)]
+    yield "runs", [results.runs_table(every)]
     if compared:
         yield "scores", judged_tables(compared.judged[0], compared, all_pairs=True)
         yield "judges", judges_tables(compared)
@@ -306,10 +294,18 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
         yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
     if gathered.published:
         yield "published", published_tables(gathered.published)
-    yield "effort", [effort_table(runs), health_table(runs), causes_table(runs), served_table(every)]
-    yield "failures", [failures_table(every)]
+    yield (
+        "effort",
+        [
+            results.effort_table(runs),
+            results.health_table(runs),
+            results.causes_table(runs),
+            results.served_table(every),
+        ],
+    )
+    yield "failures", [results.failures_table(every)]
     if gathered.talked:
-        yield "conversations", [conversations_table(gathered.talks), *gathered.talked.tables]
+        yield "conversations", [results.conversations_table(gathered.talks), *gathered.talked.tables]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
@@ -328,7 +324,7 @@ def caveat_lines(gathered: Gathered) -> Iterator[str]:
     runs = all_runs(gathered)
     for caveat in gathered.caveats:
         names = [name for name, run in runs if caveat_of(run.manifest) == caveat]
-        yield CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
+        yield results.CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run

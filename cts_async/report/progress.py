@@ -13,27 +13,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from cts_async.analysis.stats import RunningMean
-from cts_async.engine.events import (
-    AttemptFailed,
-    BudgetUsed,
-    CircuitChanged,
-    Cost,
-    Event,
-    GroupBegan,
-    GroupHeldUp,
-    JobEnded,
-    JobsCounted,
-    JobsFound,
-    LaneInUse,
-    LaneStatus,
-    StepEnded,
-    StepsCounted,
-    Stopping,
-    WorkersInUse,
-)
+from cts_async.engine import events
 from cts_async.report.live import (
     LiveCluster,
     LiveFile,
@@ -173,14 +156,7 @@ MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
 """How long the end of a command waits for a call under way: a disk that hangs must not block it."""
-_ROUTINE: Final = frozenset(
-    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
-)
-"""Frequent events that are only counted."""
-_GroupEvent: TypeAlias = (
-    StepEnded | StepsCounted | JobEnded | JobsCounted | JobsFound | GroupBegan | GroupHeldUp | AttemptFailed
-)
-_NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
+_NO_BUDGET: Final = events.BudgetUsed(events.Cost(), None, None, None)
 _SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 """Matches a key only: inside a text its quotes would be escaped."""
 
@@ -262,7 +238,7 @@ class _Counters:
 class _LaneRates:
     """A provider account, with its rates in the last minute."""
 
-    status: Callable[[], LaneStatus]
+    status: Callable[[], events.LaneStatus]
     sent: LastMinute
     tokens: LastMinute
 
@@ -311,61 +287,61 @@ class Progress:
         self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
         self._lock = threading.Lock()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Handle an event."""
         with self._lock:
             self._handle(event)
-            if type(event) not in _ROUTINE and (notice := notable(event)):
+            if notice := notable(event):
                 self._notices.append(notice)
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         match event:
-            case StepEnded():
-                group = self._of(event)
+            case events.StepEnded():
+                group = self._of(event.group)
                 group.pace.stepped(event.job_id, replayed=event.replayed)
                 if event.lane and event.replayed:
                     group.add_steps(event.lane, 0, 1)
                 elif event.lane:
                     tokens = event.usage.input_tokens + event.usage.output_tokens
                     group.add_steps(event.lane, 1, 0, tokens, event.usd)
-            case StepsCounted():
-                group = self._of(event)
+            case events.StepsCounted():
+                group = self._of(event.group)
                 group.pace.counted(event.calls)
                 group.retries += event.retries
                 if event.lane:
                     group.add_steps(event.lane, event.calls, event.replayed, event.tokens, event.usd)
-            case JobEnded():
-                group = self._of(event)
+            case events.JobEnded():
+                group = self._of(event.group)
                 group.add_jobs(1, event.failure is not None)
                 group.pace.ended(event.job_id)
-            case JobsCounted():
-                group = self._of(event)
+            case events.JobsCounted():
+                group = self._of(event.group)
                 group.add_jobs(event.jobs, event.failed)
                 group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
-            case JobsFound():
-                self._of(event).add_jobs(event.jobs, event.failed)
-            case GroupBegan():
-                self._of(event).pace.began(self._clock())
-            case GroupHeldUp():
-                self._of(event).held_up = event.lane
-            case AttemptFailed():
-                group = self._of(event)
+            case events.JobsFound():
+                self._of(event.group).add_jobs(event.jobs, event.failed)
+            case events.GroupBegan():
+                self._of(event.group).pace.began(self._clock())
+            case events.GroupHeldUp():
+                self._of(event.group).held_up = event.lane
+            case events.AttemptFailed():
+                group = self._of(event.group)
                 group.retries += event.wait_s is not None
                 if event.lane:
                     group.lanes.add(event.lane)
-            case LaneInUse():
+            case events.LaneInUse():
                 now = self._clock()
                 self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
-            case WorkersInUse():
+            case events.WorkersInUse():
                 self._workers = WorkersView(event)
-            case CircuitChanged():
+            case events.CircuitChanged():
                 now = self._clock()
                 self._hold(now)
                 (self._outages.add if event.open else self._outages.discard)(event.lane)
                 self._hold(now)
-            case BudgetUsed():
+            case events.BudgetUsed():
                 self._budget = event
-            case Stopping():
+            case events.Stopping():
                 self._stopping = f"stopping: {event.reason}"
 
     def add_scores(self, group: str, scores: Iterable[float]) -> None:
@@ -429,10 +405,10 @@ class Progress:
         for group in self._groups.values():
             group.pace.hold(now, held=bool(group.lanes & self._outages))
 
-    def _of(self, event: _GroupEvent) -> _Counters:
-        group = self._groups.get(event.group)
+    def _of(self, name: str) -> _Counters:
+        group = self._groups.get(name)
         if group is None:
-            group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
+            group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
         group.seen = True
         return group
 
@@ -520,7 +496,7 @@ def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
 class WorkersView:
     """The workers' part of `live.json`, with each worker's pace of the last minute."""
 
-    def __init__(self, event: WorkersInUse) -> None:
+    def __init__(self, event: events.WorkersInUse) -> None:
         self._event = event
         self._calls: dict[str, LastMinute] = {}
 
