@@ -131,7 +131,7 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
         n_failed = entrant.n_failed_under(judge)
         summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
         if summary.mean is not None:
-            common_mean = math.fsum(scores[common, column]) / n_common if n_common else None
+            common_mean = stats.mean_or_none(scores[common, column])
             own_delta = None if entrant.label == baseline else delta
             own = own_text(judge, entrant.players, entrant.models)
             standings.append(
@@ -449,14 +449,18 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     found, ranked = [], {}
     for judge, scored in zip(judges, present, strict=True):
         columns, codes = board.scores[judge].T, board.labels[judge]
-        common_means = [_mean(column[common]) if i in shared else None for i, column in enumerate(columns)]
+        common_means = [
+            stats.mean_or_none(column[common]) if i in shared else None for i, column in enumerate(columns)
+        ]
         # The order of a sum changes its last digits, so means are compared rounded.
         ranked[judge] = [round(common_means[i] or 0.0, 9) for i in shared]
         counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
         shares = (counts / max(1, counts.sum())).tolist()
         one = JudgeMeans(
             judge,
-            means=tuple(_mean(column[there]) for column, there in zip(columns, scored.T, strict=True)),
+            means=tuple(
+                stats.mean_or_none(column[there]) for column, there in zip(columns, scored.T, strict=True)
+            ),
             n_scored=tuple(scored.sum(axis=0).tolist()),
             common_means=tuple(common_means),
             ordering=_ordering([board.systems[i] for i in shared], ranked[judge]),
@@ -475,10 +479,6 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
         alpha_nominal=krippendorff_alpha(labels, "nominal", len(LABELS)),
         alpha_ordinal=krippendorff_alpha(labels, "ordinal", len(LABELS)),
     )
-
-
-def _mean(scores: Array) -> float | None:
-    return math.fsum(scores) / len(scores) if len(scores) else None
 
 
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,6 +27,11 @@ ALPHA: Final = 0.05
 POWER: Final = 0.8
 ROUNDING: Final = 1e-12
 """Relative to the largest score: differences below it are artefacts of rounding, such as a mean of equal values."""
+
+
+def mean_or_none(values: Collection[float] | Array) -> float | None:
+    """Return the mean, with an exact sum; None without values."""
+    return math.fsum(values) / len(values) if len(values) else None
 
 
 def wilson(successes: int, n: int) -> tuple[float, float] | None:

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from cts_async.analysis.board import Array
 from cts_async.analysis.retrieval import ALPHA, ConversationRun, TurnRetrieval
-from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
+from cts_async.analysis.stats import PairedT, correlation, holm, mean_or_none, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import published
@@ -365,7 +366,7 @@ def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[
             "scheme": scheme,
             "n": len(own),
             "left_out": len(generated.get(scheme, {})) - len(own),
-            "mean": _mean([best.points for best in own.values()]) if own else None,
+            "mean": mean_or_none([best.points for best in own.values()]),
             "marks": "".join(MARKS[name] for name in better),
         }
         for name in MARKS:
@@ -444,11 +445,11 @@ def alignment_table(
         if own and any(found.values()):
             both = [query for query in own if found.get(query)]
             over_queries = correlation_test(
-                [own[query].points for query in both], [_mean(found[query]) for query in both]
+                [own[query].points for query in both], [fmean(found[query]) for query in both]
             )
             means = {
-                "generation": _mean([best.points for best in own.values()]),
-                "retrieval": _mean([value for values in found.values() for value in values]),
+                "generation": fmean([best.points for best in own.values()]),
+                "retrieval": fmean([value for values in found.values() for value in values]),
             }
             rows.append({"scheme": scheme, **means, **over_queries, "judgments": judged_by})
     if rows:
@@ -512,7 +513,3 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
 
 def _measure(scorer: Scorer) -> str:
     return f"Score: {scorer.name}, x 100."
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

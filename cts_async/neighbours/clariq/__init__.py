@@ -108,18 +108,12 @@ def show_documents(
 
     Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
     """
+    from cts_async.neighbours.clariq import tasks
     from cts_async.neighbours.clariq.collection import read_question_bank
-    from cts_async.neighbours.clariq.tasks import (
-        document_relevance,
-        document_relevance_table,
-        read_clariq_evaluation,
-        read_clariq_run,
-        selected,
-    )
     from cts_async.report.output import show_tables
 
-    judged = read_clariq_evaluation(evaluation)
-    lines, notes = read_clariq_run(run)
+    judged = tasks.read_clariq_evaluation(evaluation)
+    lines, notes = tasks.read_clariq_run(run)
     topic_of: Mapping[str, str] | None = None
     if conversations:
         ids = {text: id for id, text in read_question_bank(tsv).items()}
@@ -129,13 +123,13 @@ def show_documents(
         notes = [*data.reworded.values(), *notes]
         topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
         _check_joined(run, [line.topic for line in lines], frozenset(topic_of.values()), tsv)
-    found = document_relevance(judged, selected(lines), topic_of)
+    found = tasks.document_relevance(judged, tasks.selected(lines), topic_of)
     if found is None:
         raise InputError(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
         )
     _write(out, found.values, (tsv, run, evaluation))
-    show_tables([document_relevance_table(found)], notes=notes, as_json=as_json)
+    show_tables([tasks.document_relevance_table(found)], notes=notes, as_json=as_json)
 
 
 @app.command("need", short_help="F1 of predicted clarification needs.")

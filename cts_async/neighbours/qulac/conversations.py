@@ -24,7 +24,7 @@ from cts_async.analysis.retrieval import (
     pseudo_qrels,
     relevant_from,
 )
-from cts_async.analysis.stats import holm, paired_t_test
+from cts_async.analysis.stats import holm, mean_or_none, paired_t_test
 from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
 from cts_async.errors import InputError, UsageError
@@ -398,11 +398,11 @@ def _oracle(
         "history_length": length,
         "facets": len(facets),
         "facets_with_none": len(pairs),
-        "none": _mean(alone for _, alone in pairs),
+        "none": mean_or_none([alone for _, alone in pairs]),
         "worst": fmean(worst),
         "mean": fmean(mean),
         "best": fmean(best.values()),
-        "gain": _mean(value - alone for value, alone in pairs),
+        "gain": mean_or_none([value - alone for value, alone in pairs]),
         "t": tested.t if tested else None,
         "p": tested.p if tested else None,
     }
@@ -427,9 +427,9 @@ def _question_gains(
     for question, every in by_question.items():
         answered = fmean(value for _, value, _ in every)
         both = [(value, alone) for _, value, alone in every if alone is not None]
-        unanswered = _mean(alone for _, alone in both)
+        unanswered = mean_or_none([alone for _, alone in both])
         if original is None:
-            gain, without = _mean(value - alone for value, alone in both), None
+            gain, without = mean_or_none([value - alone for value, alone in both]), None
         else:
             gain, without = answered - original, None if unanswered is None else unanswered - original
         yield {
@@ -442,11 +442,6 @@ def _question_gains(
             "gain": gain,
             "gain_without_answer": without,
         }
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    values = list(values)
-    return fmean(values) if values else None
 
 
 # --- Tables ----------------------------------------------------------------------------------------------
