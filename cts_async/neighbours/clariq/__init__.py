@@ -71,21 +71,19 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
 
     Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
     """
-    from cts_async.neighbours.clariq.tasks import (
-        question_relevance,
-        question_relevance_table,
-        read_clariq_run,
-    )
+    from cts_async.neighbours.clariq import tasks
     from cts_async.report.output import show_tables
 
     data = _labelled(tsv)
-    lines, notes = read_clariq_run(run)
+    lines, notes = tasks.read_clariq_run(run)
     topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
     _check_joined(run, [line.topic for line in lines], topics, tsv)
-    recall, unranked = question_relevance(topics, lines)
+    recall, unranked = tasks.question_relevance(topics, lines)
     _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
     show_tables(
-        [question_relevance_table(recall, unranked)], notes=[*data.reworded.values(), *notes], as_json=as_json
+        [tasks.question_relevance_table(recall, unranked)],
+        notes=[*data.reworded.values(), *notes],
+        as_json=as_json,
     )
 
 

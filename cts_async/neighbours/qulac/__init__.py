@@ -14,7 +14,7 @@ import typer
 
 from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError, Interrupted, UsageError
-from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
+from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out, write_records
 
 if TYPE_CHECKING:
     from cts_async.neighbours.qulac.collection import Qulac, Topic
@@ -78,7 +78,7 @@ def write_conversations(
     """
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.report.output import STDOUT, show_tables, write_jsonl
+    from cts_async.report.output import show_tables
 
     lengths = read_lengths(turns)
     found = read_qulac(path)
@@ -86,11 +86,8 @@ def write_conversations(
     if count:
         show_tables([made.counts_table(topics, lengths)], notes=_oddities(found), as_json=as_json)
         return
-    if out != STDOUT:
-        check_out(Path(out), [path], force=force)
-    n = write_jsonl(out, (one.as_record() for one in made.conversations(topics, lengths)))
-    if out != STDOUT:
-        typer.echo(f"{n:,} conversations in {out}", err=True)
+    records = (one.as_record() for one in made.conversations(topics, lengths))
+    write_records(out, records, "conversations", [path], force=force)
 
 
 @app.command("gains", short_help="Gain of each question over asking none.")
