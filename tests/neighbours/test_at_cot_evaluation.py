@@ -135,9 +135,9 @@ def test_relevance_level_changes_binary_measures_and_is_in_caption_rows_and_note
         report = evaluated(plan, tmp_path, str(tmp_path / "qrels"), **asked)
         rows = rows_of(report, "turns_MRR@10")
         reciprocal[level] = rows[0]["respond"]
-        said = "; relevant from grade 2 (nDCG: by gains)" if level == 2 else "qrels"
-        assert all(row["judgments"].endswith(said) for row in rows)
-        assert table_of(report, "turns_MRR@10").caption.partition("; better")[0].endswith(said)
+        ending = "; relevant from grade 2 (nDCG: by gains)" if level == 2 else "qrels"
+        assert all(row["judgments"].endswith(ending) for row in rows)
+        assert table_of(report, "turns_MRR@10").caption.partition("; better")[0].endswith(ending)
     assert reciprocal == {1: pytest.approx((1 / 2 + 1) / 2), 2: pytest.approx((1 / 3 + 0) / 2)}
     assert any("1 of 5 instances have judgments but no relevant document" in note for note in report.notes)
 

@@ -271,7 +271,7 @@ def printed(table: DataTable, width: int = 80) -> str:
     return out.getvalue()
 
 
-def test_tables_of_qulac_stand_beside_published_values() -> None:
+def test_tables_of_qulac_show_published_values() -> None:
     retrieval = {
         "standard": {"a": [0.1], "b": [0.2]},
         "cot": {"a": [0.3, 0.1], "b": [0.3]},

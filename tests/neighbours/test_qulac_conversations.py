@@ -236,11 +236,11 @@ class Counting(QueryLikelihoodRanker):
 
 def test_answer_improves_retrieval() -> None:
     """The question alone finds the car first; the cat is meant, and holds one of the two words, as cows do not."""
-    said = {
+    texts = {
         "1-1-1-0": ConversationText("jaguar", ("the car",)),
         "1-1-1-1": ConversationText("jaguar", ("the car",), ("no the cat in the jungle",)),
     }
-    found = evaluate_records(Counting(), {"d1": 2, "d0": 0}, said, ["P1", "MRR100"])
+    found = evaluate_records(Counting(), {"d1": 2, "d0": 0}, texts, ["P1", "MRR100"])
     assert found == {"P1": {"1-1-1-0": 0.0, "1-1-1-1": 1.0}, "MRR100": {"1-1-1-0": 0.5, "1-1-1-1": 1.0}}
 
 

@@ -32,10 +32,10 @@ from cts_async.neighbours.qulac.conversations import (
 from cts_async.report.tables import DataTable, print_table
 
 
-def values(facet: str, *said: str, original: float | None = None) -> dict[str, float]:
+def values(facet: str, *records: str, original: float | None = None) -> dict[str, float]:
     """ "1,2>3 .5 .2": after the questions 1 and 2, question 3 has 0.5 with its answer and 0.2 without."""
     made = {} if original is None else {f"{facet}-0-0": original}
-    for one in said:
+    for one in records:
         ids, answered, *unanswered = one.split()
         record = f"{facet}-{ids.replace('>', '-').replace(',', '-')}"
         made[f"{record}-1"] = float(answered)
@@ -267,8 +267,8 @@ def test_invalid_dictionary_is_located_by_metric_and_record(
 def test_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(1 << 40)
-    said = "is larger than 536,870,912 bytes, the most that is read into memory; write one file"
-    assert said in str(refusal(tmp_path / "huge.json"))
+    message = "is larger than 536,870,912 bytes, the most that is read into memory; write one file"
+    assert message in str(refusal(tmp_path / "huge.json"))
     assert "no such file" in str(refusal(tmp_path / "none.json"))
 
 
@@ -288,8 +288,8 @@ def test_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, pro
     path.write_bytes(pickle.dumps(Bomb(mark), protocol))
     error = str(refusal(path))
     assert not mark.exists()
-    for said in ("is a pickle, not JSON", "runs whatever code it holds", "without network", "json.dump"):
-        assert said in error
+    for message in ("is a pickle, not JSON", "runs whatever code it holds", "without network", "json.dump"):
+        assert message in error
     path.with_suffix(".json").write_bytes(pickle.dumps({"P1": {"1-1-1-1": 1.0}}, protocol))
     assert "is a pickle" in str(refusal(path.with_suffix(".json")))
 

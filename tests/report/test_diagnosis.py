@@ -358,7 +358,7 @@ def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
     ]
 
 
-def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
+def test_orig_is_found_next_to_runs_or_named(tmp_path: Path) -> None:
     gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
     made(tmp_path / "runs", "orig", data="other")
     (tmp_path / "runs" / "broken").mkdir()

@@ -35,9 +35,9 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
     assert [svg, pdf] == again
     assert pdf.startswith(b"%PDF-")
     root = ET.fromstring(svg)
-    said = "".join(root.itertext())
-    assert 'href="javascript:' in said
-    assert "通义千问" in said
+    content = "".join(root.itertext())
+    assert 'href="javascript:' in content
+    assert "通义千问" in content
     assert not [one for one in root.iter() if one.tag.endswith("}a") or "script" in one.tag]
     assert not re.search(rb'(href|src)="http', svg)
     assert [one.text for one in root if one.tag.endswith(("}title", "}desc"))] == ["Made <b>", "Two points."]
