@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
-from math import sqrt
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final, Literal, TypeAlias
@@ -26,7 +25,7 @@ from rich.cells import cell_len
 
 from cts_async.analysis.board import Array, Board
 from cts_async.analysis.diagnose import SystemDiagnosis
-from cts_async.analysis.stats import FEWEST, Difference, Z, paired_differences, wilson
+from cts_async.analysis.stats import FEWEST, Difference, paired_differences, wilson
 from cts_async.report.output import plain
 from cts_async.report.tables import marked, printable, with_interval
 
@@ -82,8 +81,6 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
 Spec: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]
 
-MAX_BOOTSTRAPPED: Final = 5_000
-"""With more scores the normal interval of the mean is used: it is the same, and takes no time."""
 SYMBOLS: Final = (
     *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "x", "hexagon"),
     *("bowtie", "pentagon"),
@@ -167,7 +164,7 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
     shared = present[:, present.any(axis=0)].all(axis=1)
     if common and shared.any():
         scores = scores[shared]
-    means = means_with_intervals(scores, seed)
+    means = paired_differences(scores, seed=seed)
     found = []
     for entrant, column, mean in zip(board.entrants, scores.T, means, strict=True):
         if mean:
@@ -177,35 +174,11 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
     return tuple(found)
 
 
-def method_of(n_rows: int) -> str:
-    """The method of `means_with_intervals` for a matrix with so many rows."""
-    return "bootstrap" if n_rows <= MAX_BOOTSTRAPPED else "normal"
-
-
 def whiskers(systems: Sequence[Scored]) -> str:
     """A caption's words for the whiskers of systems of one board."""
-    method, n = method_of(len(systems[0].scores)), counts(one.mean.n for one in systems)
+    n = counts(one.mean.n for one in systems)
     few = f", none below {FEWEST}" if any(one.mean.n < FEWEST for one in systems) else ""
-    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances{few}"
-
-
-def means_with_intervals(values: Array, seed: int) -> list[Difference | None]:
-    """The mean of each column of `values`, shape (instances, systems), with a 95 % interval.
-
-    Percentile bootstrap up to MAX_BOOTSTRAPPED instances, else the normal interval; None for a column of NaN.
-    """
-    if len(values) <= MAX_BOOTSTRAPPED:
-        return paired_differences(values, seed=seed)
-    return [_normal(column) for column in values.T]
-
-
-def _normal(column: Array) -> Difference | None:
-    values = column[~np.isnan(column)]
-    n = len(values)
-    if n < 2:
-        return Difference(n, float(values[0]), None, None) if n else None
-    mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
-    return Difference(n, mean, mean - half, mean + half)
+    return f"Whiskers are 95 % bootstrap intervals of the mean over n = {n} scored instances{few}"
 
 
 def name_of(one: SystemDiagnosis) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from cts_async.analysis.board import Array
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
-from cts_async.analysis.stats import Difference
+from cts_async.analysis.stats import Difference, paired_differences
 from cts_async.records import SCHEMES, Caveat, Mode
 from cts_async.report.plots import figure as draw
 from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
@@ -414,7 +414,6 @@ def turns(
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
-    method = draw.method_of(len(found.without[measure]))
     n = draw.counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
     title = marked(measure, caveat)
     dotted = f", {without.mean:.3f}" if without else ""
@@ -422,7 +421,7 @@ def turns(
     return draw.figure(
         f"turns_{_file_word(measure)}",
         marked(f"{measure} by turn", caveat),
-        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
+        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % bootstrap "
         f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
         [trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)],
         alt=_alt(found, title, without, measure),
@@ -481,7 +480,7 @@ def _panels(modes: Sequence[Mode], last: int, measure: str, without: Difference 
 
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     values = np.array([scores[id] for id in sorted(scores)], float)
-    return draw.means_with_intervals(values[:, None], seed)[0]
+    return paired_differences(values[:, None], seed=seed)[0]
 
 
 def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:
