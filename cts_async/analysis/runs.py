@@ -144,6 +144,11 @@ class FinishedRun:
         """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
         return self.n_failed + self.judge_failures.get(judge, 0)
 
+    def outcomes(self) -> Iterator[tuple[str, Item | FailedItem]]:
+        """Yield the finished and the failed instances by id, in the order of the ids."""
+        for id in sorted({*self.items, *self.failures}):
+            yield id, self.items.get(id) or self.failures[id]
+
     def scores(self, judge: str) -> dict[str, float]:
         """`restore_score_100` by id of the instances that this judge has labelled."""
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}

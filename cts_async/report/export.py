@@ -18,7 +18,15 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.analysis.runs import FinishedRun, data_of, find_runs, read_path, with_distinct_labels
+from cts_async.analysis.runs import (
+    FailedItem,
+    FinishedRun,
+    Item,
+    data_of,
+    find_runs,
+    read_path,
+    with_distinct_labels,
+)
 from cts_async.engine.run_dir import json_bytes, sessions_of
 from cts_async.errors import UsageError, write_error
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
@@ -107,17 +115,10 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 
 
 def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
-    for id in sorted({*run.items, *run.failures}):
-        if item := run.items.get(id):
-            yield {"id": id, "fused_query": item.fused_query, "answer": tagged(item.answer)}
-        else:
-            failed = run.failures[id]
-            yield {
-                "id": id,
-                "fused_query": failed.fused_query,
-                "answer": None,
-                "error": _error(failed.failure),
-            }
+    for id, one in run.outcomes():
+        answer = tagged(one.answer) if isinstance(one, Item) else None
+        failure = {"error": _error(one.failure)} if isinstance(one, FailedItem) else {}
+        yield {"id": id, "fused_query": one.fused_query, "answer": answer, **failure}
 
 
 def tagged(answer: str) -> str:
@@ -128,32 +129,30 @@ def tagged(answer: str) -> str:
 def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
     """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
     scoring = run.judges[0]
-    for id in sorted({*run.items, *run.failures}):
-        item = run.items.get(id)
-        if item and (verdict := item.verdicts.get(scoring)):
+    for id, one in run.outcomes():
+        if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
             yield {
                 "id": id,
-                "fused_query": item.fused_query,
+                "fused_query": one.fused_query,
                 "judge": scoring,
                 "nuggets": [
                     {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
                     for nugget, coverage in verdict.coverage.items()
                 ],
                 "restore_score_100": verdict.score,
-                "answer": item.answer,
+                "answer": one.answer,
             }
             continue
-        of = item or run.failures[id]
         unjudged = Failure("judge", "unjudged", f"{scoring} has not judged this answer")
-        failure = item.unjudged.get(scoring, unjudged) if item else run.failures[id].failure
+        failure = one.unjudged.get(scoring, unjudged) if isinstance(one, Item) else one.failure
         yield {
             "id": id,
             "system": "",
-            "fused_query": of.fused_query,
+            "fused_query": one.fused_query,
             "blurred_query": "",
             "error": _error(failure),
             "judge": scoring,
-            "answer": item.answer if item else "",
+            "answer": one.answer if isinstance(one, Item) else "",
         }
 
 
@@ -166,18 +165,18 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
     if not any(item.questions for item in run.items.values()):
         return None
     rows = []
-    for id in sorted({*run.items, *run.failures}):
-        item, failed = run.items.get(id), run.failures.get(id)
-        of = item or run.failures[id]
+    for id, one in run.outcomes():
+        item = one if isinstance(one, Item) else Item(id)
+        error = f"{one.failure.step}: {one.failure.message}" if isinstance(one, FailedItem) else ""
         rows.append(
             {
                 "id": id,
-                "fused_query": of.fused_query,
-                "blurred_query": of.blurred_query,
-                "questions": orjson.dumps(item.questions if item else ()).decode(),
-                "answers": orjson.dumps(item.answers if item else ()).decode(),
-                "rewritten_query": item.rewritten_query if item else "",
-                "error": f"{failed.failure.step}: {failed.failure.message}" if failed else "",
+                "fused_query": one.fused_query,
+                "blurred_query": one.blurred_query,
+                "questions": orjson.dumps(item.questions).decode(),
+                "answers": orjson.dumps(item.answers).decode(),
+                "rewritten_query": item.rewritten_query,
+                "error": error,
             }
         )
     return _csv(list(rows[0]), rows)
