@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import ConversationRun, read_conversation_run
 from cts_async.search.backends import Ranked
 
 
@@ -78,13 +78,15 @@ RANKED = {
 }
 
 
-def talk(folder: Path, scheme: str, mode: str, *queries: str) -> Talk:
+def talk(folder: Path, scheme: str, mode: str, *queries: str) -> ConversationRun:
     """A system whose query after each turn is the same for every intent."""
     turns = [{"offered": ["Which?"], "query": query} for query in queries]
-    return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=dict.fromkeys(INTENTS, turns), k=2))
+    return read_conversation_run(
+        made_talk(folder, scheme=scheme, mode=mode, rows=dict.fromkeys(INTENTS, turns), k=2)
+    )
 
 
-def three_talks(folder: Path) -> list[Talk]:
+def three_talks(folder: Path) -> list[ConversationRun]:
     return [
         talk(folder, "standard", "respond", "q", "bad"),
         talk(folder, "at-cot", "respond", "good", "good"),

@@ -11,18 +11,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from cts_async.analysis.runs import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 from cts_async.scorer import restore_score_100
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 REFERENCES: Final = (ORIG, "gold")
 """The systems that ask nothing: they are not ranked among the others."""
 LABELS: Final[tuple[Coverage, ...]] = ("none", "partial", "full")
@@ -177,8 +175,6 @@ class _Column:
 def _filled(
     rows: _Rows, judges: Sequence[str], columns: Sequence[Mapping[str, _Column]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    import numpy as np
-
     order = np.array(sorted(range(len(rows.names)), key=rows.names.__getitem__), np.int64)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

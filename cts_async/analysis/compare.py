@@ -7,31 +7,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from cts_async import scorer
-from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Board
-from cts_async.analysis.stats import (
-    ALPHA,
-    Difference,
-    SignFlips,
-    correlation,
-    detectable_difference,
-    flips_for,
-    holm,
-    instances_needed,
-    paired_differences,
-    sign_flip_tests,
-)
+from cts_async.analysis import stats
+from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Array, Board
 from cts_async.protocol.judge import self_judged_roles
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from cts_async.analysis.stats import Numbers
 
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Leaderboard (paper, tables 2 and 6), with intervals of the differences (table 3)
 
@@ -44,7 +32,7 @@ class Standing:
     k: int
     """0 for the reference points, and if unknown."""
     scores: scorer.Summary
-    delta: Difference | None
+    delta: stats.Difference | None
     """Mean of the paired differences to the baseline; None for the baseline itself, and without a baseline or a shared
     instance."""
     n_common: int
@@ -130,12 +118,10 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
 
     A `baseline` of "" is none.
     """
-    import numpy as np
-
     scores = board.scores[judge]
-    deltas: Sequence[Difference | None] = [None] * len(board.entrants)
+    deltas: Sequence[stats.Difference | None] = [None] * len(board.entrants)
     if baseline:
-        deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+        deltas = stats.paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
     present = ~np.isnan(scores)
     common = present[:, present.any(axis=0)].all(axis=1)
     n_common = int(common.sum())
@@ -145,7 +131,7 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
         n_failed = entrant.n_failed_under(judge)
         summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
         if summary.mean is not None:
-            common_mean = math.fsum(scores[common, column]) / n_common if n_common else None
+            common_mean = stats.mean_or_none(scores[common, column])
             own_delta = None if entrant.label == baseline else delta
             own = self_judged_roles(judge, entrant.players, entrant.models)
             standings.append(
@@ -183,7 +169,7 @@ class PairTest:
     @property
     def significant(self) -> bool:
         """True if the two differ at ALPHA after Holm's correction."""
-        return self.p_holm <= ALPHA
+        return self.p_holm <= stats.ALPHA
 
 
 def compare_pairs(
@@ -193,8 +179,6 @@ def compare_pairs(
 
     In each pair the system with the higher mean difference comes first; a baseline always comes second.
     """
-    import numpy as np
-
     scores = board.scores[judge]
     columns = range(len(board.entrants))
     if baseline is None:
@@ -206,8 +190,8 @@ def compare_pairs(
     pairs = [(i, j) for i, j in family if (present[:, i] & present[:, j]).any()]
     if baseline is None:
         pairs = [(i, j) if np.nanmean(scores[:, i] - scores[:, j]) >= 0 else (j, i) for i, j in pairs]
-    tests = sign_flip_tests(scores, pairs, seed=seed, flips=flips_for(len(pairs)))
-    adjusted = holm([test.p for test in tests])
+    tests = stats.sign_flip_tests(scores, pairs, seed=seed, flips=stats.flips_for(len(pairs)))
+    adjusted = stats.holm([test.p for test in tests])
     tested = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):
         differences = scores[:, i] - scores[:, j]
@@ -217,7 +201,7 @@ def compare_pairs(
 
 
 def _pair(
-    system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int
+    system: str, other: str, differences: Array, test: stats.SignFlips, p_holm: float, n_tests: int
 ) -> PairTest:
     n, mean = len(differences), float(differences.mean())
     sd = float(differences.std(ddof=1)) if n > 1 else None
@@ -231,9 +215,11 @@ def _pair(
         exact=test.exact,
         p_floor=test.floor,
         p_holm=p_holm,
-        detectable=None if sd is None else detectable_difference(n, sd),
-        detectable_holm=None if sd is None else detectable_difference(n, sd, alpha=ALPHA / n_tests),
-        n_needed=None if sd is None else instances_needed(mean, sd),
+        detectable=None if sd is None else stats.detectable_difference(n, sd),
+        detectable_holm=None
+        if sd is None
+        else stats.detectable_difference(n, sd, alpha=stats.ALPHA / n_tests),
+        n_needed=None if sd is None else stats.instances_needed(mean, sd),
     )
 
 
@@ -257,8 +243,6 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
     Among equals the first by name is taken. A loss is below 0 and a gain above; a system has none over itself, and
     a `baseline` of "" is none. Failed instances have no score and are never among them.
     """
-    import numpy as np
-
     scores = board.scores[judge][:, board.place(system)]
     gains = np.full_like(scores, np.nan)
     if baseline and baseline != system:
@@ -268,8 +252,6 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
 
 def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> tuple[Extreme, ...]:
     """Like `extremes`, for any scores and gains in the order of `ids`, NaN where there is none."""
-    import numpy as np
-
     half = min(most, (int(np.isfinite(scores).sum()) + 1) // 2)  # no instance is both lowest and highest
     lowest = _smallest(scores, half)
     reasons: dict[int, list[str]] = {}
@@ -289,8 +271,6 @@ def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> t
 
 def _smallest(values: Array, most: int, below: float = float("inf")) -> list[int]:
     """Return the rows of the smallest values under `below`, smallest first, NaN excluded."""
-    import numpy as np
-
     rows = np.flatnonzero(values < below)
     smallest: list[int] = rows[np.argsort(values[rows], kind="stable")][:most].tolist()
     return smallest
@@ -335,7 +315,7 @@ def agreement_of(
         exact=equal / n if n else None,
         kappa=cohen_kappa(pairs),
         kappa_quadratic=cohen_kappa(pairs, "quadratic"),
-        score_r=correlation(scores, other_scores),
+        score_r=stats.correlation(scores, other_scores),
     )
 
 
@@ -390,8 +370,6 @@ def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | No
     order, negative for missing. A thing with fewer than two labels is ignored. None if no two judges labelled the
     same thing, or if only one value was ever given.
     """
-    import numpy as np
-
     given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
     # Many things have the same counts of values, so each distinct row of counts is processed once.
     bases = (labels.shape[1] + 1) ** np.arange(n_values)
@@ -461,8 +439,6 @@ class Robustness:
 
 def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     """Compare the judges; None for fewer than two."""
-    import numpy as np
-
     if len(judges) < 2:
         return None
     present = ~np.isnan(np.stack([board.scores[judge] for judge in judges]))  # (judges, instances, systems)
@@ -473,14 +449,18 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     found, ranked = [], {}
     for judge, scored in zip(judges, present, strict=True):
         columns, codes = board.scores[judge].T, board.labels[judge]
-        common_means = [_mean(column[common]) if i in shared else None for i, column in enumerate(columns)]
+        common_means = [
+            stats.mean_or_none(column[common]) if i in shared else None for i, column in enumerate(columns)
+        ]
         # The order of a sum changes its last digits, so means are compared rounded.
         ranked[judge] = [round(common_means[i] or 0.0, 9) for i in shared]
         counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
         shares = (counts / max(1, counts.sum())).tolist()
         one = JudgeMeans(
             judge,
-            means=tuple(_mean(column[there]) for column, there in zip(columns, scored.T, strict=True)),
+            means=tuple(
+                stats.mean_or_none(column[there]) for column, there in zip(columns, scored.T, strict=True)
+            ),
             n_scored=tuple(scored.sum(axis=0).tolist()),
             common_means=tuple(common_means),
             ordering=_ordering([board.systems[i] for i in shared], ranked[judge]),
@@ -501,10 +481,6 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     )
 
 
-def _mean(scores: Array) -> float | None:
-    return math.fsum(scores) / len(scores) if len(scores) else None
-
-
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
     ranked = sorted(zip(means, names, strict=True), key=lambda one: (-one[0], one[1]))
     words = [name for _, name in ranked[:1]]
@@ -514,8 +490,6 @@ def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
 
 
 def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
-    import numpy as np
-
     a, b = board.labels[judge].ravel(), board.labels[other].ravel()
     both = (a != NO_LABEL) & (b != NO_LABEL)
     codes = a[both] * np.int8(len(LABELS)) + b[both]
@@ -526,8 +500,6 @@ def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
 
 def label_pairs(codes: Array) -> Counter[tuple[str, str]]:
     """Count pairs of labels from codes 3 * first + second, each an index of LABELS."""
-    import numpy as np
-
     n = len(LABELS)
     counts = np.bincount(codes, minlength=n * n)
     return Counter({(LABELS[i // n], LABELS[i % n]): int(count) for i, count in enumerate(counts) if count})

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+import numpy as np
+
+from cts_async.analysis.board import Array
 from cts_async.analysis.interactions import (
     AskedQuestion,
     Interaction,
@@ -23,11 +26,6 @@ from cts_async.analysis.interactions import (
 )
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
 from cts_async.analysis.stats import RESAMPLES, Difference, paired_difference, resampled_means
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +132,6 @@ def gain_per_question(
 
     `n` counts questions.
     """
-    import numpy as np
-
     moments, asked = _moments(systems, orig)
     if not asked.any():
         return {}
@@ -154,8 +150,6 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
 
     Instances are in the order of their ids, so that a resample does not depend on which system comes first.
     """
-    import numpy as np
-
     size = len(QUESTION_TYPES)
     index = {kind: i for i, kind in enumerate(QUESTION_TYPES)}
     by_id: dict[str, Array] = {}
@@ -174,8 +168,6 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
 
 def _least_squares(moments: Array) -> Array:
     """Solve fits from summed moments, shape (fits, types, types + 1); NaN for a type that does not occur in a fit."""
-    import numpy as np
-
     squares, products = moments[..., :-1], moments[..., -1]
     points = (np.linalg.pinv(squares, hermitian=True) @ products[..., None])[..., 0]
     points[np.diagonal(squares, axis1=1, axis2=2) == 0] = np.nan
@@ -374,8 +366,6 @@ def ask_or_not(
     system: Interactions, predictions: Predictions, orig: Scores, *, seed: int = 0
 ) -> Frontier | None:
     """Trace the frontier of one run; None if no instance is judged both in it and in `orig`."""
-    import numpy as np
-
     rows = [row for row in system.rows if row.score is not None and row.id in orig]
     if not rows:
         return None
@@ -399,8 +389,6 @@ def ask_or_not(
 
 
 def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[FrontierPoint, ...]:
-    import numpy as np
-
     n = len(chance)
     order = np.argsort(-chance, kind="stable")
     ranked = chance[order]
@@ -427,8 +415,6 @@ def _area(points: Sequence[FrontierPoint]) -> float:
 
 def _decide_by_validation(chance: Array, asked: Array, unasked: Array, folds: Array) -> Array:
     """Decide for each instance whether to ask, by the threshold that is best on the other folds."""
-    import numpy as np
-
     decided = np.zeros(len(chance), bool)
     for fold in range(FOLDS):
         inside = folds == fold

@@ -25,15 +25,9 @@ _PLACES: Final = Lexicon(
     inflected=True,
 )
 """Names of places that a question may offer."""
-_STOP: Final = (
-    "is|are|was|were|am|be|do|does|did|would|will|can|could|should|shall|has|have|had|may|might|must|you|your|you're|i|i'm|"
-    "we|they|it|he|she|in|for|from|to|at|by|about|with|that|on|when|where|who|which|what|whose|how|if|matters?|interests?|best|applies|apply"
-)
-_NP: Final = rf"(?P<np>(?:\s+(?!(?:{_STOP})\b)[\w&/,'.-]+){{0,6}})"
+_NP: Final = rf"(?P<np>(?:\s+(?!(?:{_PATTERNS['stop'].pattern})\b)[\w&/,'.-]+){{0,6}})"
 _BE: Final = r"(?:(?:'s|\s+(?:is|are|was|were|would be))\b(?:\s+(?:your|the|their|its|an?)\b)?)?"
-EXAMPLES: Final = re.compile(
-    r"[,(—–-]*\s*(?:for example|for instance|e\.g\.?,?|such as|like:)[^?;)]*\)?|\([^)]*\)"
-)
+EXAMPLES: Final = _PATTERNS["examples"]
 _WH: Final = re.compile(rf"\b(?P<wh>which|what|whose){_BE}{_NP}")
 _SPECIFIC: Final = re.compile(
     rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"

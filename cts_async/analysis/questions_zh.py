@@ -17,14 +17,13 @@ _WORDS, _PHRASES, _PATTERNS = rules("zh")
 _NOUNS, _SHORT, _WEAK, _VALUES, MENTIONS = (
     _WORDS[name] for name in ("nouns", "short", "weak", "values", "mentions")
 )
-_AREAS: Final = "美洲 长三角 珠三角 京津冀 大湾区 东北 华北 华东 华南 华中 西南 西北"
-"""Names of places that a question may offer, beside those of the gazetteer."""
-_INSTITUTIONS: Final = (
-    "银行|大学|学院|师范|理工|农业|移动|电信|联通|石油|石化|人寿|平安|医院|日报|队|菜|烤鸭|火锅|话|人|语|股市"
+_PLACES: Final = [
+    *_PATTERNS["areas"].pattern.split("|"),
+    *(name for name in lower_case_names() if not name.isascii()),
+]
+_NAMED: Final = re.compile(
+    rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{_PATTERNS['institutions'].pattern})"
 )
-"""Behind the name of a place these make the name of something else: 中国银行, 北京烤鸭."""
-_PLACES: Final = [*_AREAS.split(), *(name for name in lower_case_names() if not name.isascii())]
-_NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{_INSTITUTIONS})")
 
 
 _END: Final = "。？！?!；;\n"
@@ -40,7 +39,7 @@ def _phrase(stops: str) -> str:
     return rf"(?P<np>{np})(?P<more>(?:(?:{_AND}){np})*)"
 
 
-EXAMPLES: Final = re.compile(rf"[,:(—-]*(?:比如|例如|譬如|诸如|如[:：]|像是|比方说)[^{_END})]*\)?|\([^)]*\)")
+EXAMPLES: Final = _PATTERNS["examples"]
 _WH: Final = re.compile(
     r"(?P<wh>哪[一几]?[个些种类家款座位部届所本首支只场条台辆间项门份张]?|(?<!为)什么样?|何种|何|"
     rf"(?<![近前后这那])几[个种类家款]?|多少|多(?=[大高长久远])|谁){_phrase('是要想能可需在会为您你')}"
@@ -48,10 +47,6 @@ _WH: Final = re.compile(
 _SPECIFIC: Final = re.compile(
     r"(?:具体|特定|指定|限定|限制|某一?[个些种类]?|固定|明确|大致|大概|特别)(?:的|是|在|于)?"
     rf"{_phrase('是想能可需会您你还')}"
-)
-_REQUEST: Final = re.compile(
-    r"(?:可否|能否|能不能|可以|能|方便|麻烦|请){0,4}(?:告诉|告知|说明|说(?![的到过])|提供|补充|注明)(?:一?下|我){0,2}"
-    rf"(?P<object>[^{_END}]*)"
 )
 _SUBJECT_CHARS: Final = 40
 """Characters before a question word in which its subject is searched."""
@@ -184,7 +179,7 @@ def _last_value(before: str) -> Iterator[QuestionType]:
 def _requested(text: str) -> list[QuestionType]:
     """Return the types that 请告诉我… or …能告诉我吗 names, or that the text ends with: 城市和年份分别是?"""
     text = text.rstrip(_END)
-    if request := _REQUEST.search(text):
+    if request := _PATTERNS["request"].search(text):
         named = request["object"].rstrip("吗呢么吧")
         text = named or text[: request.start()]
     return _subjects(text)

@@ -12,19 +12,8 @@ from typing import Any, Final, cast
 from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol import run_files
 from cts_async.protocol.results import Line, answer_digest, checked_results, failed
-from cts_async.protocol.run_files import (
-    JUDGMENTS,
-    MANIFEST,
-    PER_ITEM,
-    RESULTS,
-    TALK,
-    is_gold_build,
-    manifest_of,
-    paths_named,
-    results_of,
-    without,
-)
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
@@ -155,6 +144,11 @@ class FinishedRun:
         """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
         return self.n_failed + self.judge_failures.get(judge, 0)
 
+    def outcomes(self) -> Iterator[tuple[str, Item | FailedItem]]:
+        """Yield the finished and the failed instances by id, in the order of the ids."""
+        for id in sorted({*self.items, *self.failures}):
+            yield id, self.items.get(id) or self.failures[id]
+
     def scores(self, judge: str) -> dict[str, float]:
         """`restore_score_100` by id of the instances that this judge has labelled."""
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
@@ -197,12 +191,12 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
     by_path: dict[Path, RunPath] = {}
-    for path in paths_named(words, "no such run, folder or file"):
+    for path in run_files.paths_named(words, "no such run, folder or file"):
         inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
         for run in inside or [path]:
             before = by_path.get(run.resolve())
             by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
-    wanted = set(without((found.path for found in by_path.values()), is_gold_build))
+    wanted = set(run_files.without((found.path for found in by_path.values()), run_files.is_gold_build))
     return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
 
 
@@ -210,23 +204,23 @@ def _runs_inside(folder: Path) -> list[Path]:
     # A manifest alone belongs to a run that has just begun, or stands above the directories of several candidates.
     inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_run_files(path)]
     if not inside and not _has_run_files(folder):
-        problem = f"not a run directory: {MANIFEST} not found, here or one folder below (nor {PER_ITEM})"
-        raise InputError(folder, problem)
+        where = f"here or one folder below (nor {run_files.PER_ITEM})"
+        raise InputError(folder, f"not a run directory: {run_files.MANIFEST} not found, {where}")
     return inside
 
 
 def _has_results(path: Path) -> bool:
-    return (path / RESULTS).is_file() or (path / PER_ITEM).is_file()
+    return (path / run_files.RESULTS).is_file() or (path / run_files.PER_ITEM).is_file()
 
 
 def _has_run_files(path: Path) -> bool:
-    return (path / MANIFEST).is_file() or _has_results(path)
+    return (path / run_files.MANIFEST).is_file() or _has_results(path)
 
 
 def read_runs(
-    found: Sequence[RunPath], tell: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
+    found: Sequence[RunPath], on_note: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
 ) -> Iterator[FinishedRun]:
-    """Read runs one by one; a damaged one in a folder is left out and reported to `tell`.
+    """Read runs one by one; a damaged one in a folder is left out and reported to `on_note`.
 
     Raises the InputError of a damaged run that was named itself, and the first one if no run can be read.
     """
@@ -238,7 +232,7 @@ def read_runs(
             if one.named:
                 raise
             errors.append(error)
-            tell(f"Left out: {error}.")
+            on_note(f"Left out: {error}.")
     if errors and len(errors) == len(found):
         raise errors[0]
 
@@ -247,9 +241,9 @@ def read_path(path: Path, *, without: Collection[str] = NOT_FOR_SCORES) -> Finis
     """Read a run directory, a directory of judged answers without a manifest, or a judged file."""
     if path.is_file():
         return read_judged(path)
-    if (path / MANIFEST).is_file():
+    if (path / run_files.MANIFEST).is_file():
         return read_run(path, without=without)
-    return read_judged(path / results_of(path))
+    return read_judged(path / run_files.results_of(path))
 
 
 def check_same_data(paths: Iterable[Path]) -> None:
@@ -260,7 +254,7 @@ def check_same_data(paths: Iterable[Path]) -> None:
     """
     by_data: dict[tuple[str, str, str], list[Path]] = {}
     for path in paths:
-        data = data_of(manifest_of(path).get("identity", {}))
+        data = data_of(run_files.manifest_of(path).get("identity", {}))
         sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
         if sha256 or gold:
             # A dataset whose queries carry their nuggets has no gold file of its own.
@@ -285,12 +279,12 @@ def sibling_origs(directories: Iterable[Path]) -> list[Path]:
         shown / path.name
         for (parent, data), shown in places.items()
         for path in sorted(parent.iterdir())
-        if manifest_of(path).get("identity", {}).get("system") == ORIG and _data_key(path) == data
+        if run_files.manifest_of(path).get("identity", {}).get("system") == ORIG and _data_key(path) == data
     ]
 
 
 def _data_key(directory: Path) -> tuple[str, ...]:
-    data = data_of(manifest_of(directory).get("identity", {}))
+    data = data_of(run_files.manifest_of(directory).get("identity", {}))
     return tuple(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
 
 
@@ -305,13 +299,13 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     """
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, f"not a run directory: {MANIFEST} not found")
+        raise InputError(directory, f"not a run directory: {run_files.MANIFEST} not found")
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
     lines = _Lines(judge, without, changeable="candidates" in identity)
-    for line in checked_results(directory / results_of(directory)):
+    for line in checked_results(directory / run_files.results_of(directory)):
         lines.add(line)
-    for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
+    for path in sorted((directory / run_files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
     players = dict(manifest.get("players", {}))
     system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
@@ -322,7 +316,11 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(judge for judge, by_id in lines.outcomes.items() if _labelled(by_id)),
+        judges=tuple(
+            judge
+            for judge, by_id in lines.outcomes.items()
+            if any(isinstance(one, JudgedLabels) for one in by_id.values())
+        ),
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -331,21 +329,19 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
-        models=dict(_model_ids(identity.get("models"))),
+        models={
+            role: of["model"]
+            for role, of in (identity.get("models") or {}).items()
+            if isinstance(of, Mapping) and isinstance(of.get("model"), str)
+        },
         data=data_of(identity),
         caveat=caveat_of(manifest),
         judge_failures=lines.judge_failures(),
         remarks=tuple(_contradictions(directory, items)),
         mode=str(identity.get("mode") or "at-once"),
-        talk=identity.get("task") == TALK,
+        talk=identity.get("task") == run_files.TALK,
         stop_after=str(identity.get("stop_after") or ""),
     )
-
-
-def _model_ids(models: object) -> Iterator[tuple[str, str]]:
-    for role, of in models.items() if isinstance(models, Mapping) else ():
-        if isinstance(of, Mapping) and isinstance(of.get("model"), str):
-            yield str(role), of["model"]
 
 
 def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
@@ -483,10 +479,6 @@ def _failure(line: Mapping[str, Any]) -> Failure:
     return Failure(*(str(error.get(part) or "") for part in ("step", "kind", "message")))
 
 
-def _labelled(by_id: Mapping[str, JudgedLabels | Failure]) -> bool:
-    return any(isinstance(one, JudgedLabels) for one in by_id.values())
-
-
 # Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
 
 
@@ -509,7 +501,7 @@ def read_judged(path: Path) -> FinishedRun:
     judge = min(judges, default=UNNAMED)  # the first by name, since lines have no order
     if not is_one_line(judge):
         raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
-    by_folder = path.name in (PER_ITEM, RESULTS)
+    by_folder = path.name in (run_files.PER_ITEM, run_files.RESULTS)
     system, k = named_system(path.parent.name if by_folder else path.stem)
     return FinishedRun(
         directory=path.parent if by_folder else path,

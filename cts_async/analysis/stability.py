@@ -48,15 +48,10 @@ class Stability:
 
 def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> Stability:
     """Compare two runs, called by `names` in the result."""
-    aligned = [same for _, same in _aligned_answers(run, other)]
-    similarities = [alike for _, alike in _similarities(run, other)]
-    every = [item for one in (run, other) for item in one.items.values()]
-    rewritten = [item for item in every if item.questions and item.rewritten_query]
-    additions = [
-        unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
-        for item in rewritten
-    ]
-    preserved = [not added for item, added in zip(rewritten, additions, strict=True) if any(item.unknown)]
+    aligned, similarities, preserved = (
+        [value for _, value in pairs] for pairs in _observed(run, other).values()
+    )
+    additions = [added for _, added in _additions(run, other)]
     return Stability(
         run=names[0],
         other=names[1],
@@ -76,24 +71,30 @@ def stability_intervals(
     run: FinishedRun, other: FinishedRun, *, seed: int = 0
 ) -> dict[str, Difference | None]:
     """Return the values of table 11 with bootstrap 95 % intervals, instances resampled, by the fields of `Stability`."""
-    preserved = [
-        (
-            item.id,
-            not unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query),
-        )
-        for one in (run, other)
-        for item in one.items.values()
-        if any(item.unknown) and item.rewritten_query
-    ]
-    observed: dict[str, list[tuple[str, float]]] = {
-        "ua_agreement": list(_aligned_answers(run, other)),
-        "rewrite_similarity": list(_similarities(run, other)),
-        "unknown_preservation": list(preserved),
-    }
     return {
         name: clustered_mean([id for id, _ in pairs], [value for _, value in pairs], seed=seed)
-        for name, pairs in observed.items()
+        for name, pairs in _observed(run, other).items()
     }
+
+
+def _observed(run: FinishedRun, other: FinishedRun) -> dict[str, list[tuple[str, float]]]:
+    """Return what the values of table 11 are means of, each with its instance."""
+    additions = _additions(run, other)
+    return {
+        "ua_agreement": list(_aligned_answers(run, other)),
+        "rewrite_similarity": list(_similarities(run, other)),
+        "unknown_preservation": [(item.id, not added) for item, added in additions if any(item.unknown)],
+    }
+
+
+def _additions(run: FinishedRun, other: FinishedRun) -> list[tuple[Item, Unsupported]]:
+    """Return the instances that either run has rewritten, with what nothing supports in the rewritten query."""
+    return [
+        (item, unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query))
+        for one in (run, other)
+        for item in one.items.values()
+        if item.questions and item.rewritten_query
+    ]
 
 
 def _similarities(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, float]]:
@@ -135,7 +136,7 @@ def _unknown_by_question(item: Item) -> dict[str, bool]:
     return {_normalised(question): unknown for question, unknown in reversed(list(pairs))}
 
 
-def _mean(values: list[bool] | list[float]) -> float | None:
+def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 

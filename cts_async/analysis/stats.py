@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,6 +27,11 @@ ALPHA: Final = 0.05
 POWER: Final = 0.8
 ROUNDING: Final = 1e-12
 """Relative to the largest score: differences below it are artefacts of rounding, such as a mean of equal values."""
+
+
+def mean_or_none(values: Collection[float] | Array) -> float | None:
+    """Return the mean, with an exact sum; None without values."""
+    return math.fsum(values) / len(values) if len(values) else None
 
 
 def wilson(successes: int, n: int) -> tuple[float, float] | None:
@@ -97,6 +102,48 @@ def paired_t_test(scores: Sequence[float], baselines: Sequence[float]) -> Paired
     variance = math.fsum((one - mean) ** 2 for one in differences) / (n - 1)
     t = mean / math.sqrt(variance / n)
     return PairedT(n, mean, t, float(2.0 * stdtr(n - 1, -abs(t))))
+
+
+_T_975: Final = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
+"""97.5 % points of Student's t for 1 to 10 degrees of freedom."""
+
+
+class RunningMean:
+    """Mean and variance after Welford (1962): no score is kept, and rounding errors do not accumulate."""
+
+    __slots__ = ("_squares", "mean", "n")
+
+    def __init__(self) -> None:
+        self.n, self.mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, scores: Iterable[float]) -> None:
+        """Take in further scores."""
+        for score in scores:
+            self.n += 1
+            off = score - self.mean
+            self.mean += off / self.n
+            self._squares += off * (score - self.mean)
+
+    def interval(self) -> tuple[float, float] | None:
+        """mean ± t · s / sqrt(n), Student's t with n - 1 degrees of freedom; None for fewer than two scores."""
+        if self.n < 2:
+            return None
+        half = t_975(self.n - 1) * math.sqrt(self._squares / (self.n - 1) / self.n)
+        return self.mean - half, self.mean + half
+
+
+def t_975(df: int) -> float:
+    """The 97.5 % point of Student's t with `df` >= 1 degrees of freedom, within 0.0002.
+
+    Beyond the table the expansion of Abramowitz and Stegun, 26.7.5: importing scipy.stats would delay every run.
+    """
+    if df <= len(_T_975):
+        return _T_975[df - 1]
+    z = 1.959964  # these digits: the printed intervals are those of earlier versions
+    z3, z5, z7 = z**3, z**5, z**7
+    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
+    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
+    return z + first / df + second / df**2 + third / df**3
 
 
 def correlation(a: Numbers, b: Numbers) -> float | None:

@@ -47,7 +47,7 @@ def compare(
 
     Example: cts compare runs/hard518-* --published --csv tables
     """
-    from cts_async.report.comparison import compare_runs, comparison_json, tables
+    from cts_async.report.comparison import compare_runs, comparison_json, comparison_tables
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
     remarks, extra = list[str](), dict[str, Any]()
@@ -58,7 +58,7 @@ def compare(
         remarks, extra = list(published_lines(both)), {"published": published_json(both)}
         shown = list(published_tables(both))
     else:
-        shown = list(tables(found, main_only=not judge, all_pairs=pairs))
+        shown = list(comparison_tables(found, main_only=not judge, all_pairs=pairs))
     if csv is not None:
         from cts_async.report.tables import with_free_names, write_csv
 

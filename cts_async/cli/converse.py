@@ -111,12 +111,11 @@ def converse(
 
     from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+    from cts_async.neighbours.at_cot.evaluation import evaluate_conversations, open_judgments
     from cts_async.neighbours.at_cot.generation import open_scorer
     from cts_async.protocol.converse import plan_conversations, run_conversations
-    from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
-    from cts_async.report.results import caveats_of, print_failures
+    from cts_async.report.results import caveats_of, conversations_table, print_failures
     from cts_async.report.summary import caveats_json
     from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
 
@@ -142,7 +141,7 @@ def converse(
     tables, notes = [conversations_table(summaries)], []
     if not stopped:
         with _progress_bars(quiet=quiet) as progress:
-            report = evaluate_talks(
+            report = evaluate_conversations(
                 plan.dataset, instances, plan.directories(), judgments, scorer, measures, progress
             )
         tables, notes = [*tables, *report.tables], list(report.notes)

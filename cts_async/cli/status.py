@@ -47,7 +47,7 @@ def status(
     """
     from rich.console import Console
 
-    from cts_async.report.status import idle_state
+    from cts_async.report.live import idle_state
 
     paths = options.runs_or_default(runs, "status")
     found = _look(paths)
@@ -70,7 +70,7 @@ def status(
 
 def _look(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
     """Return the progress of every run; None for one that is not active."""
-    from cts_async.report.status import live_of, run_directories
+    from cts_async.report.live import live_of, run_directories
 
     return {directory: live_of(directory) for directory in run_directories(paths)}
 
@@ -81,8 +81,8 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
 
     from rich.live import Live as Redrawn
 
+    from cts_async.report.live import RunState, by_process, idle_state
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.status import RunState, by_process, idle_state
 
     at_rest: dict[Path, RunState] = {}
     """States of runs that are not active; each is read once, until a process works on it again."""
@@ -106,8 +106,8 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
     from cts_async.cli.drive import print_plainly
+    from cts_async.report.live import by_process, how_to_resume, idle_state
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.status import by_process, how_to_resume, idle_state
 
     found = _look(paths)
     going = by_process([live for live in found.values() if live is not None])

@@ -237,7 +237,7 @@ FILE_READERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Contents]]] 
     "candidates": _candidates_contents,
     "qrels": _qrels_contents,
     "run": _run_contents,
-    "evaluations": imported_on_call("cts_async.neighbours.qulac.gains", "evaluations_contents"),
+    "evaluations": imported_on_call("cts_async.neighbours.qulac.conversations", "evaluations_contents"),
 }
 """Reads a file to its end, by the word after `--as`. Raises InputError."""
 

@@ -30,6 +30,7 @@ from cts_async.datasets.kinds import AnnotatedQuery, Annotations, HumanPairs
 from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
+from cts_async.report.output import STDOUT, write_jsonl
 from cts_async.safe_files import atomic_writer
 
 T = TypeVar("T")
@@ -52,7 +53,18 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
         raise UsageError(f"--out {out}: exists already; --force replaces it")
 
 
-def write_json(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
+def write_records(
+    out: str, rows: Iterable[Mapping[str, Any]], what: str, inputs: Iterable[Path], *, force: bool
+) -> None:
+    """Write JSON Lines to the file `out`, checked as by `check_out`, and say how many; or to standard output for "-"."""
+    if out != STDOUT:
+        check_out(Path(out), inputs, force=force)
+    n = write_jsonl(out, rows)
+    if out != STDOUT:
+        typer.echo(f"{n:,} {what} in {out}", err=True)
+
+
+def write_json_file(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
     """Write a JSON file; it appears whole or not at all. UsageError if it cannot be written."""
     with atomic_writer(path) as file:
         file.write(json_bytes(value, option | orjson.OPT_APPEND_NEWLINE))

@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
 from typing import Any, Final
 
+import numpy as np
+
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
-from cts_async.analysis.compare import Judged, Robustness, compare_under, robustness
+from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
 from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, FEWEST, MANY, POWER
@@ -184,8 +186,6 @@ def _stabilities(board: Board) -> Iterator[Stability]:
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """Yield facts that a reader has to know before relying on the numbers."""
-    import numpy as np
-
     n_scored = dict(zip(board.systems, (~np.isnan(board.scores[judge])).sum(axis=0).tolist(), strict=True))
     if len({n for n in n_scored.values() if n}) > 1:
         counts = ", ".join(f"{system} {n}" for system, n in n_scored.items() if n)
@@ -252,18 +252,9 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
     return {
         "judge": judged.judge,
         "leaderboard": [
-            {
-                "system": standing.system,
-                "k": standing.k,
-                **asdict(standing.scores),
-                "n_common": standing.n_common,
-                "common_mean": standing.common_mean,
-                "judge_is": "+".join(standing.own_text) or None,
-                "best_or_tied": standing.best,
-                "delta_p_holm": standing.p_holm,
-                "delta": standing.delta and {**asdict(standing.delta), "too_short": standing.delta.too_short},
-            }
-            for standing in judged.standings
+            _standing_fields(one)
+            | {"delta": one.delta and {**asdict(one.delta), "too_short": one.delta.too_short}}
+            for one in judged.standings
         ],
         "family": {
             "tests": len(judged.pairs),
@@ -273,10 +264,24 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
     }
 
 
+def _standing_fields(one: Standing) -> dict[str, Any]:
+    """What JSON and tables have of a system under a judge, without its difference to the baseline."""
+    return {
+        "system": one.system,
+        "k": one.k,
+        **asdict(one.scores),
+        "n_common": one.n_common,
+        "common_mean": one.common_mean,
+        "judge_is": "+".join(one.own_text) or None,
+        "best_or_tied": one.best,
+        "delta_p_holm": one.p_holm,
+    }
+
+
 # The paper's tables
 
 
-def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
+def comparison_tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
     """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
     made = [
         *(judged_tables(one, found, all_pairs=all_pairs) for one in found.judged[: 1 if main_only else None]),
@@ -307,18 +312,9 @@ def judges_tables(found: RunsCompared) -> Iterator[DataTable]:
 def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
     baseline = found.baseline
-    rows = [
-        {
-            "system": one.system,
-            "k": one.k,
-            "delta": one.delta.mean if one.delta else None,
-            **asdict(one.scores),
-            "n_common": one.n_common,
-            "common_mean": one.common_mean,
-            "judge_is": "+".join(one.own_text) or None,
-            "best_or_tied": one.best,
-            "delta_p_holm": one.p_holm,
-        }
+    rows: list[dict[str, Any]] = [
+        {"system": one.system, "k": one.k, "delta": one.delta.mean if one.delta else None}
+        | _standing_fields(one)
         for one in judged.ranked
     ]
     n_rivals = sum(row["best_or_tied"] is not None for row in rows)

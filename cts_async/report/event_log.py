@@ -14,22 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from cts_async.engine.events import (
-    AttemptFailed,
-    CircuitChanged,
-    Event,
-    GroupBegan,
-    GroupHeldUp,
-    JobEnded,
-    JobsCounted,
-    JobsFound,
-    LaneInUse,
-    LanePaused,
-    StepEnded,
-    StepsCounted,
-    Stopping,
-    WorkersInUse,
-)
+from cts_async.engine import events
 from cts_async.errors import UsageError, write_error
 from cts_async.llm.redact import SECRETS
 from cts_async.report.live_screen import notable
@@ -48,7 +33,7 @@ class LogFile:
     def __init__(self, fd: int, on_failure: Callable[[str], None], wall: Clock = time.time) -> None:
         self._fd, self._on_failure, self._wall = fd, on_failure, wall
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Append the line of an event, if it has one."""
         if text := event_line(event):
             self.write(text, "WARN" if _is_bad(event) else "INFO")
@@ -88,17 +73,17 @@ def logging_to(path: Path, on_failure: Callable[[str], None]) -> Iterator[LogFil
             os.close(fd)
 
 
-def verbose_to(show: Callable[[str], None]) -> Callable[[Event], None]:
+def verbose_to(show: Callable[[str], None]) -> Callable[[events.Event], None]:
     """Return a subscriber that passes on a line for each event but those that are shown to everybody."""
 
-    def show_line(event: Event) -> None:
+    def show_line(event: events.Event) -> None:
         if notable(event) is None and (text := event_line(event)):
             show(f"{datetime.now():%H:%M:%S} {text}")
 
     return show_line
 
 
-def event_line(event: Event) -> str:
+def event_line(event: events.Event) -> str:
     """Describe an event in one line without keys; "" for one that has no line."""
     return clean(_text_of(event))
 
@@ -109,34 +94,34 @@ def clean(text: str) -> str:
     return plain(text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…")
 
 
-def _text_of(event: Event) -> str:
+def _text_of(event: events.Event) -> str:
     match event:
-        case StepEnded():
+        case events.StepEnded():
             where = f"{event.group} {event.job_id} {event.step}"
             return f"{where}: from the journal" if event.replayed else f"{where}: {_effort(event)}"
-        case AttemptFailed():
+        case events.AttemptFailed():
             then = "no further attempt" if event.wait_s is None else f"retry in {event.wait_s:.1f} s"
             return f"{event.group} {event.job_id} {event.step}{_by(event.lane)}: {then}: {event.kind}: {event.message}"
-        case JobEnded(failure=None):
+        case events.JobEnded(failure=None):
             return f"{event.group} {event.job_id}: done"
-        case JobEnded(failure=failure) if failure is not None:
+        case events.JobEnded(failure=failure) if failure is not None:
             return f"{event.group} {event.job_id}: failed at {failure.step}: {failure.kind}: {failure}"
-        case JobsFound() if event.jobs:
+        case events.JobsFound() if event.jobs:
             return f"{event.group}: {event.jobs} instances done before, {event.failed} of them failed"
-        case GroupBegan():
+        case events.GroupBegan():
             return f"{event.group}: begins"
-        case GroupHeldUp():
+        case events.GroupHeldUp():
             return f"{event.group}: waiting for {event.lane or 'a provider that is gone'}"
-        case StepsCounted():
+        case events.StepsCounted():
             counted = f"{event.calls} steps done, {event.replayed} from the journal, {event.retries} retries"
             return f"{event.group}: {counted}, {event.tokens} tokens{_by(event.lane)}"
-        case JobsCounted():
+        case events.JobsCounted():
             return f"{event.group}: {event.jobs} instances ended, {event.failed} of them failed"
-        case WorkersInUse():
+        case events.WorkersInUse():
             return f"{event.wanted} workers at {event.address or 'this machine'}"
-        case LaneInUse():
+        case events.LaneInUse():
             return f"{event.lane}: first request; {_limits(event)}"
-        case LanePaused():
+        case events.LanePaused():
             return f"{event.lane}: rate limited (429), pausing {event.seconds:.1f} s"
         case _:
             return notable(event) or ""
@@ -146,14 +131,14 @@ def _by(lane: str) -> str:
     return f" ({lane})" if lane else ""
 
 
-def _effort(event: StepEnded) -> str:
+def _effort(event: events.StepEnded) -> str:
     usage = event.usage
     tokens = f", {usage.input_tokens} + {usage.output_tokens} tokens" if usage.total else ""
     usd = f", ${event.usd:.5f}" if event.usd else ""
     return f"{event.latency_s:.2f} s{tokens}{usd}{_by(event.lane)}"
 
 
-def _limits(event: LaneInUse) -> str:
+def _limits(event: events.LaneInUse) -> str:
     status = event.ask()
     known = [
         f"{limit:,.0f} {what} a minute"
@@ -163,13 +148,13 @@ def _limits(event: LaneInUse) -> str:
     return ", ".join([*(known or ["no known limit"]), f"{status.places} at once for now"])
 
 
-def _is_bad(event: Event) -> bool:
+def _is_bad(event: events.Event) -> bool:
     match event:
-        case AttemptFailed() | GroupHeldUp() | LanePaused() | Stopping():
+        case events.AttemptFailed() | events.GroupHeldUp() | events.LanePaused() | events.Stopping():
             return True
-        case CircuitChanged():
+        case events.CircuitChanged():
             return event.open
-        case JobEnded():
+        case events.JobEnded():
             return event.failure is not None
         case _:
             return False

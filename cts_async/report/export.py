@@ -18,12 +18,21 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.analysis.runs import FinishedRun, Item, data_of, find_runs, read_path, with_distinct_labels
+from cts_async.analysis.runs import (
+    FailedItem,
+    FinishedRun,
+    Item,
+    data_of,
+    find_runs,
+    read_path,
+    with_distinct_labels,
+)
 from cts_async.engine.run_dir import json_bytes, sessions_of
 from cts_async.errors import UsageError, write_error
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
-from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, Failure, caveat_of, caveats_in
+from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
 from cts_async.report.output import plain
+from cts_async.report.results import CAVEATS
 from cts_async.report.rows import Tables, column_notes, columns, tables_of
 from cts_async.report.summary import summarise_run, summary_json
 from cts_async.report.tables import Column, DataTable, csv_of, markdown, number, text, text_columns
@@ -81,8 +90,10 @@ def schema_files() -> Files:
 def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     """candidates/NAME__cand_DATA.jsonl, clarify_only/NAME.csv, outputs/NAME/per_item.jsonl and summary.json."""
     files, remarks, names = Files(), list[str](), set[str]()
-    runs = [_run_with_texts(path) for path in paths]
-    for run in with_distinct_labels(runs):
+    for path in paths:
+        if not (path / MANIFEST).is_file():
+            raise UsageError(f"{path}: has no {MANIFEST}, so it is not a run whose answers could be exported")
+    for run in with_distinct_labels(read_path(path, without=()) for path in paths):
         name = _UNUSUAL.sub("_", run.label).lstrip(".") or "_"
         while name.casefold() in names:
             name += "_"
@@ -103,24 +114,11 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     return files, remarks
 
 
-def _run_with_texts(path: Path) -> FinishedRun:
-    if not (path / MANIFEST).is_file():
-        raise UsageError(f"{path}: has no {MANIFEST}, so it is not a run whose answers could be exported")
-    return read_path(path, without=())
-
-
 def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
-    for id in sorted({*run.items, *run.failures}):
-        if item := run.items.get(id):
-            yield {"id": id, "fused_query": item.fused_query, "answer": tagged(item.answer)}
-        else:
-            failed = run.failures[id]
-            yield {
-                "id": id,
-                "fused_query": failed.fused_query,
-                "answer": None,
-                "error": _error(failed.failure),
-            }
+    for id, one in run.outcomes():
+        answer = tagged(one.answer) if isinstance(one, Item) else None
+        failure = {"error": _error(one.failure)} if isinstance(one, FailedItem) else {}
+        yield {"id": id, "fused_query": one.fused_query, "answer": answer, **failure}
 
 
 def tagged(answer: str) -> str:
@@ -131,36 +129,31 @@ def tagged(answer: str) -> str:
 def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
     """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
     scoring = run.judges[0]
-    for id in sorted({*run.items, *run.failures}):
-        item = run.items.get(id)
-        if item and (verdict := item.verdicts.get(scoring)):
+    for id, one in run.outcomes():
+        if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
             yield {
                 "id": id,
-                "fused_query": item.fused_query,
+                "fused_query": one.fused_query,
                 "judge": scoring,
                 "nuggets": [
                     {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
                     for nugget, coverage in verdict.coverage.items()
                 ],
                 "restore_score_100": verdict.score,
-                "answer": item.answer,
+                "answer": one.answer,
             }
             continue
-        of = item or run.failures[id]
-        failure = _why_unscored(item, scoring) if item else run.failures[id].failure
+        unjudged = Failure("judge", "unjudged", f"{scoring} has not judged this answer")
+        failure = one.unjudged.get(scoring, unjudged) if isinstance(one, Item) else one.failure
         yield {
             "id": id,
             "system": "",
-            "fused_query": of.fused_query,
+            "fused_query": one.fused_query,
             "blurred_query": "",
             "error": _error(failure),
             "judge": scoring,
-            "answer": item.answer if item else "",
+            "answer": one.answer if isinstance(one, Item) else "",
         }
-
-
-def _why_unscored(item: Item, judge: str) -> Failure:
-    return item.unjudged.get(judge) or Failure("judge", "unjudged", f"{judge} has not judged this answer")
 
 
 def _error(failure: Failure) -> dict[str, str]:
@@ -172,18 +165,18 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
     if not any(item.questions for item in run.items.values()):
         return None
     rows = []
-    for id in sorted({*run.items, *run.failures}):
-        item, failed = run.items.get(id), run.failures.get(id)
-        of = item or run.failures[id]
+    for id, one in run.outcomes():
+        item = one if isinstance(one, Item) else Item(id)
+        error = f"{one.failure.step}: {one.failure.message}" if isinstance(one, FailedItem) else ""
         rows.append(
             {
                 "id": id,
-                "fused_query": of.fused_query,
-                "blurred_query": of.blurred_query,
-                "questions": orjson.dumps(item.questions if item else ()).decode(),
-                "answers": orjson.dumps(item.answers if item else ()).decode(),
-                "rewritten_query": item.rewritten_query if item else "",
-                "error": f"{failed.failure.step}: {failed.failure.message}" if failed else "",
+                "fused_query": one.fused_query,
+                "blurred_query": one.blurred_query,
+                "questions": orjson.dumps(item.questions).decode(),
+                "answers": orjson.dumps(item.answers).decode(),
+                "rewritten_query": item.rewritten_query,
+                "error": error,
             }
         )
     return _csv(list(rows[0]), rows)
@@ -236,17 +229,6 @@ def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
     return b"".join(json_bytes(row, orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-_CAVEATS: Final[Mapping[Caveat, str]] = {
-    SMOKE_TEST: """
-> **Smoke test.** The small embedded model played a role in the runs marked below: their scores show that the program
-> works, and say nothing about clarification.
-""",
-    MADE_UP: """
-> **Made up.** Scripts played every role in the runs marked below (`cts demo`): no number of them is a model's.
-""",
-}
-
-
 def _card(paths: Sequence[Path], tables: Tables) -> str:
     """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
     manifests = {path: manifest_of(path) for path in paths}
@@ -259,11 +241,12 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
     ]
     configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _TABLES]
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
+    sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
     card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
     return card.format(
         title=orjson.dumps(title).decode(),
         configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
-        smoke="".join(_CAVEATS[caveat] for caveat in caveats),
+        smoke="".join(f"\n> **{name}.** {rest[:1].upper()}{rest[1:]}\n" for name, _, rest in sentences),
         runs=markdown(_scores_table(manifests, tables)),
         made=markdown(_made_table(manifests)),
         version=__version__,

@@ -32,7 +32,7 @@ Timed = tuple[Effort, float]
 """An effort and its seconds."""
 
 
-def compare(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
+def planned_and_actual(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
     """Planned and actual effort of finished runs; None before the end, or without a stored forecast."""
     notes = [run.forecast for run in runs.values() if run.forecast]
     if len(notes) < len(plan.systems) or any(
@@ -49,8 +49,8 @@ def compare(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
 
 
 def comparison_line(plan: Plan, runs: Runs) -> str | None:
-    """`compare` in one line; None for runs without models, too."""
-    compared = compare(plan, runs)
+    """`planned_and_actual` in one line; None for runs without models, too."""
+    compared = planned_and_actual(plan, runs)
     if compared is None or not any(effort.calls for effort, _ in compared):
         return None
     planned, took = (f"{_effort_text(effort)}, {duration(seconds)}" for effort, seconds in compared)
@@ -63,7 +63,7 @@ def comparison_line(plan: Plan, runs: Runs) -> str | None:
 
 def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     """Return the content of the tables, and the steps of every system."""
-    planned, took = compare(plan, runs) or (None, None)
+    planned, took = planned_and_actual(plan, runs) or (None, None)
     return {
         "instances": plan.n_instances,
         "total": {**_timed_json(forecast.total, forecast.time_s), "bound_by": forecast.binding},

@@ -18,7 +18,7 @@ from rich.text import Text
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.records import SMOKE_TEST
-from cts_async.report.live import LiveCluster, LiveFile, LiveLane, LivePart, LiveWorker, compact, short
+from cts_async.report.live import LiveCluster, LiveFile, LiveLane, LivePart, LiveWorker, compact, short_number
 from cts_async.report.output import duration, plain
 
 T = TypeVar("T")
@@ -62,9 +62,9 @@ def progress_line(live: LiveFile) -> str:
     """The state of a process in one plain line."""
     parts = live["parts"]
     named = labels([part["name"] for part in parts])
-    means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
+    means = [f"{named[part['name']]} {mean_text(part)}" for part in parts if part["mean"] is not None]
     if len(parts) == 1 and means:
-        means = [f"mean {mean_of(parts[0])}"]
+        means = [f"mean {mean_text(parts[0])}"]
     return _progress(live) + (f"; {', '.join(means)}" if 0 < len(means) <= MAX_MEANS else "")
 
 
@@ -92,7 +92,7 @@ def efforts(live: LiveFile) -> list[str]:
         f"{replayed:,} replayed" if replayed else "",
         f"{retries:,} {'retry' if retries == 1 else 'retries'}" if retries else "",
         f"{live['n_failed']} failed" if live["n_failed"] else "",
-        f"{short(live['tokens'])} tokens",
+        f"{short_number(live['tokens'])} tokens",
     ]
     return [*filter(None, pieces), *_spent(live)]
 
@@ -113,7 +113,7 @@ def _spent(live: LiveFile) -> Iterator[str]:
             yield f"{amount(line, value)} of {amount(line, limit)}{unit}"
 
 
-def mean_of(part: LivePart) -> str:
+def mean_text(part: LivePart) -> str:
     """`54.2 ± 3.1`: the mean and half of its 95 % interval (see WIDEST); "" without a score."""
     if part["mean"] is None:
         return ""
@@ -250,7 +250,7 @@ def _bar(part: LivePart, label: str, width: int) -> list[Text]:
     name.truncate(40 if width >= WIDE else min(24, width // 4), overflow="ellipsis")
     failed = Text(f"{part['n_failed']} failed" if part["n_failed"] else "", "red")
     count = _count(part["n_done"], part["n_expected"], width)
-    return [name, *count, failed, Text(mean_of(part)), Text(plain(outlook))]
+    return [name, *count, failed, Text(mean_text(part)), Text(plain(outlook))]
 
 
 def _count(done: int, expected: int, width: int) -> list[Text]:

@@ -13,26 +13,10 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
-from cts_async.engine.events import (
-    AttemptFailed,
-    BudgetUsed,
-    CircuitChanged,
-    Cost,
-    Event,
-    GroupBegan,
-    GroupHeldUp,
-    JobEnded,
-    JobsCounted,
-    JobsFound,
-    LaneInUse,
-    LaneStatus,
-    StepEnded,
-    StepsCounted,
-    Stopping,
-    WorkersInUse,
-)
+from cts_async.analysis.stats import RunningMean
+from cts_async.engine import events
 from cts_async.report.live import (
     LiveCluster,
     LiveFile,
@@ -47,7 +31,7 @@ from cts_async.report.live import (
 from cts_async.report.live_screen import notable
 from cts_async.report.viewer.index import BLOCK, Tail
 
-# --- Arithmetic: the growth of a counter in the last minute, a running mean, and the time left
+# --- Arithmetic: the growth of a counter in the last minute, and the time left
 
 MINUTE_S: Final = 60.0
 RESOLUTION_S: Final = 0.5
@@ -57,9 +41,6 @@ MIN_JOBS: Final = 3
 WINDOW_S: Final = 60.0
 """The pace is measured over the second half of the time, and over WINDOW_S at least."""
 SAMPLES: Final = 100
-_Z: Final = 1.959964
-_T_975: Final = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
-"""97.5 % points of Student's t for 1 to 10 degrees of freedom."""
 
 
 class LastMinute:
@@ -77,43 +58,6 @@ class LastMinute:
         if now - readings[-1][0] >= RESOLUTION_S:
             readings.append((now, total))
         return total - since
-
-
-class RunningMean:
-    """Mean and variance after Welford (1962): no score is kept, and rounding errors do not accumulate."""
-
-    __slots__ = ("_squares", "mean", "n")
-
-    def __init__(self) -> None:
-        self.n, self.mean, self._squares = 0, 0.0, 0.0
-
-    def add(self, scores: Iterable[float]) -> None:
-        """Take in further scores."""
-        for score in scores:
-            self.n += 1
-            off = score - self.mean
-            self.mean += off / self.n
-            self._squares += off * (score - self.mean)
-
-    def interval(self) -> tuple[float, float] | None:
-        """mean ± t · s / sqrt(n), Student's t with n - 1 degrees of freedom; None for fewer than two scores."""
-        if self.n < 2:
-            return None
-        half = t_975(self.n - 1) * math.sqrt(self._squares / (self.n - 1) / self.n)
-        return self.mean - half, self.mean + half
-
-
-def t_975(df: int) -> float:
-    """The 97.5 % point of Student's t with `df` >= 1 degrees of freedom, within 0.0002.
-
-    Beyond the table the expansion of Abramowitz and Stegun, 26.7.5: importing scipy.stats would delay every run.
-    """
-    if df <= len(_T_975):
-        return _T_975[df - 1]
-    z, z3, z5, z7 = _Z, _Z**3, _Z**5, _Z**7
-    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
-    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
-    return z + first / df + second / df**2 + third / df**3
 
 
 class Pace:
@@ -212,14 +156,7 @@ MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
 """How long the end of a command waits for a call under way: a disk that hangs must not block it."""
-_ROUTINE: Final = frozenset(
-    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
-)
-"""Frequent events that are only counted."""
-_GroupEvent: TypeAlias = (
-    StepEnded | StepsCounted | JobEnded | JobsCounted | JobsFound | GroupBegan | GroupHeldUp | AttemptFailed
-)
-_NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
+_NO_BUDGET: Final = events.BudgetUsed(events.Cost(), None, None, None)
 _SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 """Matches a key only: inside a text its quotes would be escaped."""
 
@@ -301,7 +238,7 @@ class _Counters:
 class _LaneRates:
     """A provider account, with its rates in the last minute."""
 
-    status: Callable[[], LaneStatus]
+    status: Callable[[], events.LaneStatus]
     sent: LastMinute
     tokens: LastMinute
 
@@ -350,61 +287,61 @@ class Progress:
         self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
         self._lock = threading.Lock()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Handle an event."""
         with self._lock:
             self._handle(event)
-            if type(event) not in _ROUTINE and (notice := notable(event)):
+            if notice := notable(event):
                 self._notices.append(notice)
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: events.Event) -> None:
         match event:
-            case StepEnded():
-                group = self._of(event)
+            case events.StepEnded():
+                group = self._of(event.group)
                 group.pace.stepped(event.job_id, replayed=event.replayed)
                 if event.lane and event.replayed:
                     group.add_steps(event.lane, 0, 1)
                 elif event.lane:
                     tokens = event.usage.input_tokens + event.usage.output_tokens
                     group.add_steps(event.lane, 1, 0, tokens, event.usd)
-            case StepsCounted():
-                group = self._of(event)
+            case events.StepsCounted():
+                group = self._of(event.group)
                 group.pace.counted(event.calls)
                 group.retries += event.retries
                 if event.lane:
                     group.add_steps(event.lane, event.calls, event.replayed, event.tokens, event.usd)
-            case JobEnded():
-                group = self._of(event)
+            case events.JobEnded():
+                group = self._of(event.group)
                 group.add_jobs(1, event.failure is not None)
                 group.pace.ended(event.job_id)
-            case JobsCounted():
-                group = self._of(event)
+            case events.JobsCounted():
+                group = self._of(event.group)
                 group.add_jobs(event.jobs, event.failed)
                 group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
-            case JobsFound():
-                self._of(event).add_jobs(event.jobs, event.failed)
-            case GroupBegan():
-                self._of(event).pace.began(self._clock())
-            case GroupHeldUp():
-                self._of(event).held_up = event.lane
-            case AttemptFailed():
-                group = self._of(event)
+            case events.JobsFound():
+                self._of(event.group).add_jobs(event.jobs, event.failed)
+            case events.GroupBegan():
+                self._of(event.group).pace.began(self._clock())
+            case events.GroupHeldUp():
+                self._of(event.group).held_up = event.lane
+            case events.AttemptFailed():
+                group = self._of(event.group)
                 group.retries += event.wait_s is not None
                 if event.lane:
                     group.lanes.add(event.lane)
-            case LaneInUse():
+            case events.LaneInUse():
                 now = self._clock()
                 self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
-            case WorkersInUse():
+            case events.WorkersInUse():
                 self._workers = WorkersView(event)
-            case CircuitChanged():
+            case events.CircuitChanged():
                 now = self._clock()
                 self._hold(now)
                 (self._outages.add if event.open else self._outages.discard)(event.lane)
                 self._hold(now)
-            case BudgetUsed():
+            case events.BudgetUsed():
                 self._budget = event
-            case Stopping():
+            case events.Stopping():
                 self._stopping = f"stopping: {event.reason}"
 
     def add_scores(self, group: str, scores: Iterable[float]) -> None:
@@ -468,10 +405,10 @@ class Progress:
         for group in self._groups.values():
             group.pace.hold(now, held=bool(group.lanes & self._outages))
 
-    def _of(self, event: _GroupEvent) -> _Counters:
-        group = self._groups.get(event.group)
+    def _of(self, name: str) -> _Counters:
+        group = self._groups.get(name)
         if group is None:
-            group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
+            group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
         group.seen = True
         return group
 
@@ -559,7 +496,7 @@ def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
 class WorkersView:
     """The workers' part of `live.json`, with each worker's pace of the last minute."""
 
-    def __init__(self, event: WorkersInUse) -> None:
+    def __init__(self, event: events.WorkersInUse) -> None:
         self._event = event
         self._calls: dict[str, LastMinute] = {}
 

@@ -1,16 +1,406 @@
-"""Ours beside the paper's, for people and for programs: one sentence, a warning, and a table for each of the paper's."""
+"""Ours beside the values of the paper's tables 2 to 11 (published.toml): one sentence, a warning, and tables.
+
+A published value lies in our interval if a paper that had drawn other instances like ours could well have printed it.
+Means, differences, percentiles and table 11 have bootstrap intervals (see `stats`); a share of instances with one
+answer each has Wilson's, which also holds where the share is 0 or 1. All are 95 % intervals, widened by half a unit of
+the last printed digit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any, Final
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.published import SOURCE, BesidePaper, Published, beside_paper, paper
-from cts_async.analysis.runs import ORIG, first_of
+import numpy as np
+
+from cts_async.analysis.board import Array, Board
+from cts_async.analysis.compare import leaderboard
+from cts_async.analysis.interactions import (
+    Interactions,
+    count_unknowns,
+    region_turns,
+    unknown_ranges,
+)
+from cts_async.analysis.runs import ORIG, FinishedRun, first_of, read_run
+from cts_async.analysis.stability import stability_intervals
+from cts_async.analysis.stats import Difference, paired_difference, percentile_interval, wilson
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import board_interactions
-from cts_async.report.tables import Column, DataTable, Row, number, text, text_columns, with_interval
+from cts_async.report.tables import Column, DataTable, Row, Show, number, text, text_columns, with_interval
+
+DATA: Final = "hard518"
+SOURCE: Final = "Huang et al., KDD 2026"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedValue:
+    """One published value and ours: points of restore_score_100, shares in 0..1, or counts."""
+
+    table: int
+    """Its table in the paper."""
+    system: str
+    """The paper's name."""
+    k: int
+    """0 for orig."""
+    run: str
+    """Our run or runs."""
+    measure: str
+    published: float
+    ours: float
+    low: float | None
+    """Our 95 % interval; None if there is none."""
+    high: float | None
+    n: int
+    """What ours is taken over: instances, questions about a region (tables 5 and 10), systems (table 8)."""
+    turn: int | None = None
+    judge: str | None = None
+    published_low: float | None = None
+    """The paper's own interval (table 3)."""
+    published_high: float | None = None
+    decimals: int = 3
+    """Printed decimals."""
+    repeated: bool = False
+    """True for what an earlier table has already: it is counted once."""
+
+    @property
+    def difference(self) -> float:
+        return self.ours - self.published
+
+    @property
+    def inside(self) -> bool | None:
+        """True if the published value lies in our interval; None without one."""
+        if self.low is None or self.high is None:
+            return None
+        half = 0.5 * 10.0**-self.decimals + 1e-9
+        return self.low - half <= self.published <= self.high + half
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """All values that could be compared, in the order of the tables, and why they may not be comparable."""
+
+    values: tuple[PublishedValue, ...]
+    departures: tuple[str, ...]
+    """How data and fixed roles differ from the paper's, so that no value is comparable; empty if they do not."""
+    other_models: tuple[str, ...] = ()
+    """Clarifiers of a known name whose model is another than the paper's."""
+
+    @property
+    def counted(self) -> tuple[PublishedValue, ...]:
+        """The values with an interval, each once."""
+        return tuple(one for one in self.values if one.inside is not None and not one.repeated)
+
+
+@cache
+def paper() -> Mapping[str, Any]:
+    """Return what published.toml holds."""
+    text = Path(__file__).with_name("published.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def compare_with_paper(
+    board: Board, interactions: Sequence[Interactions], *, judges: Sequence[str] = (), seed: int = 0
+) -> Published:
+    """Compare the runs of a board that are systems of the paper, under `judges` (all without any).
+
+    `interactions` are those of the board's Clarifiers, by their labels. Raises InputError for a run that cannot be
+    read (table 11).
+    """
+    runs, judges = _systems(board.entrants), judges or board.judges
+    first = next((one for one in judges if called(one) == _fixed("judge")), next(iter(judges), ""))
+    asked = {one.label: one for one in interactions}
+    values = [
+        *(_scores(board, runs, first, seed) if first else ()),
+        *_questions(
+            [(key, asked[run.label]) for key, group in runs.items() for run in group if run.label in asked]
+        ),
+        *(value for judge in judges for value in _judged(board, runs, judge, seed)),
+        *_support(board.entrants, seed),
+    ]
+    used = [run for group in runs.values() for run in group]
+    if not values:
+        return Published((), ())
+    others = {
+        what: None
+        for run in used
+        for what in _other_model(run, "clarifier", run.players.get("clarifier", ""))
+    }
+    return Published(
+        tuple(sorted(values, key=lambda one: one.table)),
+        tuple(_departures(board, used, first)),
+        tuple(others),
+    )
+
+
+# Who is who
+
+
+def called(name: str, model: str | None = None) -> str | None:
+    """Return the paper's name for a model by its name in the catalogue, or by its id; None for any other model."""
+    ids = [one for one in (model, name.partition(":")[2] or name) if one]
+    for one in paper()["models"]:
+        if name in one["names"] or any(_is_model(id, one["ids"]) for id in ids):
+            return str(one["system"])
+    return None
+
+
+def _is_model(id: str, known: Iterable[str]) -> bool:
+    """True for one of the ids, behind a publisher's folder or not, with a date or not."""
+    own = _folded(id.rpartition("/")[2])
+    return any(re.fullmatch(rf"{re.escape(_folded(one))}(?:\d{{4,8}})?", own) for one in known)
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\W_]", "", text.casefold())
+
+
+def _fixed(role: str) -> str:
+    return str(paper()["fixed"][role])
+
+
+def _system(run: FinishedRun) -> str | None:
+    if run.system == ORIG and not run.clarifier:
+        return ORIG
+    if not run.clarifier:  # answers of others, named after their system: ebk1, gpt-k2
+        return called(re.sub(r"[-_]?k[1-9]$", "", run.system)) if run.k else None
+    unusual = run.clarifier != run.players.get("clarifier")
+    return None if unusual else called(run.clarifier, run.models.get("clarifier"))
+
+
+_Systems: TypeAlias = Mapping[tuple[str, int], Sequence[FinishedRun]]
+"""Our runs by the paper's system and budget."""
+
+
+def _systems(runs: Iterable[FinishedRun]) -> _Systems:
+    """Group runs by the system and budget of the paper that they are, those with the most of its fixed roles only."""
+    found: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
+    for run in runs:
+        name = _system(run)
+        if name == ORIG or (name and run.k in (1, 2, 3)):
+            found[name, run.k].append(run)
+    for key, group in found.items():
+        fewest = min(len(_other_roles(run)) for run in group)
+        found[key] = [run for run in group if len(_other_roles(run)) == fewest]
+    return dict(found)
+
+
+_ROLES: Final = {"support": "support", "answerer": "support", "rewriter": "support", "agent": "agent"}
+"""The paper's fixed roles by ours."""
+
+
+def _other_roles(run: FinishedRun) -> dict[str, str]:
+    """Return the players that are not the paper's, by role, as far as the run names them."""
+    return {
+        role: name
+        for role, name in run.players.items()
+        if role in _ROLES and called(name, run.models.get(role)) != _fixed(_ROLES[role])
+    }
+
+
+# Tables 2, 3, 6 and 9
+
+
+def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
+    orig = next((run.label for run in runs.get((ORIG, 0), ())), "")
+    standings = {one.system: one for one in leaderboard(board, judge, orig, seed=seed)}
+    found: dict[str, dict[str, Difference | None]] = {}
+    for run in (run for group in runs.values() for run in group if run.label in standings):
+        summary, delta = standings[run.label].scores, standings[run.label].delta
+        scores = _column(board, judge, run)
+        found[run.label] = {
+            "mean": paired_difference(scores, [0.0] * len(scores), seed=seed),
+            "delta": delta,
+            **{
+                f"p{q}": Difference(
+                    len(scores), value, *(percentile_interval(scores, q, seed=seed) or (None, None))
+                )
+                for q, value in ((50, summary.p50), (90, summary.p90))
+                if value is not None
+            },
+        }
+    for printed in paper()["scores"]:
+        for run in _runs_of(printed, runs):
+            for measure, ours in found.get(run.label, {}).items():
+                yield from _value(printed, run.label, measure, ours)
+    for printed in paper()["intervals"]:
+        for run in _runs_of(printed, runs):
+            delta = found.get(run.label, {}).get("delta")
+            ends = {"published_low": printed["low"], "published_high": printed["high"]}
+            yield from _value(printed, run.label, "delta", delta, **ends, repeated=True)
+
+
+def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
+    """Table 9; of the paper's own judge table 2 has the same means."""
+    for printed in paper()["judges"]:
+        for run in _runs_of(printed, runs) if printed["judge"] == called(judge) else ():
+            scores = _column(board, judge, run)
+            ours = paired_difference(scores, [0.0] * len(scores), seed=seed)
+            again = printed["judge"] == _fixed("judge")
+            yield from _value(
+                printed, run.label, "mean", ours, judge=printed["judge"], decimals=2, repeated=again
+            )
+
+
+def _column(board: Board, judge: str, run: FinishedRun) -> Array:
+    column = board.scores[judge][:, board.place(run.label)]
+    return column[~np.isnan(column)]
+
+
+def _runs_of(printed: Mapping[str, Any], runs: _Systems) -> Sequence[FinishedRun]:
+    return runs.get((printed["system"], printed["k"]), ())
+
+
+def _value(
+    printed: Mapping[str, Any], run: str, measure: str, ours: Difference | None, **more: Any
+) -> Iterator[PublishedValue]:
+    """Yield the comparison of one printed value, if it is printed and we have it."""
+    if ours is not None and measure in printed:
+        yield PublishedValue(
+            table=printed["table"],
+            system=printed["system"],
+            k=printed["k"],
+            run=run,
+            measure=measure,
+            published=printed[measure],
+            ours=ours.mean,
+            low=ours.low,
+            high=ours.high,
+            n=ours.n,
+            **more,
+        )
+
+
+# Tables 4, 5, 7, 8 and 10
+
+_Asked: TypeAlias = Sequence[tuple[tuple[str, int], Interactions]]
+"""Questions and answers by system and budget."""
+
+
+def _questions(asked: _Asked) -> Iterator[PublishedValue]:
+    for key, system in asked:
+        unknowns, turns = count_unknowns(system), region_turns(system)
+        n_questions, about_region = (
+            sum(getattr(turn, name) for turn in turns) for name in ("questions", "about_region")
+        )
+        for printed in _rows_of("answers", key):
+            shares = {
+                "ua_unknown_rate": _share(unknowns.unknown, unknowns.answers),
+                "cq_region_rate": _share(about_region, n_questions),
+            }
+            for measure, share in shares.items():
+                yield from _value(printed, system.label, measure, share)
+        for printed in _rows_of("regions", key):
+            for turn in (turn for turn in turns if turn.turn == printed["turn"]):
+                only, unknown = turn.region_only, turn.region_only_unknown
+                asked_for = _share(only, turn.questions, times=turn.questions)
+                yield from _value(printed, system.label, "region_only", asked_for, turn=turn.turn, decimals=0)
+                yield from _value(
+                    printed, system.label, "region_only_unknown", _share(unknown, only), turn=turn.turn
+                )
+        for printed in _rows_of("known", key):
+            for count, n in enumerate(unknowns.known_cnt):
+                measure = f"known_cnt_{count}" if count else "all_unknown"
+                # At k = 1 these are table 4's share of unknown answers, and what is left of it.
+                yield from _value(
+                    printed, system.label, measure, _share(n, unknowns.n), repeated=printed["k"] == 1
+                )
+    yield from _ranges(asked)
+
+
+def _ranges(asked: _Asked) -> Iterator[PublishedValue]:
+    """Table 8. The ends of a range over a few turns have no interval worth the name."""
+    ranges = unknown_ranges(turn for _, system in asked for turn in region_turns(system))
+    for printed in paper()["region_ranges"]:
+        n = len({name for (name, k), _ in asked if k == printed["k"]})
+        for measure, turn in zip(("lowest", "highest"), ranges.get(printed["k"], ()), strict=False):
+            ours = None if turn.unknown_rate is None else Difference(n, turn.unknown_rate, None, None)
+            yield from _value(printed, f"{turn.label}, turn {turn.turn}", measure, ours)
+
+
+def _rows_of(name: str, key: tuple[str, int]) -> Iterator[Mapping[str, Any]]:
+    return (row for row in paper()[name] if (row["system"], row["k"]) == key)
+
+
+def _share(part: int, n: int, times: float = 1.0) -> Difference | None:
+    """A share of n, or its multiple, with Wilson's interval."""
+    interval = wilson(part, n)
+    return interval and Difference(n, times * part / n, times * interval[0], times * interval[1])
+
+
+# Table 11
+
+
+def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]:
+    """Pairs of supporting models of one Clarifier, at the smallest k that has both: the paper does not say which."""
+    played: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: "agent" in _other_roles(run)):
+        support = run.players.get("support")
+        if run.clarifier and support:
+            names = _system(run), called(support, run.models.get("support"))
+            played["{}-{}".format(*names), run.k].append(run)
+    for printed in paper()["support"]:
+        first, second = printed["pair"]
+        k = min((k for name, k in played if name == first and (second, k) in played), default=None)
+        if k is None:
+            continue
+        one, other = (read_run(played[name, k][0].directory, without=("answer",)) for name in (first, second))
+        row = {**printed, "system": f"{first} vs. {second}", "k": k}
+        where = f"{played[first, k][0].label}, {played[second, k][0].label}"
+        for measure, ours in stability_intervals(one, other, seed=seed).items():
+            yield from _value(row, where, measure, ours)
+
+
+# How the runs differ from the paper's
+
+
+def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterator[str]:
+    """Yield what keeps the numbers from being comparable; the runs concerned are named where not all are."""
+
+    def of(labels: Collection[str]) -> str:
+        return "" if len(labels) == len(runs) else f" ({first_of(list(labels))})"
+
+    names = {str(run.data["name"]) for run in runs if run.data.get("name")} - {DATA}
+    if names:
+        yield f"the data are {', '.join(sorted(names))} instead of Hard518"
+    found: dict[str, list[str]] = defaultdict(list)
+    models: dict[str, None] = {}
+    for run in runs:
+        n = len(_column(board, judge, run)) if judge in run.judges else run.n_done
+        if n != paper()["n"]:
+            found[f"n = {n} instead of {paper()['n']}"].append(run.label)
+        for role, name in _other_roles(run).items():
+            found[f"{role} {name} instead of {_fixed(_ROLES[role])}"].append(run.label)
+        for role, name in run.players.items():
+            if role in _ROLES or role == f"judge {judge}":
+                models |= dict.fromkeys(_other_model(run, role, name))
+    yield from (what + of(labels) for what, labels in found.items())
+    if judge and called(judge) != _fixed("judge"):
+        yield f"judge {judge} instead of {_fixed('judge')}"
+    yield from models
+
+
+def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
+    """Describe the model of a role that has a name of the paper's models, if its id is another's."""
+    id = run.models.get(role)
+    for one in paper()["models"]:
+        if id and name in one["names"] and not _is_model(id, one["ids"]):
+            yield f"{name} is {id} instead of {one['model']}"
+
+
+def is_hard518(board: Board) -> bool:
+    """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
+    names = {str(run.data["name"]) for run in board.entrants if run.data.get("name")}
+    return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)
+
+
+# --- For people and for programs
+
 
 _ONLY_IN: Final = {
     "turn": (5, 10),
@@ -31,7 +421,7 @@ def published_of(compared: RunsCompared) -> Published:
     """Compare the runs of a comparison with the paper, under its judges. Raises InputError."""
     judges = [one.judge for one in compared.judged]
     asked, _ = board_interactions(compared.board, None)
-    return beside_paper(compared.board, asked, judges=judges, seed=compared.seed)
+    return compare_with_paper(compared.board, asked, judges=judges, seed=compared.seed)
 
 
 def sentence(found: Published) -> str:
@@ -53,7 +443,7 @@ def sentence(found: Published) -> str:
     return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."
 
 
-def _named(one: BesidePaper) -> str:
+def _named(one: PublishedValue) -> str:
     turn = "" if one.turn is None else f" turn {one.turn}"
     judge = "" if one.judge is None else f" by {one.judge}"
     k = f" k = {one.k}" if one.k else ""
@@ -84,9 +474,9 @@ def published_tables(found: Published) -> Iterator[DataTable]:
                 if name in rows[0]
             ),
             *text_columns("measure"),
-            Column("published", _published),
-            Column("ours", _ours),
-            Column("difference", _difference),
+            Column("published", _with_ends("published", "published_")),
+            Column("ours", _with_ends("ours", "")),
+            Column("difference", lambda row: format(row["difference"], f"+.{row['decimals']}f")),
             Column("in", lambda row: {None: "-", True: "yes", False: "no"}[row["inside"]], numeric=False),
             Column("n", number("n", ",")),
             *text_columns("run"),
@@ -102,22 +492,16 @@ def published_tables(found: Published) -> Iterator[DataTable]:
         )
 
 
-def _row(one: BesidePaper) -> Row:
+def _row(one: PublishedValue) -> Row:
     fields = asdict(one) | {"difference": one.difference, "inside": one.inside}
     return {name: value for name, value in fields.items() if one.table in _ONLY_IN.get(name, (one.table,))}
 
 
-def _published(row: Row) -> str:
-    low, high = row.get("published_low"), row.get("published_high")
-    return with_interval(row["published"], low, high, f".{row['decimals']}f")
-
-
-def _ours(row: Row) -> str:
-    return with_interval(row["ours"], row["low"], row["high"], f".{row['decimals']}f")
-
-
-def _difference(row: Row) -> str:
-    return format(row["difference"], f"+.{row['decimals']}f")
+def _with_ends(name: str, ends: str) -> Show:
+    """Show a value with the interval in the fields `ends`low and `ends`high, with the printed decimals."""
+    return lambda row: with_interval(
+        row[name], row.get(f"{ends}low"), row.get(f"{ends}high"), f".{row['decimals']}f"
+    )
 
 
 def published_json(found: Published) -> dict[str, Any]:

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
 from rich.console import Console
 
+from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_difference
+from cts_async.engine.run_dir import sessions_of
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
-from cts_async.report.conversations import conversations_table
 from cts_async.report.output import duration, plain
-from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
+from cts_async.report.summary import (
+    MOST,
+    TOOLS,
+    JudgeScores,
+    RunSummary,
+    agreement_sentence,
+    cost_fields,
+    cost_text,
+    pooled_agreements,
+    ranked,
+)
 from cts_async.report.tables import (
     Column,
     DataTable,
+    Row,
     estimate,
     interval_fields,
+    marked,
     number,
+    number_columns,
     print_table,
     text,
+    text_columns,
     with_caveats,
     with_short_note,
 )
@@ -141,8 +157,6 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
 
     Pairs are resampled in the order of their scores, so that the result does not depend on what finished first.
     """
-    import numpy as np
-
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
@@ -230,3 +244,203 @@ def _print_some(
 def _print_line(console: Console, line: str, style: str = "") -> None:
     """Print a line of untrusted text, without markup or control characters."""
     console.print(plain(line), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+# --- Runs of conversations without scores (cts converse)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationReport:
+    """Tables to print and to write as JSON, with notes on how to read them."""
+
+    tables: tuple[DataTable, ...]
+    notes: tuple[str, ...]
+    retrieved: tuple[TurnRetrieval, ...] = ()
+    """Turn by turn, of each Clarifier; none without documents."""
+    judgments: str = ""
+    """What was searched and who judged; "" without documents."""
+
+
+def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
+    """How the conversations of whole runs went and what they cost."""
+    rows = [
+        {
+            "run": str(one.directory),
+            "system": one.label,
+            "done": one.n_done,
+            "failed": len(one.failures),
+            "expected": one.n_expected,
+            "unknown_rate": one.unknown_rate,
+            "calls": one.spent.calls,
+            "tokens": sum(sum(used.values()) for used in one.spent.tokens.values()),
+            **cost_fields(one),
+        }
+        for one in summaries
+    ]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
+        Column("failed", text("failed")),
+        Column("unknown", number("unknown_rate", ".1%")),
+        Column("calls", number("calls", ",")),
+        Column("tokens", number("tokens", ",")),
+        Column("cost", cost_text),
+    )
+    caption = "unknown: answers of the user that the intent does not give"
+    return DataTable("conversations", "Conversations", caption, columns, rows)
+
+
+# --- Tables of whole runs: who played, cost, failures, tools
+
+NamedRuns = Sequence[tuple[str, RunSummary]]
+"""Runs, each with its distinct name."""
+MOST_KINDS: Final = 200
+"""Kinds of failures that are listed, the most frequent first."""
+_MESSAGE_CHARS: Final = 200
+_ROLES: Final = ("clarifier", "support", "agent")
+
+
+def runs_table(runs: NamedRuns) -> DataTable:
+    """The runs: when, over which data, by whom, and how far they got."""
+    rows = [_run_row(name, run) for name, run in runs]
+    columns = (
+        *text_columns("system"),
+        *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
+        *text_columns("data", *_ROLES, "judges"),
+        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
+        *number_columns(failed="d", missing="d"),
+    )
+    caption = "done: instances with an outcome; missing: no line yet, the run is not over"
+    return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
+
+
+def _run_row(name: str, run: RunSummary) -> Row:
+    manifest = run.manifest
+    sessions = sessions_of(manifest) or [{}]
+    n_failed = len(run.failures)
+    return {
+        "system": marked(name, caveat_of(manifest)),
+        "directory": str(run.directory),
+        "began": sessions[0].get("start"),
+        "ended": sessions[-1].get("end"),
+        "data": (manifest.get("identity", {}).get("data") or {}).get("name"),
+        **{role: manifest.get("players", {}).get(role) for role in _ROLES},
+        "judges": ", ".join(scores.judge for scores in run.judges) or None,
+        "done": run.n_done,
+        "failed": n_failed,
+        "missing": run.n_expected - run.n_done - n_failed,
+        "expected": run.n_expected,
+    }
+
+
+def effort_table(runs: NamedRuns) -> DataTable:
+    """Cost of the runs, with the mean of their scoring judge."""
+    rows = [_effort_row(name, run) for name, run in runs]
+    whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
+    columns = (
+        *text_columns("system"),
+        *number_columns(mean=".2f", **whole),
+        Column("cost", cost_text),
+        Column("usd per instance", number("usd_per_instance", ".4f")),
+        Column("s per instance", number("latency_per_instance_s", ".1f")),
+        Column("command, h", number("hours", ".2f")),
+    )
+    caption = (
+        "mean: of the scoring judge, over the system's own instances. s per instance: latency of an instance's calls, "
+        "summed; median. command: wall clock of all attempts, shared by the systems of a command"
+    )
+    return DataTable("effort", "Cost and time", caption, columns, rows)
+
+
+def _effort_row(name: str, run: RunSummary) -> Row:
+    spent = run.spent
+    cost = spent.cost_usd(run.manifest.get("prices") or {})
+    finished = run.n_done + len(run.failures)
+    return {
+        "system": name,
+        "mean": run.judges[0].summary.mean if run.judges else None,
+        "calls": spent.calls,
+        "failed_attempts": spent.failed_attempts,
+        "input_tokens": sum(used["input"] for used in spent.tokens.values()),
+        "output_tokens": sum(used["output"] for used in spent.tokens.values()),
+        **cost_fields(run),
+        "latency_per_instance_s": spent.latency_per_instance_s(),
+        "usd_per_instance": cost / finished if cost is not None and finished else None,
+        "hours": run.wall_s / 3600,
+    }
+
+
+def failures_table(runs: NamedRuns) -> DataTable:
+    """Failures by step and kind, the most frequent first, each with one example."""
+    counted = [row for name, run in runs for row in _failures_of(name, run)]
+    rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
+    columns = (
+        *text_columns("system", "step", "kind"),
+        *number_columns(n="d"),
+        *text_columns("example"),
+    )
+    caption = f"counted apart, never as a score; all are listed in {RESULTS}"
+    return DataTable("failures", "Failures by kind", caption, columns, rows)
+
+
+def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
+    counts, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+    for line in run.failures:
+        error = line["error"]
+        step = str(error.get("step") or "").partition("/")[0]
+        cause = step, str(error.get("kind") or "failed")
+        counts[cause] += 1
+        example = f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS]
+        examples[cause] = min(example, examples.get(cause, example))
+    for (step, kind), n in ranked(counts):
+        yield {"system": name, "step": step, "kind": kind, "n": n, "example": examples[step, kind]}
+
+
+def health_table(runs: NamedRuns) -> DataTable:
+    """The share of searches and visits that worked; no rows if nothing was searched."""
+    rows = [
+        {
+            "system": name,
+            "tool": word,
+            "asked": run.tools.asked.get(tool, 0),
+            "failed": run.tools.n_failed(tool),
+            "worked": run.tools.share(tool),
+        }
+        for name, run in runs
+        for tool, word in TOOLS.items()
+        if run.tools.asked.get(tool)
+    ]
+    columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
+    caption = "queries searched and pages visited by the agent, and those that failed"
+    return DataTable("tool_health", "Searches and visits", caption, columns, rows)
+
+
+def causes_table(runs: NamedRuns) -> DataTable:
+    """The most frequent causes of failed searches and visits of each run."""
+    rows = [
+        {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
+        for name, run in runs
+        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
+    ]
+    columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
+    caption = f"at most {MOST} causes a run"
+    return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
+
+
+def served_table(runs: NamedRuns) -> DataTable:
+    """The models that answered, as servers named them, if that is not only the requested one."""
+    rows = [
+        {"system": name, "asked": asked, "served": served, "replies": n}
+        for name, run in runs
+        for asked, by in sorted(run.spent.served.items())
+        if set(by) != {asked}
+        for served, n in ranked(by)
+    ]
+    columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
+    caption = "as servers call what answered"
+    return DataTable("served_models", "Models that answered", caption, columns, rows)
+
+
+def _day(key: str) -> Callable[[Row], str]:
+    """Show a time without seconds and zone: "2026-11-21 10:00"."""
+    return lambda row: str(row[key])[:16].replace("T", " ") if row[key] else "-"

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from cts_async.analysis.runs import FinishedRun, Item, RunPath, read_path
+from cts_async.analysis.runs import FailedItem, FinishedRun, Item, RunPath, read_path
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import manifest_of, reopen_data
 from cts_async.records import Failure, Instance
@@ -108,15 +108,14 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
     spent = _Spending(run.directory)
     head = {**_about(run), "clarifier": run.clarifier or None, "k": run.k}
-    for id in sorted({*run.items, *run.failures}):
+    for id, one in run.outcomes():
         row: Row = {**head, "id": id}
-        if item := run.items.get(id):
-            row |= _answered(item, run.judges[0] if run.judges else None)
+        if isinstance(one, FailedItem):
+            row |= {"status": "failed", **_queries(one), **_error(one.failure)}
+        else:
+            row |= _answered(one, run.judges[0] if run.judges else None)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
-        else:
-            failed = run.failures[id]
-            row |= {"status": "failed", **_queries(failed), **_error(failed.failure)}
         yield row | spent.of(id)
     for instance in rest:
         yield {
@@ -190,8 +189,7 @@ def _nuggets(run: FinishedRun) -> Iterator[Row]:
 def _verdicts(run: FinishedRun) -> Iterator[Row]:
     empty = dict.fromkeys(("score", *_ERROR))
     for item in run.items.values():
-        about = {**_about(run), "id": item.id}
         for judge in sorted({*item.verdicts, *item.unjudged}):
             verdict = item.verdicts.get(judge)
             outcome = {"score": verdict.score} if verdict else _error(item.unjudged[judge])
-            yield {**_about(run), "judge": judge, "id": about["id"], **empty, **outcome}
+            yield {**_about(run), "judge": judge, "id": item.id, **empty, **outcome}

@@ -10,10 +10,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import compress
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from cts_async import scorer
-from cts_async.analysis.board import LABELS
+from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, label_pairs
 from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
@@ -33,12 +35,6 @@ from cts_async.protocol.results import (
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
 from cts_async.report.output import dollars
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
 
 # Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
 # it, so it is shown beside them. It is read from the lines that count in results.jsonl. Hosts and reasons are untrusted
@@ -135,8 +131,6 @@ class ResultColumns:
     """
 
     def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False) -> None:
-        import numpy as np
-
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
@@ -192,15 +186,11 @@ class ResultColumns:
 
     def failures_in(self, rows: Array) -> Array:
         """Return the offsets of the failures in those rows (a mask), in the order of the file."""
-        import numpy as np
-
         found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
         return found
 
     def matched(self, other: ResultColumns) -> tuple[Array, Array]:
         """Return the rows of both that are about the same answer, as far as they say so."""
-        import numpy as np
-
         _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
         if len(self._marks) and len(other._marks):
             own, theirs = self._marks[here], other._marks[there]
@@ -218,8 +208,6 @@ class ResultColumns:
 
     def _labels_of(self, rows: Array) -> Array:
         """Return the labels of these rows, concatenated."""
-        import numpy as np
-
         counts = self._counts[rows]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         found: Array = self._codes[np.repeat(self._starts[rows], counts) + within]
@@ -256,8 +244,6 @@ def _codes_of(line: Line, path: Path) -> list[int]:
 
 def _array(column: array[Any]) -> Array:
     """View the column as a numpy array, without a copy."""
-    import numpy as np
-
     return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
 
 
@@ -286,8 +272,6 @@ class JudgePair:
 
 def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
     """Compute one Agreement for each two judges, over all runs."""
-    import numpy as np
-
     by_judges: dict[tuple[str, str], list[JudgePair]] = {}
     for one in found:
         by_judges.setdefault((one.judge, one.other), []).append(one)
@@ -338,8 +322,6 @@ class JudgeScores:
 
     def paired(self, other: JudgeScores) -> tuple[Array, Array]:
         """Return both scores of every instance that has both, in the order of this one."""
-        import numpy as np
-
         _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
         order = np.argsort(here)
         return self.scores[here[order]], other.scores[there[order]]
@@ -396,8 +378,6 @@ class Spent:
 
         It is the system's own: limits, and what else the command did at the time, do not change it.
         """
-        import numpy as np
-
         if not self.latency_s:
             return None
         _, places = np.unique(_array(self._instances), return_inverse=True)
@@ -500,7 +480,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         manifest=manifest,
         judges=tuple(scored),
         failures=_FailureLines(lines.path, lines.failures),
-        spent=_spent(directory, manifest, {} if journals is None else journals),
+        spent=_spent_of(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         unknown_rate=lines.unknown_rate,
@@ -518,8 +498,6 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
 
     After a crash a verdict may be about an answer that was not recorded, or has changed: it does not count.
     """
-    import numpy as np
-
     counts = np.zeros(verdicts.n, bool)
     counts[verdicts.matched(lines)[0]] = True
     # A failed instance has nothing to judge, unless only the scoring judge failed.
@@ -533,8 +511,6 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
 
 def _numbers(scores: Array) -> Iterator[float]:
     """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
-    import numpy as np
-
     latest: float | None = None
     for value in np.sort(scores).data:
         if value != latest:
@@ -604,7 +580,7 @@ class _FailureLines(Sequence[Line]):
         return record_at(self._path, int(self._offsets[i]))
 
 
-def _spent(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
+def _spent_of(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
     journal, shared = journal_of(directory, manifest)
     if journal not in known:

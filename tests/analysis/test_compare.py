@@ -308,7 +308,9 @@ def board_of(folder: Path, **labels: dict[str, list[str]]) -> Board:
     made = []
     for system, by_judge in labels.items():
         words = zip(*by_judge.values(), strict=True)
-        rows = [Row(f"q{i}", labels=dict(zip(by_judge, said, strict=True))) for i, said in enumerate(words)]
+        rows = [
+            Row(f"q{i}", labels=dict(zip(by_judge, letters, strict=True))) for i, letters in enumerate(words)
+        ]
         made.append(made_run(folder, label=system.replace("_", "-"), rows=rows))
     return make_board(read_run(path) for path in made)
 

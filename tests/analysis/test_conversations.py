@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import Talk, read_talk, talk_groups, turn_of
+from cts_async.analysis.retrieval import ConversationRun, comparable_groups, read_conversation_run, turn_of
 from cts_async.errors import InputError
 from cts_async.records import Answer, ConversationTurn, Mode, Scheme
 
@@ -24,7 +24,7 @@ def test_run_is_read_with_its_turns(tmp_path: Path) -> None:
         "answers": ["red"],
         "query": "red wine",
     }
-    talk = read_talk(made_talk(tmp_path, scheme="at-cot", rows={"1-1": [asked]}, failed=["1-2"]))
+    talk = read_conversation_run(made_talk(tmp_path, scheme="at-cot", rows={"1-1": [asked]}, failed=["1-2"]))
     assert (talk.scheme, talk.mode, talk.k, talk.clarifier) == ("at-cot", "respond", 3, "gpt")
     answer = Answer("red", unknown=False)
     turn = ConversationTurn(("Which kind?",), ("specify",), "broad", (answer,), None, "red wine")
@@ -53,21 +53,21 @@ def test_missing_parts_of_a_turn_are_empty() -> None:
 def test_malformed_turn_is_reported(tmp_path: Path, turn: Any, problem: str) -> None:
     run = made_talk(tmp_path, scheme="cot", rows={"7": [turn]})
     with pytest.raises(InputError, match=rf"results.jsonl: field 'turns': 7: {problem}"):
-        read_talk(run)
+        read_conversation_run(run)
 
 
 def test_run_without_turns_is_refused(tmp_path: Path) -> None:
     run = made_talk(tmp_path, scheme="cot", rows={"7": []})
     (run / "results.jsonl").write_text('{"id":"7","questions":["Who?"]}\n')
     with pytest.raises(InputError, match=r"7: no conversation: turns are missing"):
-        read_talk(run)
+        read_conversation_run(run)
     with pytest.raises(InputError, match="not a run directory"):
-        read_talk(tmp_path / "nowhere")
+        read_conversation_run(tmp_path / "nowhere")
 
 
 def test_unknown_scheme_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown scheme 'tree' or mode 'respond'"):
-        read_talk(made_talk(tmp_path, scheme="tree", rows={}))
+        read_conversation_run(made_talk(tmp_path, scheme="tree", rows={}))
 
 
 def talk(
@@ -78,13 +78,13 @@ def talk(
     *,
     user: str = "ernie",
     by: str = "gpt",
-) -> Talk:
+) -> ConversationRun:
     user = "" if mode == "at-once" else user
-    return Talk(Path(name), by, user, scheme, mode, k, {})
+    return ConversationRun(Path(name), by, user, scheme, mode, k, {})
 
 
-def grouped(*talks: Talk) -> dict[str, list[str]]:
-    return {name: [one.directory.name for one in group] for name, group in talk_groups(talks)}
+def grouped(*talks: ConversationRun) -> dict[str, list[str]]:
+    return {name: [one.directory.name for one in group] for name, group in comparable_groups(talks)}
 
 
 def test_runs_of_distinct_schemes_and_modes_form_one_group() -> None:
@@ -136,7 +136,7 @@ def test_every_run_is_grouped_and_no_group_repeats_a_scheme_and_mode(
     kinds: Sequence[tuple[Scheme, Mode, int, str]],
 ) -> None:
     talks = [talk(str(n), scheme, mode, k, user=user) for n, (scheme, mode, k, user) in enumerate(kinds)]
-    groups = talk_groups(talks)
+    groups = comparable_groups(talks)
     assert {one.directory for _, group in groups for one in group} == {one.directory for one in talks}
     assert len({name for name, _ in groups}) == len(groups)
     for _, group in groups:

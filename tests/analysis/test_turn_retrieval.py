@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import (
+from cts_async.analysis.retrieval import (
     NOBODY_ASKED,
-    Talk,
+    ConversationRun,
     TurnRetrieval,
     queries_of,
     rankings,
-    read_talk,
+    read_conversation_run,
     retrieve_turns,
 )
 from cts_async.search.backends import Ranked
@@ -39,12 +39,14 @@ RANKED = {
 }
 
 
-def talk(folder: Path, scheme: str, queries: Mapping[str, list[str]], mode: str = "respond") -> Talk:
+def talk(
+    folder: Path, scheme: str, queries: Mapping[str, list[str]], mode: str = "respond"
+) -> ConversationRun:
     rows = {
         id: [{"offered": ["Which?"], "answers": ["this"], "query": query} for query in turns]
         for id, turns in queries.items()
     }
-    return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED, k=2))
+    return read_conversation_run(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED, k=2))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from made_talks import QRELS, RANKED, made_talk, three_talks
 from rich.console import Console
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval, retrieve_turns
+from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
@@ -23,8 +23,8 @@ from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import (
     Judgments,
-    evaluate_held,
-    evaluate_talks,
+    evaluate_conversations,
+    evaluate_finished,
     open_judgments,
     turn_tables,
 )
@@ -32,7 +32,7 @@ from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
 from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
-from cts_async.report.conversations import TalkReport, conversations_table
+from cts_async.report.results import ConversationReport, conversations_table
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.tables import DataTable, print_table, write_csv
 
@@ -75,12 +75,14 @@ def talk(folder: Path, scheme: str, *, mode: str = "respond", clarifier: str = "
     return made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=QUERIES, clarifier=clarifier, k=1)
 
 
-def evaluated(plan: ConversePlan, folder: Path, qrels: str | None = None, **evaluation: Any) -> TalkReport:
+def evaluated(
+    plan: ConversePlan, folder: Path, qrels: str | None = None, **evaluation: Any
+) -> ConversationReport:
     corpus = folder / "pages.jsonl" if evaluation.pop("searched", True) else None
     asked = EvaluationConfig(corpus=corpus, qrels=qrels or "intent:1", **evaluation)
     expected: list[tuple[str, int, int]] = []
     instances = list(plan.instances())
-    report = evaluate_talks(
+    report = evaluate_conversations(
         plan.dataset,
         instances,
         plan.directories(),
@@ -93,11 +95,11 @@ def evaluated(plan: ConversePlan, folder: Path, qrels: str | None = None, **eval
     return report
 
 
-def rows_of(report: TalkReport, name: str) -> list[dict[str, Any]]:
+def rows_of(report: ConversationReport, name: str) -> list[dict[str, Any]]:
     return [dict(row) for row in table_of(report, name).rows]
 
 
-def table_of(report: TalkReport, name: str) -> DataTable:
+def table_of(report: ConversationReport, name: str) -> DataTable:
     return next(table for table in report.tables if table.name == name)
 
 
@@ -133,9 +135,9 @@ def test_relevance_level_changes_binary_measures_and_is_in_caption_rows_and_note
         report = evaluated(plan, tmp_path, str(tmp_path / "qrels"), **asked)
         rows = rows_of(report, "turns_MRR@10")
         reciprocal[level] = rows[0]["respond"]
-        said = "; relevant from grade 2 (nDCG: by gains)" if level == 2 else "qrels"
-        assert all(row["judgments"].endswith(said) for row in rows)
-        assert table_of(report, "turns_MRR@10").caption.partition("; better")[0].endswith(said)
+        ending = "; relevant from grade 2 (nDCG: by gains)" if level == 2 else "qrels"
+        assert all(row["judgments"].endswith(ending) for row in rows)
+        assert table_of(report, "turns_MRR@10").caption.partition("; better")[0].endswith(ending)
     assert reciprocal == {1: pytest.approx((1 / 2 + 1) / 2), 2: pytest.approx((1 / 3 + 0) / 2)}
     assert any("1 of 5 instances have judgments but no relevant document" in note for note in report.notes)
 
@@ -328,7 +330,7 @@ def held(folder: Path, *, spec: str | None = None, k: int = 1, first: int = 2) -
 
 def test_conversations_are_evaluated_over_the_instances_that_were_talked_about(tmp_path: Path) -> None:
     data, corpus = write_talk_world(tmp_path)
-    found = evaluate_held(
+    found = evaluate_finished(
         [held(tmp_path, spec=str(data))], EvaluationConfig(corpus=corpus, measures=("nDCG@10",))
     )
     (turns,) = (table for table in found.tables if table.name == "turns_nDCG@10")
@@ -341,7 +343,7 @@ def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path
     """In one table the run of one turn, about one intent, would stand for both in the row of turn 1."""
     data, corpus = write_talk_world(tmp_path)
     runs = [held(tmp_path, spec=str(data), k=1, first=1), held(tmp_path, spec=str(data), k=2)]
-    found = evaluate_held(runs, EvaluationConfig(corpus=corpus, measures=("P@1",)))
+    found = evaluate_finished(runs, EvaluationConfig(corpus=corpus, measures=("P@1",)))
     tables = {table.name: table for table in found.tables}
     short, long = "gpt_user-ernie_1-turn", "gpt_user-ernie_2-turns"
     assert tables.keys() == {f"{name}_{of}" for name in ("turns_P@1", "turn_tests") for of in (short, long)}
@@ -356,7 +358,7 @@ def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path
 
 
 def test_evaluation_without_data_notes_the_reason(tmp_path: Path) -> None:
-    found = evaluate_held([held(tmp_path)], EvaluationConfig())
+    found = evaluate_finished([held(tmp_path)], EvaluationConfig())
     assert found.tables == ()
     assert found.notes == (
         "Not evaluated, since the data cannot be read again: run.json does not record where the data is.",
@@ -371,10 +373,10 @@ def found(tmp_path: Path) -> TurnRetrieval:
     return retrieve_turns(three_talks(tmp_path), TURN_INTENTS, RANKED, QRELS, ["MRR@10", "nDCG@10"])
 
 
-def turns_printed(found: TurnRetrieval, *, beside_paper: bool = False) -> list[str]:
+def turns_printed(found: TurnRetrieval, *, with_published: bool = False) -> list[str]:
     out = StringIO()
     console = Console(file=out, width=80)
-    for table in turn_tables(found, "bm25 over made.jsonl", beside_paper=beside_paper):
+    for table in turn_tables(found, "bm25 over made.jsonl", with_published=with_published):
         print_table(console, table)
     return out.getvalue().splitlines()
 
@@ -392,7 +394,7 @@ def test_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> No
 
 
 def test_turn_table_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
-    lines = turns_printed(found, beside_paper=True)
+    lines = turns_printed(found, with_published=True)
     assert max(map(len, lines)) <= 80
     rows = [" ".join(line.split()) for line in lines]
     assert "turn scheme respond n paper select n paper" in rows

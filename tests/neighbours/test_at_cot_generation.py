@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from made_talks import made_talk
 from rich.console import Console
 
-from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import ConversationRun, read_conversation_run
 from cts_async.analysis.stats import paired_t_test
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
@@ -26,8 +26,8 @@ from cts_async.neighbours.at_cot.generation import (
     TokenF1,
     alignment_table,
     asked_first,
+    correlation_test,
     generation_tables,
-    pearson,
     scheme_rows,
     scheme_table,
     score_queries,
@@ -178,7 +178,7 @@ def test_shares_are_of_all_predictions_and_gains_over_queries_with_both_scores()
     ],
 )
 def test_pearson_by_hand(x: list[float], y: list[float], r: float | None, p: float | None) -> None:
-    found = pearson(x, y)
+    found = correlation_test(x, y)
     assert found["n"] == len(x)
     assert (found["r"], found["p"]) == (pytest.approx(r, abs=5e-4), pytest.approx(p, abs=5e-4))
 
@@ -197,7 +197,7 @@ def test_schemes_and_queries_are_aligned_by_hand() -> None:
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar", "2-1": "ferry"}
 
 
-def talk(folder: Path, scheme: str, mode: str, asked: dict[str, list[str]]) -> Talk:
+def talk(folder: Path, scheme: str, mode: str, asked: dict[str, list[str]]) -> ConversationRun:
     rows = {
         id: [
             {"offered": [question], "types": ["specify"], "query": f"{BLURRED[id]} {n}"}
@@ -205,7 +205,7 @@ def talk(folder: Path, scheme: str, mode: str, asked: dict[str, list[str]]) -> T
         ]
         for id, questions in asked.items()
     }
-    return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED))
+    return read_conversation_run(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED))
 
 
 def test_first_questions_of_a_query_are_compared(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def printed(table: DataTable, width: int = 80) -> str:
     return out.getvalue()
 
 
-def test_tables_of_qulac_stand_beside_published_values() -> None:
+def test_tables_of_qulac_show_published_values() -> None:
     retrieval = {
         "standard": {"a": [0.1], "b": [0.2]},
         "cot": {"a": [0.3, 0.1], "b": [0.3]},
@@ -291,10 +291,10 @@ def test_tables_of_qulac_stand_beside_published_values() -> None:
     assert (generalize["share"], generalize["gain"]) == (0.0, None)
     over, caption = tables["generation_and_retrieval"].rows[-1], tables["generation_and_retrieval"].caption
     assert (over["scheme"], over["n"]) == ("over schemes", 3)
-    assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
+    assert over["r"] == pytest.approx(correlation_test([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
     assert "r = 0.92, p = 0.08" in caption
     means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
-    found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
+    found = correlation_test(list(means.values()), [turns[scheme][0][1] for scheme in means])
     assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in caption
     queries = tables["generation_by_query"]
     assert (len(queries.rows), printed(queries)) == (12, "")

@@ -91,7 +91,7 @@ def test_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_pa
     run = write(tmp_path / "run", "99 Q0 Q00010 0 2.0 mine\n")
     labels = write(tmp_path / "labels", "99 3\n")
     judged = write(tmp_path / "eval.json", json.dumps({"P1": {"F01": {"MIN": {"with_answer": 0.5}}}}))
-    said = (
+    message = (
         "none of its topics is in .*dev.tsv: its first is '99', the ids there are like '7'; is it of another"
     )
     for words in (
@@ -99,5 +99,5 @@ def test_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_pa
         ("need", dev, labels),
         ("documents", dev, run, "--evaluation", judged),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             ran(*words)

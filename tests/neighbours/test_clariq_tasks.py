@@ -20,8 +20,8 @@ from cts_async.neighbours.clariq.tasks import (
     label_agreement,
     question_relevance,
     read_clariq_evaluation,
+    read_clariq_run,
     read_predictions,
-    read_run,
     selected,
 )
 
@@ -136,7 +136,7 @@ def test_run_is_lines_of_topic_question_and_score(write: Write) -> None:
     content = (
         "170 Q0 Q00380 0 6.5 mine\n\n171\t0  Q00934 1 -1e-3 mine\n784 0 \"looking for 'reviews'\" 0 1 x\n"
     )
-    assert read_run(write("run", content + '785 0 "" 0 2 x\n')) == (
+    assert read_clariq_run(write("run", content + '785 0 "" 0 2 x\n')) == (
         [
             ("170", "Q00380", 6.5),
             ("171", "Q00934", -0.001),
@@ -149,7 +149,7 @@ def test_run_is_lines_of_topic_question_and_score(write: Write) -> None:
 
 def test_repeated_questions_are_kept_and_counted_in_a_note(write: Write) -> None:
     path = write("run", "1 0 Q1 0 3 x\n1 0 Q1 1 2 x\n2 0 Q1 0 3 x\n1 0 Q2 2 1 x\n1 0 Q1 3 0 x\n")
-    lines, (note,) = read_run(path)
+    lines, (note,) = read_clariq_run(path)
     assert [line.question for line in lines] == ["Q1", "Q1", "Q1", "Q2", "Q1"]
     assert note.startswith(f"{path}:2: 2 lines repeat a question of the same topic")
 
@@ -157,12 +157,12 @@ def test_repeated_questions_are_kept_and_counted_in_a_note(write: Write) -> None
 @pytest.mark.parametrize(
     ("read", "content", "line", "says"),
     [
-        (read_run, "1 0 Q1 0 2.5\n", 1, "has 5 cells; topic Q0 question rank score tag is expected"),
-        (read_run, "1 0 Q1 0 high x\n", 1, "must be a valid number"),
-        (read_run, "1 0 Q1 0 nan x\n", 1, "must be a finite number"),
-        (read_run, '1 0 "open 0 2 x\n', 1, "has a broken quote"),
-        (read_run, "", None, "holds no lines"),
-        (read_run, b"1 0 \xb5\xe7 0 2 x\n", 1, "not UTF-8"),
+        (read_clariq_run, "1 0 Q1 0 2.5\n", 1, "has 5 cells; topic Q0 question rank score tag is expected"),
+        (read_clariq_run, "1 0 Q1 0 high x\n", 1, "must be a valid number"),
+        (read_clariq_run, "1 0 Q1 0 nan x\n", 1, "must be a finite number"),
+        (read_clariq_run, '1 0 "open 0 2 x\n', 1, "has a broken quote"),
+        (read_clariq_run, "", None, "holds no lines"),
+        (read_clariq_run, b"1 0 \xb5\xe7 0 2 x\n", 1, "not UTF-8"),
         (read_predictions, "171\n", 1, "has 1 cells; topic label is expected"),
         (read_predictions, "171 x\n", 1, "must be a valid integer"),
         (read_predictions, "171 1\n171 2\n", 2, "'171' occurs twice"),

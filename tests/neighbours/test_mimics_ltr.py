@@ -129,13 +129,13 @@ def test_folds_are_even_seeded_and_by_query() -> None:
 def test_data_that_cannot_be_validated_are_refused() -> None:
     panes, labels = panes_of(3)
     flat = [1.0] * len(panes)
-    for train, test, folds, said in (
+    for train, test, folds, message in (
         (labels, labels, 1, "from 2 to the number of queries, 3; not 1"),
         (labels, labels, 4, "from 2 to the number of queries, 3; not 4"),
         (flat, labels, 2, "nothing to learn from"),
         (labels, flat, 2, "nothing to test on"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             cross_validate(labelled(panes, train, test), LINEAR, folds=folds)
 
 

@@ -130,8 +130,8 @@ def test_cell_out_of_range_is_named(tmp_path: Path, name: str, column: int, cell
 def test_label_or_click_of_a_missing_option_is_refused(tmp_path: Path, name: str, column: int) -> None:
     files = tables(PANES)
     files[name][1][column] = "1"
-    said = "field 'option_3': is missing, yet has a label or clicks, or an option after it"
-    assert said in refusal(write_tables(tmp_path, files), ONLINE, 2)
+    message = "field 'option_3': is missing, yet has a label or clicks, or an option after it"
+    assert message in refusal(write_tables(tmp_path, files), ONLINE, 2)
 
 
 @needs_mimics
@@ -192,8 +192,8 @@ def test_wrong_score_is_located(write: Write, row: dict[str, Any], says: str) ->
 
 
 def test_every_pane_needs_a_score(write: Write) -> None:
-    said = "has no score for 2 panes, the first is pane 1 of 'q1'"
-    assert said in str(scores_refusal(write("s.jsonl", ROWS[:1])))
+    message = "has no score for 2 panes, the first is pane 1 of 'q1'"
+    assert message in str(scores_refusal(write("s.jsonl", ROWS[:1])))
 
 
 HEADER = (
@@ -221,8 +221,10 @@ def test_row_is_a_pane_with_the_labels_asked_for(write: Write) -> None:
 
 
 def test_table_that_is_not_in_the_format_of_mimics_is_refused(write: Write) -> None:
-    said = table_refusal(write("panes.tsv", HEADER + ROW), "quality")
-    assert said.startswith(":1: field 'options_overall_label or OverallClarificationPaneQuality': the column")
+    message = table_refusal(write("panes.tsv", HEADER + ROW), "quality")
+    assert message.startswith(
+        ":1: field 'options_overall_label or OverallClarificationPaneQuality': the column"
+    )
     for label, says in (("high", "must be a valid number"), ("inf", "must be a finite number")):
         path = write("panes.tsv", HEADER + ROW + ROW.replace("7", label))
         assert table_refusal(path).startswith(":3: ")

@@ -15,8 +15,8 @@ from cts_async.neighbours.qulac.collection import (
     Facet,
     Pair,
     Topic,
-    figures_table,
     open_qulac,
+    qulac_figures,
     read_qulac,
     unescape,
 )
@@ -166,7 +166,7 @@ def test_every_figure_is_counted_as_defined() -> None:
         Topic(2, "t2", "ambiguous", "", (Facet("2-1", "inf", "d", (Pair(1, "a b", "x"),)),)),
         Topic(3, "t3", "faceted", "", ()),
     )
-    assert {row["figure"]: row["counted"] for row in figures_table(topics).rows} == {
+    assert {row["figure"]: row["counted"] for row in qulac_figures(topics).rows} == {
         "topics": 3,
         "faceted topics": 2,
         "ambiguous topics": 1,
@@ -180,13 +180,13 @@ def test_every_figure_is_counted_as_defined() -> None:
         "terms per question, average": 3.0,
         "terms per answer, average": 1.5,
     }
-    assert {row["counted"] for row in figures_table([]).rows} == {0}
+    assert {row["counted"] for row in qulac_figures([]).rows} == {0}
 
 
 def test_released_file_reproduces_every_published_figure(shared_data: Path) -> None:
     """216 facets belong to ambiguous topics; 640 describe something else than their topic does."""
     released = read_qulac(shared_data / "qulac.json")
-    rows = figures_table(released.topics).rows
+    rows = qulac_figures(released.topics).rows
     assert len(rows) == 12
     assert all(row["reproduced"] for row in rows)
     assert set(released.repeated) == {"149-3-12", "154-3-14", "82-2-1"}

@@ -18,10 +18,10 @@ from cts_async.neighbours.qulac.conversations import (
     conversations,
     counts_table,
     decode_record_id,
-    evaluate_conversations,
+    evaluate_records,
     facet_records,
+    question_gains,
 )
-from cts_async.neighbours.qulac.gains import question_gains
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus
 from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
@@ -212,7 +212,7 @@ def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
     values = {}
     for id, grades in judged.items():
         records = facet_records(*facets[id], [1])
-        values |= evaluate_conversations(ranker, grades, records, ["NDCG20"])["NDCG20"]
+        values |= evaluate_records(ranker, grades, records, ["NDCG20"])["NDCG20"]
     (oracle,) = question_gains(values).oracle
     assert oracle["facets"] == len(facets)
     assert oracle["none"] is not None
@@ -236,32 +236,32 @@ class Counting(QueryLikelihoodRanker):
 
 def test_answer_improves_retrieval() -> None:
     """The question alone finds the car first; the cat is meant, and holds one of the two words, as cows do not."""
-    said = {
+    texts = {
         "1-1-1-0": ConversationText("jaguar", ("the car",)),
         "1-1-1-1": ConversationText("jaguar", ("the car",), ("no the cat in the jungle",)),
     }
-    found = evaluate_conversations(Counting(), {"d1": 2, "d0": 0}, said, ["P1", "MRR100"])
+    found = evaluate_records(Counting(), {"d1": 2, "d0": 0}, texts, ["P1", "MRR100"])
     assert found == {"P1": {"1-1-1-0": 0.0, "1-1-1-1": 1.0}, "MRR100": {"1-1-1-0": 0.5, "1-1-1-1": 1.0}}
 
 
 def test_same_words_are_ranked_once_as_deep_as_the_measures_look() -> None:
     ranker, one, other = Counting(), ConversationText("jaguar"), ConversationText("jaguar", ("car",))
-    found = evaluate_conversations(ranker, {"d0": 1}, {"a": one, "b": other, "c": one}, ["P1", "NDCG200"])
+    found = evaluate_records(ranker, {"d0": 1}, {"a": one, "b": other, "c": one}, ["P1", "NDCG200"])
     assert list(found["P1"]) == ["a", "b", "c"]
     assert ranker.asked == [(one, 200), (other, 200)]
-    evaluate_conversations(ranker, {"d0": 1}, {"a": one}, ["P1"])
-    evaluate_conversations(ranker, {"d0": 1}, {"a": one}, ["MAP", "P1"])
+    evaluate_records(ranker, {"d0": 1}, {"a": one}, ["P1"])
+    evaluate_records(ranker, {"d0": 1}, {"a": one}, ["MAP", "P1"])
     assert [depth for _, depth in ranker.asked[2:]] == [100, 1000]
 
 
 def test_intent_without_a_relevant_document_counts_zero() -> None:
-    found = evaluate_conversations(Counting(), {"d0": 0, "d1": -2}, {"a": ConversationText("jaguar")}, ["P1"])
+    found = evaluate_records(Counting(), {"d0": 0, "d1": -2}, {"a": ConversationText("jaguar")}, ["P1"])
     assert found == {"P1": {"a": 0.0}}
 
 
 def test_value_does_not_depend_on_the_other_measures() -> None:
     """The query ties two documents, and trec_eval puts d1 before d0."""
     tied, judged = {"a": ConversationText("jaguar")}, {"d1": 1}
-    alone = evaluate_conversations(Counting(), judged, tied, ["P1"])
-    together = evaluate_conversations(Counting(), judged, tied, ["P1", "MRR100"])
+    alone = evaluate_records(Counting(), judged, tied, ["P1"])
+    together = evaluate_records(Counting(), judged, tied, ["P1", "MRR100"])
     assert alone["P1"] == together["P1"] == {"a": 1.0}

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.qulac.conversations import RecordId
-from cts_async.neighbours.qulac.gains import (
+from cts_async.neighbours.qulac.conversations import (
     Evaluations,
+    RecordId,
     about_path,
     gain_notes,
     oracle_table,
     question_gains,
-    questions_table,
+    question_gains_table,
     read_evaluations,
     read_notes,
     write_evaluations,
@@ -32,10 +32,10 @@ from cts_async.neighbours.qulac.gains import (
 from cts_async.report.tables import DataTable, print_table
 
 
-def values(facet: str, *said: str, original: float | None = None) -> dict[str, float]:
+def values(facet: str, *records: str, original: float | None = None) -> dict[str, float]:
     """ "1,2>3 .5 .2": after the questions 1 and 2, question 3 has 0.5 with its answer and 0.2 without."""
     made = {} if original is None else {f"{facet}-0-0": original}
-    for one in said:
+    for one in records:
         ids, answered, *unanswered = one.split()
         record = f"{facet}-{ids.replace('>', '-').replace(',', '-')}"
         made[f"{record}-1"] = float(answered)
@@ -176,7 +176,7 @@ def test_tables_have_oracle_rows_and_questions_from_best_to_worst() -> None:
         ["P1", "1", "1", "0.5000", "1.0000", "1.0000", "1.0000", "+0.5000"],
     ]
     assert table.rows[0]["against"] == "the original query alone"
-    table = questions_table("P1", gains)
+    table = question_gains_table("P1", gains)
     assert table.name == "questions_P1"
     assert printed(table)[-3:] == [
         ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
@@ -209,7 +209,7 @@ def test_missing_original_query_is_in_tables_and_note() -> None:
     assert note.startswith(
         "P1: 1 facet has no record of the original query alone (1-1-0-0), so gains are over"
     )
-    questions = questions_table("P1", found["P1"])
+    questions = question_gains_table("P1", found["P1"])
     assert "gain over the same question without its answer" in questions.caption
     assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
 
@@ -267,8 +267,8 @@ def test_invalid_dictionary_is_located_by_metric_and_record(
 def test_huge_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(1 << 40)
-    said = "is larger than 536,870,912 bytes, the most that is read into memory; write one file"
-    assert said in str(refusal(tmp_path / "huge.json"))
+    message = "is larger than 536,870,912 bytes, the most that is read into memory; write one file"
+    assert message in str(refusal(tmp_path / "huge.json"))
     assert "no such file" in str(refusal(tmp_path / "none.json"))
 
 
@@ -288,8 +288,8 @@ def test_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, pro
     path.write_bytes(pickle.dumps(Bomb(mark), protocol))
     error = str(refusal(path))
     assert not mark.exists()
-    for said in ("is a pickle, not JSON", "runs whatever code it holds", "without network", "json.dump"):
-        assert said in error
+    for message in ("is a pickle, not JSON", "runs whatever code it holds", "without network", "json.dump"):
+        assert message in error
     path.with_suffix(".json").write_bytes(pickle.dumps({"P1": {"1-1-1-1": 1.0}}, protocol))
     assert "is a pickle" in str(refusal(path.with_suffix(".json")))
 

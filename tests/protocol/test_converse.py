@@ -13,7 +13,7 @@ from custom_roles import command, script
 from fake_provider import FakeProvider, Settings
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.conversations import read_talk
+from cts_async.analysis.retrieval import read_conversation_run
 from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
@@ -64,7 +64,7 @@ def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path
 
 def test_conversations_hold_the_closed_book_and_questions_at_once_have_no_answers(tmp_path: Path) -> None:
     runs = held(tmp_path, FakeProvider(Settings(unknown_share=0.0)))
-    talk = read_talk(runs[AT_ONCE])
+    talk = read_conversation_run(runs[AT_ONCE])
     assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
     for (turn,) in talk.conversations.values():
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
@@ -102,12 +102,12 @@ def test_failed_conversation_is_recorded_and_can_be_retried(tmp_path: Path) -> N
     directories = held(tmp_path, refusing, modes=("respond",))
     lines = latest_results(directories[RESPOND] / "results.jsonl")
     assert {line["error"]["step"] for line in lines.values()} == {"reformulate/1"}
-    assert not read_talk(directories[RESPOND]).conversations
+    assert not read_conversation_run(directories[RESPOND]).conversations
     held(tmp_path, FakeProvider(Settings()), modes=("respond",))
-    assert not read_talk(directories[RESPOND]).conversations
+    assert not read_conversation_run(directories[RESPOND]).conversations
     willing = FakeProvider(Settings())
     held(tmp_path, willing, modes=("respond",), retry_failed=True)
-    assert len(read_talk(directories[RESPOND]).conversations) == N
+    assert len(read_conversation_run(directories[RESPOND]).conversations) == N
     assert len(willing.seen) == CALLS[RESPOND] - 2 * N  # the first question and its answer are remembered
 
 
@@ -209,12 +209,12 @@ def test_own_roles_hold_a_conversation_turn_by_turn(tmp_path: Path) -> None:
     wired = held(tmp_path / "wire", FakeProvider(), models=(wire,), every_role=wire, schemes=SCHEMES[1:])
     for found, label in ((runs, "my_lab.ask"), (wired, "wire.py")):
         assert list(found) == [f"{label}-respond-k2", f"{label}-k4"]  # no scheme, and no mode "select"
-        talk = read_talk(found[f"{label}-respond-k2"])
+        talk = read_conversation_run(found[f"{label}-respond-k2"])
         assert [(turn.offered, turn.query) for turn in talk.conversations["2-1"]] == [
             (("ferry after []: 0?",), "ferry times 0"),
             (("ferry after ['times 0']: 0?",), "ferry times 0 times 1"),
         ]
-        (turn,) = read_talk(found[f"{label}-k4"]).conversations["2-1"]
+        (turn,) = read_conversation_run(found[f"{label}-k4"]).conversations["2-1"]
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
         audits = [audit_run(path) for path in found.values()]
         assert [(one.n_held, one.n_requests, one.findings) for one in audits] == [

@@ -29,9 +29,9 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
 from cts_async.protocol.run_files import has_no_answers
 from cts_async.report.comparison import compare_runs
+from cts_async.report.contents import gather
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.export import export_runs
-from cts_async.report.gathered import gather
 from cts_async.report.viewer.leaderboards import leaderboards_of
 
 Write = Callable[[str, str], Path]

@@ -34,7 +34,7 @@ from cts_async.protocol.run_files import (
     run_folders,
     without,
 )
-from cts_async.report.status import state_of_run
+from cts_async.report.live import state_of_run
 from cts_async.report.viewer.run import read_metadata
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']

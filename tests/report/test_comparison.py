@@ -16,8 +16,8 @@ from cts_async.report.comparison import (
     RunsCompared,
     compare_runs,
     comparison_json,
+    comparison_tables,
     headline,
-    tables,
 )
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.tables import DataTable, print_table
@@ -137,7 +137,7 @@ def found(tmp_path: Path) -> RunsCompared:
 
 def named(found: RunsCompared, name: str, **options: bool) -> DataTable:
     options = {"main_only": True, "all_pairs": False, **options}
-    return next(table for table in tables(found, **options) if table.name == name)
+    return next(table for table in comparison_tables(found, **options) if table.name == name)
 
 
 def shown(table: DataTable) -> list[tuple[str, ...]]:
@@ -178,7 +178,7 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
         "The judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
         "judge; means may differ by chance (see the paired tests).",
     )
-    names = [table.name for table in tables(found, main_only=False, all_pairs=False)]
+    names = [table.name for table in comparison_tables(found, main_only=False, all_pairs=False)]
     assert names.count("leaderboard") == 2
 
 
@@ -214,7 +214,7 @@ def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_every_table_fits(found: RunsCompared, width: int) -> None:
     out = io.StringIO()
-    for table in tables(found, main_only=False, all_pairs=True):
+    for table in comparison_tables(found, main_only=False, all_pairs=True):
         print_table(Console(file=out, width=width, color_system=None), table)
     assert all(len(line) <= width for line in out.getvalue().splitlines())
     assert "…" not in out.getvalue()

@@ -16,7 +16,7 @@ from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.runs import read_path, read_run
 from cts_async.analysis.stats import wilson
 from cts_async.errors import UsageError
-from cts_async.report import losses, statistics
+from cts_async.report import diagnosis, statistics
 from cts_async.report.diagnosis import (
     DiagnosisReport,
     diagnose_board,
@@ -358,7 +358,7 @@ def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
     ]
 
 
-def test_orig_is_found_beside_runs_or_named(tmp_path: Path) -> None:
+def test_orig_is_found_next_to_runs_or_named(tmp_path: Path) -> None:
     gpt, orig = made(tmp_path / "runs", "gpt-k1", "orig")
     made(tmp_path / "runs", "orig", data="other")
     (tmp_path / "runs" / "broken").mkdir()
@@ -414,6 +414,6 @@ def test_losses_of_a_large_run_are_those_of_instances_evenly_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, taken: int
 ) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row(id, score=10.0) for id in "abcde"])
-    monkeypatch.setattr(losses, "MOST", most)
-    assert len(list(losses.run_losses(run, read_run(run).judges[0], GoldTexts()))) == taken
-    assert list(losses.run_losses(made_run(tmp_path, label="empty", rows=[]), "gpt", GoldTexts())) == []
+    monkeypatch.setattr(diagnosis, "MOST_ATTRIBUTED", most)
+    assert len(list(diagnosis.run_losses(run, read_run(run).judges[0], GoldTexts()))) == taken
+    assert list(diagnosis.run_losses(made_run(tmp_path, label="empty", rows=[]), "gpt", GoldTexts())) == []

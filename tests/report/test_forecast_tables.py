@@ -19,11 +19,11 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
     budget_warnings,
-    compare,
     comparison_line,
     count,
     forecast_json,
     money,
+    planned_and_actual,
     print_forecast,
 )
 
@@ -71,14 +71,15 @@ def printed(plan: Plan, runs: dict[System, PastUsage], width: int = 80) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0, "0"), (950.4, "950"), (9999.4, "9,999"), (12_345, "12.3k"), (4_560_000, "4.56M")]
+    ("value", "output"),
+    [(0, "0"), (950.4, "950"), (9999.4, "9,999"), (12_345, "12.3k"), (4_560_000, "4.56M")],
 )
-def test_counts_are_abbreviated(value: float, said: str) -> None:
-    assert count(value) == said
+def test_counts_are_abbreviated(value: float, output: str) -> None:
+    assert count(value) == output
 
 
 @pytest.mark.parametrize(
-    ("effort", "said"),
+    ("effort", "output"),
     [
         (Effort(cost_usd=1234.5), "$1,234.50"),
         (Effort(cost_usd=0.0312), "$0.0312"),
@@ -87,19 +88,19 @@ def test_counts_are_abbreviated(value: float, said: str) -> None:
         (Effort(priced=False), "?"),
     ],
 )
-def test_money_marks_unknown_prices(effort: Effort, said: str) -> None:
-    assert money(effort) == said
+def test_money_marks_unknown_prices(effort: Effort, output: str) -> None:
+    assert money(effort) == output
 
 
 def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> None:
-    said = printed(plan, {})
+    output = printed(plan, {})
     # orig: 10 turns and a judgement; fake-k1: three calls more; of two instances each.
     for expected in ("requests/min", "orig", "fake-k1", "clarify", "assumed", "In all 50 calls", "Assumed:"):
-        assert expected in said
-    assert "2:30" in said  # 50 calls at 20 a minute
+        assert expected in output
+    assert "2:30" in output  # 50 calls at 20 a minute
     for assumption in forecast(plan).assumptions:
-        assert assumption in said
-    tables = said.split("In all")[0]
+        assert assumption in output
+    tables = output.split("In all")[0]
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
 
 
@@ -114,11 +115,11 @@ def test_queries_and_pages_are_priced_or_said_to_be_unknown(tmp_path: Path) -> N
         {"tool": "jina", "requests": 18, "cost_usd": None},
     ]
     assert models == pytest.approx(sum(one["known_cost_usd"] for one in found["systems"]), abs=1e-6)
-    said = " ".join(printed(plan, {}).split())
-    assert f"tokens, at least ${found['total']['known_cost_usd']:.4f}; at least" in said
-    assert "The price of jina is unknown (?), for about 18 requests: give usd_per_1000" in said
-    assert "The price of mine" not in said
-    assert "A first run with --limit 5 replaces these assumptions by measured values." in said
+    output = " ".join(printed(plan, {}).split())
+    assert f"tokens, at least ${found['total']['known_cost_usd']:.4f}; at least" in output
+    assert "The price of jina is unknown (?), for about 18 requests: give usd_per_1000" in output
+    assert "The price of mine" not in output
+    assert "A first run with --limit 5 replaces these assumptions by measured values." in output
     assert "--limit 5" not in printed(plan, over(plan, done=set()))
 
 
@@ -132,8 +133,8 @@ def test_judge_of_its_own_text_is_noticed(plan: Plan) -> None:
 def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:
     plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
     # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
-    said = budget_warnings(plan, Effort(5, 0, 0, 0.3), Effort(5, 0, 0, 0.3))
-    assert said == ["--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."]
+    output = budget_warnings(plan, Effort(5, 0, 0, 0.3), Effort(5, 0, 0, 0.3))
+    assert output == ["--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."]
     assert len(budget_warnings(plan, Effort(6), Effort(5))) == 1
 
 
@@ -157,8 +158,8 @@ def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
 
 @pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])
 def test_no_comparison_before_the_end_or_without_forecast(plan: Plan, changes: dict[str, Any]) -> None:
-    assert compare(plan, over(plan, **changes)) is None
-    assert compare(plan, {}) is None
+    assert planned_and_actual(plan, over(plan, **changes)) is None
+    assert planned_and_actual(plan, {}) is None
 
 
 def test_forecast_json_is_complete_and_adds_up(plan: Plan) -> None:

@@ -97,7 +97,7 @@ def test_suspects_are_ordered_by_grounding(directory: Path) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_gold_table_prints_all_numbers(directory: Path, width: int) -> None:
     text = printed(directory, width)
-    told = [" ".join(row.split()) for row in text.splitlines()]
+    printed_lines = [" ".join(row.split()) for row in text.splitlines()]
     for row in (
         "intents done 2/4",
         "intents failed 1",
@@ -111,8 +111,8 @@ def test_gold_table_prints_all_numbers(directory: Path, width: int) -> None:
         "suspicious: q2 N1, recall 0.80, missing 1997",
         "look at: q1 N3, recall 0.75; better in S4 (1.00)",
     ):
-        assert row in told
-    assert any(line.endswith("q3 at search: no [sources]") for line in told)
+        assert row in printed_lines
+    assert any(line.endswith("q3 at search: no [sources]") for line in printed_lines)
 
 
 def test_suspects_are_printed_without_control_characters(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_runs import Row, made_run
 
-from cts_async.report.gathered import all_tables, gather
-from cts_async.report.latex import latex, typeset, write_paper_files
-from cts_async.report.paper import results_table
+from cts_async.report.contents import all_tables, gather
+from cts_async.report.paper import latex, results_table, typeset, write_paper_files
 from cts_async.report.tables import Column, DataTable, number, text
 
 HOSTILE = " ".join(printable.strip()) + " \\input{/etc/passwd} $x^2%"

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from made_live import cluster, lane, live, part, scored, worker
 
 from cts_async.engine.events import CircuitChanged, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.live import LiveFile, LiveWorker, short
+from cts_async.report.live import LiveFile, LiveWorker, short_number
 from cts_async.report.live_screen import (
     MANY,
     LiveScreen,
     labels,
-    mean_of,
+    mean_text,
     notable,
     one_by_one,
     progress_line,
@@ -187,9 +187,9 @@ def test_line_has_the_mean_of_each_of_several_runs() -> None:
     assert progress_line(state) == "6/30 instances, 0 calls, 0 tokens; orig 40.0 ± 2.0, gpt-k1 50.0 ± 2.0"
 
 
-def test_smoke_test_is_marked_beside_its_mean() -> None:
-    assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
-    assert mean_of(part("a", mean=26.56)) == "26.6"
+def test_smoke_test_is_marked_next_to_its_mean() -> None:
+    assert mean_text(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
+    assert mean_text(part("a", mean=26.56)) == "26.6"
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_notable_events_are_sentences() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         *((0, "0"), (950, "950"), (999.6, "1.0k"), (1200, "1.2k"), (9_949, "9.9k"), (12_345, "12k")),
         *((999_400, "999k"), (999_600, "1.0M"), (3_440_000, "3.4M"), (2e9, "2.0G")),
     ],
 )
-def test_numbers_are_short(value: float, said: str) -> None:
-    assert short(value) == said
+def test_numbers_are_short(value: float, expected: str) -> None:
+    assert short_number(value) == expected
 
 
 def test_labels_drop_common_words() -> None:

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from cts_async.analysis.stats import RunningMean, t_975
 from cts_async.engine import events as of
 from cts_async.engine.events import WorkerStatus
 from cts_async.errors import RejectedError
-from cts_async.report.progress import MAX_NOTICES, LastMinute, Pace, Progress, RunGroup, RunningMean, t_975
+from cts_async.report.progress import MAX_NOTICES, LastMinute, Pace, Progress, RunGroup
 
 RUNS = Path("runs")
 

@@ -16,8 +16,8 @@ from lxml import html
 from made_runs import Row, made_run
 
 from cts_async.errors import StorageFull, UsageError
+from cts_async.report.contents import make_report
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import make_report
 from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -26,10 +26,10 @@ HOSTILE = f"{NAME}\x1b[2J"
 
 
 def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
-    """The page, parsed, and the lines that are told."""
+    """The page, parsed, and the messages."""
     asked = {"out": words[0].parent / "page.html", **asked}
-    told = list(make_report([*map(str, words)], ORIGIN, **asked))
-    return html.fromstring(asked["out"].read_text(encoding="utf-8")), told
+    messages = list(make_report([*map(str, words)], ORIGIN, **asked))
+    return html.fromstring(asked["out"].read_text(encoding="utf-8")), messages
 
 
 def text(node: Any) -> str:
@@ -199,8 +199,8 @@ def test_links_match_viewer_names(tmp_path: Path, inside: bool) -> None:
 
 def test_unjudged_runs_have_a_report_without_scores(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
-    page, told = reported(tmp_path / "runs")
-    assert "none of these runs is judged" in told[1]
+    page, messages = reported(tmp_path / "runs")
+    assert "none of these runs is judged" in messages[1]
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
 
 
@@ -239,17 +239,17 @@ def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pyt
 
 
 def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> None:
-    _, told = reported(runs, out=tmp_path / "page.html", tables=tmp_path / "tables")
+    _, messages = reported(runs, out=tmp_path / "page.html", tables=tmp_path / "tables")
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert {
         f"{name}.{end}" for name in ("leaderboard", "leaderboard_kimi") for end in ("md", "tex", "csv")
     } < names
     counted = f"{len(names) // 3} tables in {len(names)} files"
-    assert told[-1] == f"{tmp_path / 'tables'}: {counted}, for a paper results.tex and appendix.tex"
+    assert messages[-1] == f"{tmp_path / 'tables'}: {counted}, for a paper results.tex and appendix.tex"
     assert "| gpt-k1 | 1 | 37.500 (-12.500) |" in (tmp_path / "tables" / "leaderboard.md").read_text()
 
 
-def test_section_beside_the_paper_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path) -> None:
+def test_published_section_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path) -> None:
     for label, score in (("orig", 20.0), ("gpt-k1", 27.0)):
         rows_of = [Row(f"q{i}", score=score) for i in range(40)]
         players = {"agent": HOSTILE}

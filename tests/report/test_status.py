@@ -14,14 +14,15 @@ from made_live import cluster, lane, live, part, worker
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError
-from cts_async.report.live import LIVE, write_live
-from cts_async.report.status import (
+from cts_async.report.live import (
+    LIVE,
     by_process,
     how_to_resume,
     idle_state,
     live_of,
     run_directories,
     state_of_run,
+    write_live,
 )
 
 

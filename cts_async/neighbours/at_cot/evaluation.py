@@ -9,29 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.conversations import (
-    ALPHA,
-    NOBODY_ASKED,
-    SchemeTest,
-    Talk,
-    TurnRetrieval,
-    mean_of,
-    queries_of,
-    rankings,
-    read_talk,
-    retrieve_turns,
-    talk_groups,
-)
-from cts_async.analysis.retrieval import (
-    PSEUDO_JUDGMENTS,
-    Qrels,
-    count_hopeless,
-    hopeless_note,
-    measure,
-    pseudo_depth,
-    pseudo_qrels,
-    relevant_from,
-)
+from cts_async.analysis import retrieval
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.kinds import Dataset
 from cts_async.errors import UsageError
@@ -49,7 +27,7 @@ from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
-from cts_async.report.conversations import TalkReport
+from cts_async.report.results import ConversationReport
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, Row, Show, number, text
 from cts_async.search.rankers import Ranker
@@ -63,17 +41,17 @@ class Judgments:
 
     ranker: Ranker
     caption: str
-    given: Qrels | None = field(repr=False)
+    given: retrieval.Qrels | None = field(repr=False)
     """People's grades by instance id; None for pseudo-judgments, which are not comparable with published values."""
     pseudo_depth: int
     level: int = 1
     """The least grade that is relevant, as in `retrieval.evaluate`."""
 
-    def qrels(self, intents: Mapping[str, str]) -> Qrels:
+    def qrels(self, intents: Mapping[str, str]) -> retrieval.Qrels:
         """Grades of documents by instance id; `intents` are q* by id."""
         if self.given is not None:
             return self.given
-        return pseudo_qrels(self.ranker, intents, self.pseudo_depth)
+        return retrieval.pseudo_qrels(self.ranker, intents, self.pseudo_depth)
 
 
 def open_judgments(
@@ -88,12 +66,12 @@ def open_judgments(
     from cts_async.search.rankers import CrossEncoderRanker
 
     for name in config.measures:
-        measure(name)
-    depth, level = pseudo_depth(config.qrels, config.relevance_level), config.relevance_level
+        retrieval.measure(name)
+    depth, level = retrieval.pseudo_depth(config.qrels, config.relevance_level), config.relevance_level
     path = config.corpus or dataset.corpus
     if path is None:
         return None
-    given, judges = None, PSEUDO_JUDGMENTS
+    given, judges = None, retrieval.PSEUDO_JUDGMENTS
     corpus = Corpus.open(path)
     if depth is None:
         ids = [instance.id for instance in instances]
@@ -102,7 +80,7 @@ def open_judgments(
     ranker: Ranker = corpus
     if config.reranker:
         ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
-    caption = f"{ranker.name} over {path.name}; {judges}{relevant_from(level)}"
+    caption = f"{ranker.name} over {path.name}; {judges}{retrieval.relevant_from(level)}"
     return Judgments(ranker, caption, given, depth or 0, level)
 
 
@@ -114,7 +92,7 @@ WEB_TRACK: Final = "qulac"
 """The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
 
 
-def evaluate_held(runs: Sequence[RunSummary], config: EvaluationConfig) -> TalkReport:
+def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> ConversationReport:
     """The tables of `cts converse` over the conversations in these runs; a note says what cannot be evaluated.
 
     Their instances are those that at least one run has. Raises UsageError for documents and judgments that cannot be
@@ -123,18 +101,18 @@ def evaluate_held(runs: Sequence[RunSummary], config: EvaluationConfig) -> TalkR
     try:
         dataset = reopen_data(runs[0].manifest)
     except UsageError as error:
-        return TalkReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
+        return ConversationReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
     directories = [run.directory for run in runs]
     ids = {line["id"] for directory in directories for line in read_results(directory / RESULTS)}
     instances = [instance for instance in dataset.instances() if instance.id in ids]
     judgments = open_judgments(config, dataset, instances)
     scorer = open_scorer(config.encoder)
-    return evaluate_talks(
+    return evaluate_conversations(
         dataset, instances, directories, judgments, scorer, config.measures, lambda *_: None
     )
 
 
-def evaluate_talks(
+def evaluate_conversations(
     dataset: Dataset,
     instances: Iterable[Instance],
     directories: Iterable[Path],
@@ -142,7 +120,7 @@ def evaluate_talks(
     scorer: Scorer,
     measures: Sequence[str],
     on_progress: Progress,
-) -> TalkReport:
+) -> ConversationReport:
     """All tables that have rows, for each group of comparable conversations over `instances`, in the data's order.
 
     Directories that are not yet runs are left out.
@@ -150,24 +128,30 @@ def evaluate_talks(
     blurred, intents = {}, {}
     for instance in instances:
         blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
-    talks = [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
+    talks = [
+        retrieval.read_conversation_run(directory)
+        for directory in directories
+        if (directory / "run.json").exists()
+    ]
     # The paper's values are comparable if people judged, over the paper's topics.
-    beside_paper = judgments is not None and judgments.given is not None and dataset.name == WEB_TRACK
+    with_published = judgments is not None and judgments.given is not None and dataset.name == WEB_TRACK
     searched, qrels = (judgments.caption, judgments.qrels(intents)) if judgments else ("", {})
     tables: list[DataTable] = []
     notes: dict[str, None] = {}
-    retrieved: list[TurnRetrieval] = []
-    groups = talk_groups(talks)
+    retrieved: list[retrieval.TurnRetrieval] = []
+    groups = retrieval.comparable_groups(talks)
     for name, group in groups:
         found = None
         by_turn: list[DataTable] = []
         if judgments:
-            texts = _counted(queries_of(group, blurred), "retrieving", on_progress)
-            ranked = dict(rankings(judgments.ranker, texts, measures))
-            found = retrieve_turns(group, blurred, ranked, qrels, measures, name=name, level=judgments.level)
+            texts = _counted(retrieval.queries_of(group, blurred), "retrieving", on_progress)
+            ranked = dict(retrieval.rankings(judgments.ranker, texts, measures))
+            found = retrieval.retrieve_turns(
+                group, blurred, ranked, qrels, measures, name=name, level=judgments.level
+            )
             retrieved.append(found)
-            by_turn += turn_tables(found, searched, beside_paper=beside_paper)
-            notes |= dict.fromkeys(_notes(found, blurred, judgments, beside_paper=beside_paper))
+            by_turn += turn_tables(found, searched, with_published=with_published)
+            notes |= dict.fromkeys(_notes(found, blurred, judgments, with_published=with_published))
         generation: list[DataTable] = []
         if dataset.annotations is not None and source_of(group) is not None:
             generation = generation_tables(
@@ -187,7 +171,7 @@ def evaluate_talks(
         notes[note] = None
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
-    return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
+    return ConversationReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
 
 
 def _counted(items: Sequence[str], task: str, on_progress: Progress) -> Iterator[str]:
@@ -206,7 +190,9 @@ def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
 
 
 def _sources(
-    generation: Sequence[DataTable], talks: Sequence[Talk], found: TurnRetrieval | None
+    generation: Sequence[DataTable],
+    talks: Sequence[retrieval.ConversationRun],
+    found: retrieval.TurnRetrieval | None,
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
     if source_of(talks) == "at-once":
@@ -222,7 +208,7 @@ def _sources(
 
 
 def _notes(
-    found: TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, *, beside_paper: bool
+    found: retrieval.TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, *, with_published: bool
 ) -> Iterator[str]:
     """Notes on table 8: which instances its means are over, and the limits of its judgments."""
     if not found.cells:
@@ -231,8 +217,8 @@ def _notes(
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
     given = judgments.given or {}
-    if hopeless := count_hopeless({id: given.get(id, {}) for id in blurred}, level=judgments.level):
-        yield f"{hopeless_note(hopeless, f'{n} instances', judgments.level)}."
+    if hopeless := retrieval.count_hopeless({id: given.get(id, {}) for id in blurred}, level=judgments.level):
+        yield f"{retrieval.hopeless_note(hopeless, f'{n} instances', judgments.level)}."
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
             "Failed and unfinished conversations are excluded: where n differs, means are over different "
@@ -246,13 +232,13 @@ def _notes(
             "Pseudo-judgments show how close queries come to their intent's own words in the same ranker, so a user "
             "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
         )
-        rr = [name for name in found.measures if measure(name).startswith("RR")]
+        rr = [name for name in found.measures if retrieval.measure(name).startswith("RR")]
         if rr and judgments.pseudo_depth > 1:
             yield (
                 f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
                 "comes first; --qrels intent:1 asks for the best of them."
             )
-    if beside_paper:
+    if with_published:
         yield (
             f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
             "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
@@ -265,29 +251,33 @@ _PUBLISHED_MODES: Final[tuple[Mode, Mode]] = ("select", "respond")
 PUBLISHED_MEASURE: Final = "nDCG@10"
 
 
-def turn_tables(found: TurnRetrieval, caption: str, *, beside_paper: bool = False) -> Iterator[DataTable]:
+def turn_tables(
+    found: retrieval.TurnRetrieval, caption: str, *, with_published: bool = False
+) -> Iterator[DataTable]:
     """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
     `caption` says what was searched and who judged. It is in every row as well: a file must tell pseudo-judgments from
-    people's by itself. With `beside_paper`, the paper's values stand beside nDCG@10. No table where no conversation
+    people's by itself. With `with_published`, the paper's values stand beside nDCG@10. No table where no conversation
     made a query.
     """
     if not found.cells:
         return
     for name in found.measures:
-        yield turn_table(found, name, caption, beside_paper=beside_paper and name == PUBLISHED_MEASURE)
+        yield turn_table(found, name, caption, with_published=with_published and name == PUBLISHED_MEASURE)
     tests = [*found.tests, *found.gains]
-    columns = tuple(Column(name, text(name)) for name in SchemeTest.__slots__)
+    columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]
     yield DataTable(
         "turn_tests", "Paired t-tests", f"Holm within each measure; {caption}", columns, rows, shown=0
     )
 
 
-def turn_table(found: TurnRetrieval, measure: str, caption: str, *, beside_paper: bool) -> DataTable:
+def turn_table(
+    found: retrieval.TurnRetrieval, measure: str, caption: str, *, with_published: bool
+) -> DataTable:
     """Rows by turn and scheme, a column for each mode, and how many instances each mean is over."""
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
-    places: list[tuple[int, str]] = [(0, NOBODY_ASKED)]
+    places: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED)]
     places += [(turn, scheme) for turn in sorted({cell.turn for cell in found.cells}) for scheme in SCHEMES]
     rows: list[Row] = []
     for turn, scheme in places:
@@ -295,7 +285,7 @@ def turn_table(found: TurnRetrieval, measure: str, caption: str, *, beside_paper
         for mode in modes:
             row |= _turn_cell(found, measure, mode, turn, scheme)
         if any(row[f"{mode}_n"] for mode in modes) or not turn:
-            published = _published_turn(turn, scheme, modes) if beside_paper else {}
+            published = _published_turn(turn, scheme, modes) if with_published else {}
             rows.append(row | published | {"judgments": caption})
     columns = [
         Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
@@ -303,25 +293,27 @@ def turn_table(found: TurnRetrieval, measure: str, caption: str, *, beside_paper
     ]
     for mode in modes:
         columns += [Column(mode, _marked(mode)), Column("n", text(f"{mode}_n"))]
-        if beside_paper and mode in _PUBLISHED_MODES:
+        if with_published and mode in _PUBLISHED_MODES:
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
     legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
     return DataTable(
         name=f"turns_{measure}",
         title=f"Retrieval by turn, {measure} (table 8)",
-        caption=caption + (f"; better at p < {ALPHA} than: {legend}" if legend else ""),
+        caption=caption + (f"; better at p < {retrieval.ALPHA} than: {legend}" if legend else ""),
         columns=columns,
         rows=rows,
         group="turn",
     )
 
 
-def _turn_cell(found: TurnRetrieval, measure: str, mode: Mode, turn: int, scheme: str) -> dict[str, Any]:
+def _turn_cell(
+    found: retrieval.TurnRetrieval, measure: str, mode: Mode, turn: int, scheme: str
+) -> dict[str, Any]:
     """A mean, its n, and the schemes it is better than; without clarification the same for every mode."""
     cell = found.cell(mode, turn, scheme)
     scores = found.without[measure] if turn == 0 else cell.scores[measure] if cell else {}
     over = list(found.better_than(measure, cell)) if cell else []
-    return {mode: mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": over}
+    return {mode: retrieval.mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": over}
 
 
 def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:

@@ -11,22 +11,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from statistics import fmean
+from typing import Any, Final, Protocol, TypeAlias
 
-from cts_async.analysis.conversations import ALPHA, Talk, TurnRetrieval
-from cts_async.analysis.stats import PairedT, correlation, holm, paired_t_test
+import numpy as np
+
+from cts_async.analysis.board import Array
+from cts_async.analysis.retrieval import ALPHA, ConversationRun, TurnRetrieval
+from cts_async.analysis.stats import PairedT, correlation, holm, mean_or_none, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.search.terms import terms
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Matrix: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
 #
@@ -47,7 +45,7 @@ class Scorer(Protocol):
     def is_bertscore(self) -> bool:
         """True where its numbers are comparable with AT-CoT's published ones."""
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """The M x N matrix S of equation 5: S[i, j] compares generated[i] with annotated[j]; 1 is the same."""
 
 
@@ -61,10 +59,8 @@ class TokenF1:
     name = "token F1, not BERTScore"
     is_bertscore = False
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 = 2 |shared| / (|generated| + |annotated|), in [0, 1]."""
-        import numpy as np
-
         rows, columns = (
             [Counter(terms(text, keep_stops=True)) for text in side] for side in (generated, annotated)
         )
@@ -119,10 +115,8 @@ class BertScore:
             room = getattr(self._scorer._model.config, "max_position_embeddings", 0)
             tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
 
-    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Matrix:
+    def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
-        import numpy as np
-
         matrix = np.zeros((len(generated), len(annotated)))
         # bert-score 0.3.13 fails on a text without any word.
         rows, columns = (
@@ -170,7 +164,7 @@ Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
 
 
-def source_of(talks: Sequence[Talk]) -> Mode | None:
+def source_of(talks: Sequence[ConversationRun]) -> Mode | None:
     """The mode whose questions are compared: "at-once" if there is one, else "respond"; None without either.
 
     The paper generates several questions at once for its tables 5 to 7, and takes the first turn of "respond" where
@@ -180,7 +174,9 @@ def source_of(talks: Sequence[Talk]) -> Mode | None:
     return next((mode for mode in _SOURCES if mode in modes), None)
 
 
-def asked_first(talks: Sequence[Talk], blurred: Mapping[str, str]) -> dict[str, dict[str, Generated]]:
+def asked_first(
+    talks: Sequence[ConversationRun], blurred: Mapping[str, str]
+) -> dict[str, dict[str, Generated]]:
     """By scheme and query the first questions in the mode `source_of` the conversations of one Clarifier.
 
     `blurred` is q by instance id, in the data's order; of several intents behind one q the first counts that has a
@@ -370,7 +366,7 @@ def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[
             "scheme": scheme,
             "n": len(own),
             "left_out": len(generated.get(scheme, {})) - len(own),
-            "mean": _mean([best.points for best in own.values()]) if own else None,
+            "mean": mean_or_none([best.points for best in own.values()]),
             "marks": "".join(MARKS[name] for name in better),
         }
         for name in MARKS:
@@ -448,16 +444,16 @@ def alignment_table(
         found = retrieval.get(scheme, {})
         if own and any(found.values()):
             both = [query for query in own if found.get(query)]
-            over_queries = pearson(
-                [own[query].points for query in both], [_mean(found[query]) for query in both]
+            over_queries = correlation_test(
+                [own[query].points for query in both], [fmean(found[query]) for query in both]
             )
             means = {
-                "generation": _mean([best.points for best in own.values()]),
-                "retrieval": _mean([value for values in found.values() for value in values]),
+                "generation": fmean([best.points for best in own.values()]),
+                "retrieval": fmean([value for values in found.values() for value in values]),
             }
             rows.append({"scheme": scheme, **means, **over_queries, "judgments": judged_by})
     if rows:
-        over = pearson([row["generation"] for row in rows], [row["retrieval"] for row in rows])
+        over = correlation_test([row["generation"] for row in rows], [row["retrieval"] for row in rows])
         rows.append(
             {"scheme": "over schemes", "generation": None, "retrieval": None, **over, "judgments": judged_by}
         )
@@ -481,7 +477,7 @@ def alignment_table(
     return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
 
 
-def pearson(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
+def correlation_test(x: Sequence[float], y: Sequence[float]) -> dict[str, float | None]:
     """n, Pearson's r and its two-sided p from t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom.
 
     r and p are None where r is not defined (n < 2, or one side never varies). n = 2 is always r = 1 or -1, with p = 1.
@@ -517,7 +513,3 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
 
 def _measure(scorer: Scorer) -> str:
     return f"Score: {scorer.name}, x 100."
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

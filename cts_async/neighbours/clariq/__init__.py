@@ -13,7 +13,7 @@ import typer
 
 from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError
-from cts_async.neighbours.inputs import AsJson, check_out, write_json
+from cts_async.neighbours.inputs import AsJson, check_out, write_json_file
 
 if TYPE_CHECKING:
     from cts_async.neighbours.clariq.collection import Clariq
@@ -48,7 +48,7 @@ Out = Annotated[
 
 
 @app.command("figures", short_help="Counts of its files beside the published ones.")
-def show_figures(
+def show_clariq_figures(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV file, or the folder of the release.")],
     as_json: AsJson = False,
 ) -> None:
@@ -56,13 +56,13 @@ def show_figures(
 
     Example: cts data clariq figures ClariQ/data
     """
-    from cts_async.neighbours.clariq.collection import clariq_files, figures_table, read_collection
+    from cts_async.neighbours.clariq.collection import clariq_figures, clariq_files, read_collection
     from cts_async.report.output import show_tables
 
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
     found = read_collection(paths)
-    show_tables([figures_table(parts, found)], notes=[*found.reworded.values()], as_json=as_json)
+    show_tables([clariq_figures(parts, found)], notes=[*found.reworded.values()], as_json=as_json)
 
 
 @app.command("questions", short_help="Recall of human questions by a run.")
@@ -71,16 +71,20 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
 
     Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
     """
-    from cts_async.neighbours.clariq.tasks import question_relevance, questions_table, read_run
+    from cts_async.neighbours.clariq import tasks
     from cts_async.report.output import show_tables
 
     data = _labelled(tsv)
-    lines, notes = read_run(run)
+    lines, notes = tasks.read_clariq_run(run)
     topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
     _check_joined(run, [line.topic for line in lines], topics, tsv)
-    recall, unranked = question_relevance(topics, lines)
+    recall, unranked = tasks.question_relevance(topics, lines)
     _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
-    show_tables([questions_table(recall, unranked)], notes=[*data.reworded.values(), *notes], as_json=as_json)
+    show_tables(
+        [tasks.question_relevance_table(recall, unranked)],
+        notes=[*data.reworded.values(), *notes],
+        as_json=as_json,
+    )
 
 
 @app.command("documents", short_help="Retrieval gain of a run's top question.")
@@ -102,18 +106,12 @@ def show_documents(
 
     Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
     """
+    from cts_async.neighbours.clariq import tasks
     from cts_async.neighbours.clariq.collection import read_question_bank
-    from cts_async.neighbours.clariq.tasks import (
-        document_relevance,
-        documents_table,
-        read_clariq_evaluation,
-        read_run,
-        selected,
-    )
     from cts_async.report.output import show_tables
 
-    judged = read_clariq_evaluation(evaluation)
-    lines, notes = read_run(run)
+    judged = tasks.read_clariq_evaluation(evaluation)
+    lines, notes = tasks.read_clariq_run(run)
     topic_of: Mapping[str, str] | None = None
     if conversations:
         ids = {text: id for id, text in read_question_bank(tsv).items()}
@@ -123,13 +121,13 @@ def show_documents(
         notes = [*data.reworded.values(), *notes]
         topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
         _check_joined(run, [line.topic for line in lines], frozenset(topic_of.values()), tsv)
-    found = document_relevance(judged, selected(lines), topic_of)
+    found = tasks.document_relevance(judged, tasks.selected(lines), topic_of)
     if found is None:
         raise InputError(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
         )
     _write(out, found.values, (tsv, run, evaluation))
-    show_tables([documents_table(found)], notes=notes, as_json=as_json)
+    show_tables([tasks.document_relevance_table(found)], notes=notes, as_json=as_json)
 
 
 @app.command("need", short_help="F1 of predicted clarification needs.")
@@ -173,4 +171,4 @@ def _write(out: Path | None, value: Any, inputs: Sequence[Path]) -> None:
     """Write JSON, but not over an input file."""
     if out is not None:
         check_out(out, inputs, force=True)
-        write_json(out, value, option=0)
+        write_json_file(out, value, option=0)

@@ -302,7 +302,7 @@ def _figures(found: Clariq) -> dict[str, int]:
     }
 
 
-def figures_table(parts: Mapping[str, Clariq], everything: Clariq) -> DataTable:
+def clariq_figures(parts: Mapping[str, Clariq], everything: Clariq) -> DataTable:
     """Counts by file, and over all of them, beside what is published."""
     counts = {part: _figures(found) for part, found in parts.items()}
     if len(parts) > 1:

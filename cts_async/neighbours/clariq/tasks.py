@@ -35,7 +35,7 @@ _RUN_LINE: Final = TypeAdapter(RunLine)
 _LABEL: Final = TypeAdapter(Annotated[int, Field(ge=0, lt=10_000)])
 
 
-def read_run(path: Path) -> tuple[list[RunLine], list[str]]:
+def read_clariq_run(path: Path) -> tuple[list[RunLine], list[str]]:
     """Read a run in file order, repeated questions included, since official run files have some; a note names these.
 
     A line is `topic Q0 question rank score tag` between spaces; the order is that of the scores, and ranks are ignored.
@@ -59,7 +59,7 @@ def read_run(path: Path) -> tuple[list[RunLine], list[str]]:
 
 
 def read_predictions(path: Path) -> dict[str, int]:
-    """The predicted label of each topic, a whole number, from lines `topic label`. InputError as `read_run`."""
+    """The predicted label of each topic, a whole number, from lines `topic label`. InputError as `read_clariq_run`."""
     found: dict[str, int] = {}
     for line, (topic, label) in _cells(path, "topic label"):
         if topic in found:
@@ -186,7 +186,7 @@ def document_relevance(
     )
 
 
-def documents_table(found: DocumentRelevance) -> DataTable:
+def document_relevance_table(found: DocumentRelevance) -> DataTable:
     """The leaderboard's metrics first, then the others that the evaluation has."""
     order = [metric for metric in LEADERBOARD if metric in found.values]
     order += [metric for metric in found.values if metric not in order]
@@ -262,7 +262,7 @@ def question_relevance(
     return recall, [topic for topic in relevant if topic not in ranking]
 
 
-def questions_table(recall: Mapping[int, Mapping[str, float]], unranked: Sequence[str]) -> DataTable:
+def question_relevance_table(recall: Mapping[int, Mapping[str, float]], unranked: Sequence[str]) -> DataTable:
     """Recall at each cutoff."""
     rows = [_mean_row(f"Recall{k}", values, "topics") for k, values in recall.items()]
     caption = f"Macro mean over topics; {len(unranked)} of them are not in the run and count 0."

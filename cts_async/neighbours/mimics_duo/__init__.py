@@ -13,7 +13,7 @@ import typer
 
 from cts_async.datasets.kinds import Kind, imported_on_call
 from cts_async.errors import UsageError
-from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
+from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, write_records
 
 KIND: Final = Kind(
     name="mimics-duo",
@@ -108,13 +108,9 @@ def write_panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> 
     Example: cts data mimics-duo panes MIMICS-Duo > panes.jsonl
     """
     from cts_async.neighbours.mimics_duo.panes import FILES, as_records, read_panes
-    from cts_async.report.output import STDOUT, write_jsonl
 
-    if out != STDOUT:
-        check_out(Path(out), [folder / name for name in FILES], force=force)
-    n = write_jsonl(out, as_records(read_panes(folder)))
-    if out != STDOUT:
-        typer.echo(f"{out}: {n:,} panes", err=True)
+    inputs = [folder / name for name in FILES]
+    write_records(out, as_records(read_panes(folder)), "panes", inputs, force=force)
 
 
 @app.command("rerank", short_help="P@1 and MRR of panes ranked by your scores.")

@@ -201,15 +201,15 @@ def label_correlations(panes: Sequence[Pane]) -> Figures:
     """
     columns = {name: column(panes, field) for name, field in _MEASURES.items()}
     columns["# of Can. Ans."] = option_counts(panes)
-    figures = {(a, b): pearson(columns[a], columns[b]) for a, b in combinations(columns, 2)}
+    figures = {(a, b): pearson_or_nan(columns[a], columns[b]) for a, b in combinations(columns, 2)}
     sizes = query_sizes(panes)
     query = np.repeat(np.arange(len(sizes)), sizes)
     shifted = columns[ENGAGEMENT][np.lexsort((-columns[ENGAGEMENT], query))]
     others = (name for name in columns if name != ENGAGEMENT)
-    return {**figures, **{(MISALIGNED, name): pearson(shifted, columns[name]) for name in others}}
+    return {**figures, **{(MISALIGNED, name): pearson_or_nan(shifted, columns[name]) for name in others}}
 
 
-def pearson(a: Array, b: Array) -> float:
+def pearson_or_nan(a: Array, b: Array) -> float:
     """Pearson's r in [-1, 1]; NaN where one of them does not vary."""
     r = correlation(a, b)
     return math.nan if r is None else r
@@ -241,8 +241,8 @@ def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
     clicks = np.array([click for pane in panes for click in pane.click_probabilities])
     row = "Options by quality"
     figures: dict[Key, float | Measured] = {
-        ("Mean option quality", "r, pane quality"): pearson(means, column(panes, "pane_quality")),
-        (row, "r, clicks"): pearson(labels, clicks),
+        ("Mean option quality", "r, pane quality"): pearson_or_nan(means, column(panes, "pane_quality")),
+        (row, "r, clicks"): pearson_or_nan(labels, clicks),
     }
     if found := rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed):
         figures |= zip(((row, "P@1 clicks"), (row, "MRR clicks")), found, strict=True)

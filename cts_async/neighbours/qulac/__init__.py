@@ -14,7 +14,7 @@ import typer
 
 from cts_async.datasets.kinds import RUN_COMMANDS, Kind, imported_on_call
 from cts_async.errors import InputError, Interrupted, UsageError
-from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out
+from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out, write_records
 
 if TYPE_CHECKING:
     from cts_async.neighbours.qulac.collection import Qulac, Topic
@@ -42,16 +42,16 @@ _FLAGS: Final = {"both": (False, True), "with": (True,), "without": (False,)}
 
 
 @app.command("figures", short_help="Recount the published figures.")
-def show_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
+def show_qulac_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
     """Count what Qulac's README publishes about the collection, beside the published figures.
 
     Example: cts data qulac figures qulac.json
     """
-    from cts_async.neighbours.qulac.collection import figures_table, read_qulac
+    from cts_async.neighbours.qulac.collection import qulac_figures, read_qulac
     from cts_async.report.output import show_tables
 
     found = read_qulac(path)
-    show_tables([figures_table(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
+    show_tables([qulac_figures(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
 
 
 @app.command("conversations", short_help="Generate artificial conversations of 1-3 turns.")
@@ -78,7 +78,7 @@ def write_conversations(
     """
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.report.output import STDOUT, show_tables, write_jsonl
+    from cts_async.report.output import show_tables
 
     lengths = read_lengths(turns)
     found = read_qulac(path)
@@ -86,11 +86,8 @@ def write_conversations(
     if count:
         show_tables([made.counts_table(topics, lengths)], notes=_oddities(found), as_json=as_json)
         return
-    if out != STDOUT:
-        check_out(Path(out), [path], force=force)
-    n = write_jsonl(out, (one.as_record() for one in made.conversations(topics, lengths)))
-    if out != STDOUT:
-        typer.echo(f"{n:,} conversations in {out}", err=True)
+    records = (one.as_record() for one in made.conversations(topics, lengths))
+    write_records(out, records, "conversations", [path], force=force)
 
 
 @app.command("gains", short_help="Gain of each question over asking none.")
@@ -114,7 +111,7 @@ def show_gains(
     Example: cts data qulac gains evaluations.json --metric NDCG20 --test
     """
     from cts_async.datasets.io import listed
-    from cts_async.neighbours.qulac import gains as made
+    from cts_async.neighbours.qulac import conversations as made
     from cts_async.report.output import show_tables
 
     table = made.read_evaluations(evaluations)
@@ -127,7 +124,10 @@ def show_gains(
         if not one.oracle:
             problem = "holds no question with its answer (no record id ends in -1)"
             raise InputError(evaluations, problem, field=name)
-    tables = [made.oracle_table(found), *(made.questions_table(name, one) for name, one in found.items())]
+    tables = [
+        made.oracle_table(found),
+        *(made.question_gains_table(name, one) for name, one in found.items()),
+    ]
     notes = [*made.read_notes(evaluations), *made.gain_notes(found)]
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)
 
@@ -196,7 +196,7 @@ def retrieve(
     from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.neighbours.qulac.gains import oracle_table, question_gains, write_evaluations
+    from cts_async.neighbours.qulac.conversations import oracle_table, question_gains, write_evaluations
     from cts_async.report.output import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
@@ -223,9 +223,7 @@ def retrieve(
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
             spoken = made.facet_records(topic, facet, lengths, _FLAGS[answers])
-            found = made.evaluate_conversations(
-                ranker, judged[facet.id], spoken, metrics, level=relevance_level
-            )
+            found = made.evaluate_records(ranker, judged[facet.id], spoken, metrics, level=relevance_level)
             for name, values in found.items():
                 evaluations[name] |= values
     except KeyboardInterrupt:

@@ -250,7 +250,7 @@ def qulac_contents(dataset: Dataset, names: Mapping[str, str] | None) -> Content
 # --- Published figures -----------------------------------------------------------------------------------
 
 
-def figures_table(topics: Sequence[Topic]) -> DataTable:
+def qulac_figures(topics: Sequence[Topic]) -> DataTable:
     """The README's table, row by row, beside what is counted here. An average over nothing is 0.
 
     Definitions that reproduce it: rows without a question are no pairs; questions are distinct texts within a topic; a

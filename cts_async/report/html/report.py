@@ -23,7 +23,7 @@ from cts_async.analysis.stability import segments
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.records import language_of
 from cts_async.report.comparison import headline
-from cts_async.report.gathered import (
+from cts_async.report.contents import (
     Gathered,
     Group,
     GroupedTable,

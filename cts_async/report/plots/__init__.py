@@ -1,7 +1,7 @@
 """Figures of runs, as plotly draws them.
 
 `figures` makes all that there is data for as plain data, `template` gives the colours that they are drawn in,
-`plotly_js` what draws them in a page, and `export` writes them as files for papers.
+`plotly_js` what draws them in a page, and `write_figures` writes them as files for papers.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from cts_async.analysis.conversations import TurnRetrieval
 from cts_async.analysis.diagnose import Diagnosis
+from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.diagnosis import DiagnosisReport
@@ -21,12 +21,12 @@ from cts_async.report.plots.figure import (
     Figure,
     LeftOutFigure,
     Theme,
-    listed,
+    joined_names,
     scored_systems,
     template,
     versus,
 )
-from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
+from cts_async.report.plots.image_files import FORMATS, check_export, plotly_js, write_figures
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import marked
 
@@ -38,10 +38,10 @@ __all__ = [
     "LeftOutFigure",
     "Theme",
     "check_export",
-    "export",
     "figures",
     "plotly_js",
     "template",
+    "write_figures",
 ]
 
 _Made: TypeAlias = Iterator[Figure | LeftOutFigure]
@@ -100,7 +100,7 @@ def _of_scores(compared: RunsCompared, summaries: Sequence[RunSummary], series: 
         systems = scored_systems(board, judge, compared.seed)
         against = versus(systems, baseline)
         # As in tables: means over other instances each can order two systems otherwise than their pairs do.
-        yield scores.leaderboard(scored_systems(board, judge, compared.seed, common=True), judge)
+        yield scores.leaderboard_figure(scored_systems(board, judge, compared.seed, common=True), judge)
         yield scores.gain(standings, {one.label: one.name for one in systems}, baseline, judge)
         yield scores.distribution(systems)
         yield scores.better_or_worse(against, baseline)
@@ -119,7 +119,7 @@ def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
     yield questions.answerability(found.budgets)
     yield questions.type_gain(found.budgets)
     yield questions.known_answers(found.systems, series)
-    yield questions.ask_or_not(found.systems, series)
+    yield questions.ask_or_not_figure(found.systems, series)
     yield questions.calibration(found.calibration)
 
 
@@ -145,7 +145,7 @@ def _with_marks(figure: Figure, labels: Mapping[Caveat, Sequence[str]]) -> Figur
     for caveat, player in _PLAYED.items():
         if labels.get(caveat) and (caveat == MADE_UP or figure.name in _UNNAMED):
             figure = _with_mark(
-                figure, caveat, f" {caveat.capitalize()}: {player} played for {listed(labels[caveat])}."
+                figure, caveat, f" {caveat.capitalize()}: {player} played for {joined_names(labels[caveat])}."
             )
     return figure
 

@@ -15,24 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
-from math import sqrt
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
 import orjson
 from rich.cells import cell_len
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Array, Board
 from cts_async.analysis.diagnose import SystemDiagnosis
-from cts_async.analysis.stats import FEWEST, Difference, Z, paired_differences, wilson
+from cts_async.analysis.stats import FEWEST, Difference, paired_differences, wilson
 from cts_async.report.output import plain
 from cts_async.report.tables import marked, printable, with_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # --- Style
 
@@ -61,13 +56,13 @@ def template(theme: Theme) -> dict[str, Any]:
     return found
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that plotly shows verbatim on one line; control and direction characters become U+FFFD."""
     return plain(text, "\N{REPLACEMENT CHARACTER}").translate(_ENTITIES)
 
 
 def folded(text: str, width: int = NAME_WIDTH) -> str:
-    """`shown` on up to three lines of `width` columns, broken after hyphens and spaces if there are any.
+    """`escaped` on up to three lines of `width` columns, broken after hyphens and spaces if there are any.
 
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
@@ -78,7 +73,7 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
         keep -= 1
         tail = keep // 3
         lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
-    return "<br>".join(map(shown, lines))
+    return "<br>".join(map(escaped, lines))
 
 
 # --- Limits and labels
@@ -86,8 +81,6 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
 Spec: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]
 
-MAX_BOOTSTRAPPED: Final = 5_000
-"""With more scores the normal interval of the mean is used: it is the same, and takes no time."""
 SYMBOLS: Final = (
     *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "x", "hexagon"),
     *("bowtie", "pentagon"),
@@ -166,14 +159,12 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
 
     Where there is no common instance, each system is over its own.
     """
-    import numpy as np
-
     scores = board.scores[judge]
     present = ~np.isnan(scores)
     shared = present[:, present.any(axis=0)].all(axis=1)
     if common and shared.any():
         scores = scores[shared]
-    means = means_with_intervals(scores, seed)
+    means = paired_differences(scores, seed=seed)
     found = []
     for entrant, column, mean in zip(board.entrants, scores.T, means, strict=True):
         if mean:
@@ -183,37 +174,11 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
     return tuple(found)
 
 
-def method_of(n_rows: int) -> str:
-    """The method of `means_with_intervals` for a matrix with so many rows."""
-    return "bootstrap" if n_rows <= MAX_BOOTSTRAPPED else "normal"
-
-
 def whiskers(systems: Sequence[Scored]) -> str:
     """A caption's words for the whiskers of systems of one board."""
-    method, n = method_of(len(systems[0].scores)), counts(one.mean.n for one in systems)
+    n = counts(one.mean.n for one in systems)
     few = f", none below {FEWEST}" if any(one.mean.n < FEWEST for one in systems) else ""
-    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances{few}"
-
-
-def means_with_intervals(values: Array, seed: int) -> list[Difference | None]:
-    """The mean of each column of `values`, shape (instances, systems), with a 95 % interval.
-
-    Percentile bootstrap up to MAX_BOOTSTRAPPED instances, else the normal interval; None for a column of NaN.
-    """
-    if len(values) <= MAX_BOOTSTRAPPED:
-        return paired_differences(values, seed=seed)
-    return [_normal(column) for column in values.T]
-
-
-def _normal(column: Array) -> Difference | None:
-    import numpy as np
-
-    values = column[~np.isnan(column)]
-    n = len(values)
-    if n < 2:
-        return Difference(n, float(values[0]), None, None) if n else None
-    mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
-    return Difference(n, mean, mean - half, mean + half)
+    return f"Whiskers are 95 % bootstrap intervals of the mean over n = {n} scored instances{few}"
 
 
 def name_of(one: SystemDiagnosis) -> str:
@@ -246,8 +211,6 @@ class Versus:
 
 def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
     """Every other system against the baseline; none if that is "" or has no score."""
-    import numpy as np
-
     base = next((one.scores for one in systems if one.label == baseline), None)
     found = []
     for one in systems if base is not None else ():
@@ -284,12 +247,12 @@ class Dot:
     """Its interval, drawn as a whisker."""
 
 
-def estimate(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
+def mean_point(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
     """A mean with its interval."""
     return Dot(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
 
 
-def rate(at: float, part: int, n: int, label: str) -> Dot:
+def share_point(at: float, part: int, n: int, label: str) -> Dot:
     """A share in per cent, with Wilson's 95 % interval."""
     low, high = wilson(part, n) or (0.0, 1.0)
     text = f"{label}\n{part / n:.1%}\n{part:,} of {n:,}"
@@ -369,7 +332,7 @@ def share_bars(
 def hovering(texts: Sequence[str]) -> Spec:
     """Texts of unknown origin shown on hover, line by line."""
     return {
-        "hovertext": [LINE_BREAK.join(map(shown, text.split("\n"))) for text in texts],
+        "hovertext": [LINE_BREAK.join(map(escaped, text.split("\n"))) for text in texts],
         "hoverinfo": "text",
     }
 
@@ -508,7 +471,7 @@ def counts(values: Iterable[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def listed(names: Sequence[str]) -> str:
+def joined_names(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; of more than six the first five. Names may be of unknown origin."""
     clean = [printable(name) for name in names]
     if len(clean) > 6:

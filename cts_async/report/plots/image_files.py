@@ -79,7 +79,7 @@ def check_export(formats: Sequence[str]) -> None:
         )
 
 
-def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
+def write_figures(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
     """Write NAME.FORMAT for each figure into the folder, which is created if necessary; return the files.
 
     All figures are drawn before the first file is written, and each file is written whole or not at all. Raises

@@ -51,7 +51,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOutFigure:
     name, title = "answerability", "Answerability by type of question"
     points = {
         budget.k: [
-            draw.rate(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
+            draw.share_point(QUESTION_TYPES.index(one.kind), one.known, one.n, f"{one.kind}, k = {budget.k}")
             for one in budget.profiles
             if one.n
         ]
@@ -127,7 +127,7 @@ def region_unknown_by_turn(
 def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Dot]:
     """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
     return [
-        draw.rate(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
+        draw.share_point(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
         for turn, (n, unknown) in enumerate(by_turn, start=1)
         if n
     ]
@@ -171,7 +171,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     found = []
     for one in systems:
         points = [
-            draw.estimate(of.known_cnt, of.gain, f"{draw.name_of(one)}, {of.known_cnt} known", "+.2f")
+            draw.mean_point(of.known_cnt, of.gain, f"{draw.name_of(one)}, {of.known_cnt} known", "+.2f")
             for of in one.known_counts
             if of.gain
         ]
@@ -192,7 +192,9 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     )
 
 
-def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
+def ask_or_not_figure(
+    systems: Sequence[SystemDiagnosis], series: Mapping[str, int]
+) -> Figure | LeftOutFigure:
     """Mean score against the share of instances that are asked (paper, section 7.3): a frontier for each system."""
     name, title = "ask_or_not", "Asking less"
     found = [(one, one.frontier) for one in systems if one.frontier]
@@ -200,10 +202,10 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         return LeftOutFigure(name, title, NO_GAIN)
     traces = {}
     for one, frontier in found:
-        number, points = series[one.system.label], thinned(frontier)
-        trace = draw.lines(
-            draw.name_of(one), [_policy(draw.name_of(one), point) for point in points], series=number
-        )
+        number, points, name_of_one = series[one.system.label], thinned(frontier), draw.name_of(one)
+        texts = [f"{name_of_one}\n{p.share_asked:.1%} asked: {p.mean_score:.2f}" for p in points]
+        dots = [Dot(100 * p.share_asked, p.mean_score, text) for p, text in zip(points, texts, strict=True)]
+        trace = draw.lines(name_of_one, dots, series=number)
         ends = (frontier.never, frontier.best, frontier.always)
         trace["marker"] |= {"opacity": 1, "size": [10 if point in ends else 0 for point in points]}
         traces[number] = trace
@@ -217,11 +219,6 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         xaxis=draw.percent_axis("instances asked (%)", room=2),
         yaxis=draw.axis(draw.SCORE_AXIS),
     )
-
-
-def _policy(system: str, point: policies.FrontierPoint) -> Dot:
-    text = f"{system}\n{point.share_asked:.1%} asked: {point.mean_score:.2f}"
-    return Dot(100 * point.share_asked, point.mean_score, text)
 
 
 def thinned(frontier: policies.Frontier) -> list[policies.FrontierPoint]:
@@ -239,7 +236,7 @@ def calibration(found: policies.Calibration | None) -> Figure | LeftOutFigure:
     if found is None:
         return LeftOutFigure(name, title, NO_QUESTION)
     points = [
-        draw.rate(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}")
+        draw.share_point(100 * one.predicted, one.known, one.n, f"predicted {one.predicted:.1%}")
         for one in found.bins
     ]
     skill = "" if found.skill is None else f", skill {found.skill:+.3f}"

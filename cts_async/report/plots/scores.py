@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final
 
+import numpy as np
+
+from cts_async.analysis.board import Array
 from cts_async.analysis.compare import Agreement, Robustness, Standing
-from cts_async.analysis.conversations import NOBODY_ASKED, TurnRetrieval
-from cts_async.analysis.stats import Difference
+from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
+from cts_async.analysis.stats import Difference, paired_differences
 from cts_async.records import SCHEMES, Caveat, Mode
 from cts_async.report.plots import figure as draw
 from cts_async.report.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import marked, printable
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 BIN: Final = 5
 _ROOM: Final = 0.8
@@ -38,7 +37,7 @@ _FINE_TICKS: Final = 1.5
 ONE_JUDGE: Final = "There is only one judge: cts judge RUN --judge NAME adds another."
 
 
-def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
+def leaderboard_figure(systems: Sequence[Scored], judge: str) -> Figure:
     """Mean scores (paper, table 2): a row for each system; references and each budget k have their own marker."""
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     in_all = all(one.mean.n == len(one.scores) for one in ranked)
@@ -47,7 +46,7 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     traces = []
     for series, kind in enumerate(kinds):
         points = [
-            draw.estimate(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind
+            draw.mean_point(row, one.mean, one.name) for row, one in enumerate(ranked) if _kind(one) == kind
         ]
         traces.append(draw.row_points(kind[1], points, series=series, form=".1f"))
     return draw.rows_figure(
@@ -74,7 +73,7 @@ def gain(
     if not paired:
         return LeftOutFigure("gain", "Gain over the baseline", draw.nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
-    points = [draw.estimate(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
+    points = [draw.mean_point(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
     return draw.rows_figure(
         "gain",
         f"Gain over {printable(baseline)}",
@@ -96,8 +95,6 @@ def distribution(systems: Sequence[Scored]) -> Figure:
     Histograms are counted here, so that the figure is as small for 100,000 instances as for a hundred. All rows have
     one scale: equal heights are equal shares.
     """
-    import numpy as np
-
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     values = [np.sort(one.scores[~np.isnan(one.scores)]) for one in ranked]
     names = [one.name for one in ranked]
@@ -151,8 +148,6 @@ def _histograms(names: Sequence[str], values: Sequence[Array]) -> Spec:
 
 def binned(values: Array) -> Array:
     """The number of values in [0, 5), [5, 10), ... [95, 100]."""
-    import numpy as np
-
     return np.histogram(values, bins=np.arange(0, 100 + BIN, BIN))[0]
 
 
@@ -207,8 +202,6 @@ def gain_by_instance(
 
 
 def _gain_line(one: Versus, ids: Sequence[str], series: int) -> Spec:
-    import numpy as np
-
     n, name = len(one.gains), one.name
     if n <= MAX_STEPS:  # steps of equal width; the last one is repeated where it ends
         rows, gains = [*one.rows.tolist(), int(one.rows[-1])], [*one.gains.tolist(), float(one.gains[-1])]
@@ -273,8 +266,9 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
     if len(names) == 2:  # one number is no figure
-        kappa = f"Cohen's kappa of {draw.listed(names)} is {known[0].kappa:.3f} over {known[0].n_nuggets:,} nuggets."
-        return LeftOutFigure(name, title, kappa)
+        kappa, n_nuggets = known[0].kappa, known[0].n_nuggets
+        sentence = f"Cohen's kappa of {draw.joined_names(names)} is {kappa:.3f} over {n_nuggets:,} nuggets."
+        return LeftOutFigure(name, title, sentence)
     columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
     alphas = {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
     written = [f"{'not defined' if of is None else f'{of:.3f}'} {kind}" for kind, of in alphas.items()]
@@ -329,7 +323,12 @@ def cost(
     systems: Sequence[Scored], summaries: Sequence[RunSummary], series: Mapping[str, int]
 ) -> Figure | LeftOutFigure:
     """Mean score against dollars; systems that called a model without a price are left out, and named."""
-    dollars = {one.directory: _per_instance(one, _dollars(one)) for one in summaries}
+    dollars: dict[Path, float | None] = {}
+    for one in summaries:
+        instances, prices = one.n_done + len(one.failures), one.manifest.get("prices", {})
+        # Unknown if a price is, or if nothing was called that could cost anything.
+        cost = one.spent.cost_usd(prices) if one.spent.calls else None
+        dollars[one.directory] = cost / instances if instances and cost is not None else None
     name, title = "cost", "Score and cost"
     if not any(dollars.values()):
         free = 0.0 in dollars.values()
@@ -357,16 +356,6 @@ def time(
     return _against(name, title, caption, systems, seconds, series, "latency per instance (median), seconds")
 
 
-def _dollars(summary: RunSummary) -> float | None:
-    """None if a price is unknown, or nothing was called that could cost anything."""
-    return summary.spent.cost_usd(summary.manifest.get("prices", {})) if summary.spent.calls else None
-
-
-def _per_instance(summary: RunSummary, amount: float | None) -> float | None:
-    instances = summary.n_done + len(summary.failures)
-    return amount / instances if instances and amount is not None else None
-
-
 def _against(
     name: str,
     title: str,
@@ -386,7 +375,7 @@ def _against(
         place = series[one.label]
         text = f"{one.name}\n{draw.interval(one.mean, '.2f')} at {amount:.4g} {unit}\nn = {one.mean.n:,}"
         traces[place] = draw.dots(one.name, [Dot(amount, one.mean.mean, text, one.mean.ends)], series=place)
-    left_out = f" Left out, since their amount is unknown: {draw.listed(unknown)}." if unknown else ""
+    left_out = f" Left out, since their amount is unknown: {draw.joined_names(unknown)}." if unknown else ""
     return draw.figure(
         name,
         title,
@@ -425,7 +414,6 @@ def turns(
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
-    method = draw.method_of(len(found.without[measure]))
     n = draw.counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
     title = marked(measure, caveat)
     dotted = f", {without.mean:.3f}" if without else ""
@@ -433,7 +421,7 @@ def turns(
     return draw.figure(
         f"turns_{_file_word(measure)}",
         marked(f"{measure} by turn", caveat),
-        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
+        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % bootstrap "
         f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
         [trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)],
         alt=_alt(found, title, without, measure),
@@ -456,7 +444,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     cells = [[cell for cell in found.cells if cell.scheme == scheme] for scheme in schemes]
     estimates = [
         [
-            draw.estimate(cell.turn, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
+            draw.mean_point(cell.turn, mean, f"{scheme}, {mode}, turn {cell.turn}", ".3f")
             for cell in of
             if cell.mode == mode and (mean := _mean(cell.scores[measure], seed))
         ]
@@ -491,10 +479,8 @@ def _panels(modes: Sequence[Mode], last: int, measure: str, without: Difference 
 
 
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
-    import numpy as np
-
     values = np.array([scores[id] for id in sorted(scores)], float)
-    return draw.means_with_intervals(values[:, None], seed)[0]
+    return paired_differences(values[:, None], seed=seed)[0]
 
 
 def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:

@@ -15,8 +15,8 @@ from cts_async.report.plots.figure import (
     SYMBOLS,
     THEMES,
     Theme,
+    escaped,
     folded,
-    shown,
     template,
 )
 
@@ -56,9 +56,9 @@ LINK = '<a href="javascript:alert(1)">x</a>'
 
 
 def test_labels_have_no_markup_and_no_invisible_characters() -> None:
-    assert shown(LINK) == '&lt;a href="javascript:alert(1)"&gt;x&lt;/a&gt;'
-    assert shown("R&amp;D <b>") == "R&amp;amp;D &lt;b&gt;"
-    assert shown("a\nb\x1b[1m\u202ec") == "a\ufffdb\ufffd[1m\ufffdc"
+    assert escaped(LINK) == '&lt;a href="javascript:alert(1)"&gt;x&lt;/a&gt;'
+    assert escaped("R&amp;D <b>") == "R&amp;amp;D &lt;b&gt;"
+    assert escaped("a\nb\x1b[1m\u202ec") == "a\ufffdb\ufffd[1m\ufffdc"
 
 
 def test_long_names_break_after_hyphens_and_keep_both_ends() -> None:

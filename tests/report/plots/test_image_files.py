@@ -12,7 +12,7 @@ import pytest
 from made_figures import LINK
 
 from cts_async.errors import UsageError
-from cts_async.report.plots import Figure, check_export, export, image_files
+from cts_async.report.plots import Figure, check_export, image_files, write_figures
 from cts_async.report.plots.figure import Dot, row_points, rows_figure
 
 NAMES = (LINK, "通义千问-k1")
@@ -29,15 +29,15 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
         check_export(["svg"])
     except UsageError as missing:
         pytest.skip(str(missing))
-    written = export([figure, replace(figure, name="again")], tmp_path / "new", ["svg", "pdf"])
+    written = write_figures([figure, replace(figure, name="again")], tmp_path / "new", ["svg", "pdf"])
     assert [path.name for path in written][:2] == ["made.svg", "made.pdf"]
     svg, pdf, *again = (path.read_bytes() for path in written)
     assert [svg, pdf] == again
     assert pdf.startswith(b"%PDF-")
     root = ET.fromstring(svg)
-    said = "".join(root.itertext())
-    assert 'href="javascript:' in said
-    assert "通义千问" in said
+    content = "".join(root.itertext())
+    assert 'href="javascript:' in content
+    assert "通义千问" in content
     assert not [one for one in root.iter() if one.tag.endswith("}a") or "script" in one.tag]
     assert not re.search(rb'(href|src)="http', svg)
     assert [one.text for one in root if one.tag.endswith(("}title", "}desc"))] == ["Made <b>", "Two points."]
@@ -79,7 +79,7 @@ def test_a_browser_that_fails_is_one_line_and_writes_nothing(
     pytest.importorskip("kaleido")
     monkeypatch.setattr("cts_async.report.plots.image_files._browser", lambda: "/bin/false")
     with pytest.raises(UsageError) as raised:
-        export([figure], tmp_path, ["svg"])
+        write_figures([figure], tmp_path, ["svg"])
     assert str(raised.value).startswith("/bin/false did not draw the figures: ")
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,8 @@ from made_figures import named, traces
 from made_runs import Row, made_run
 from made_talks import INTENTS, QRELS, RANKED, three_talks
 
-from cts_async.analysis.conversations import TurnRetrieval, retrieve_turns
 from cts_async.analysis.diagnose import Frontier, FrontierPoint
+from cts_async.analysis.retrieval import TurnRetrieval, retrieve_turns
 from cts_async.analysis.stats import Difference, wilson
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, figures

@@ -1,20 +1,22 @@
-"""Everything a report shows, collected from the runs that a user names: analyses, tables, and opened instances."""
+"""`cts report`: its analyses, tables and opened instances, collected from the runs that a user names; and its files."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
 
 from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
-from cts_async.analysis.conversations import NOBODY_ASKED
 from cts_async.analysis.losses import SystemLosses
-from cts_async.analysis.published import Published, beside_paper, is_hard518
+from cts_async.analysis.retrieval import NOBODY_ASKED
 from cts_async.analysis.runs import (
     ORIG,
     FinishedRun,
@@ -27,12 +29,11 @@ from cts_async.analysis.runs import (
 )
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
-from cts_async.engine.run_dir import sessions_of
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import (
     JUDGMENTS,
-    RESULTS,
+    REPORT,
     is_conversation,
     is_gold_build,
     manifest_of,
@@ -40,6 +41,7 @@ from cts_async.protocol.run_files import (
     results_of,
 )
 from cts_async.records import Caveat, Nugget, caveat_of
+from cts_async.report import results
 from cts_async.report.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -48,24 +50,23 @@ from cts_async.report.comparison import (
     judged_tables,
     judges_tables,
 )
-from cts_async.report.conversations import TalkReport, conversations_table
-from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
-from cts_async.report.losses import board_losses, losses_table
-from cts_async.report.published import published_tables
-from cts_async.report.results import CAVEATS, caveats_of
+from cts_async.report.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
+from cts_async.report.output import plain
+from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
+from cts_async.report.plots import Drawn, check_export, figures, write_figures
+from cts_async.report.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.report.statistics import diagnosis_tables
-from cts_async.report.summary import MOST, TOOLS, RunSummary, cost_fields, cost_text, ranked, summarise_runs
+from cts_async.report.summary import RunSummary, summarise_runs
 from cts_async.report.tables import (
-    Column,
     DataTable,
-    Row,
     free_name,
-    marked,
-    number,
-    number_columns,
-    text_columns,
     with_caveats,
+    with_free_names,
 )
+
+if TYPE_CHECKING:
+    from cts_async.report.html.report import Origin
+
 
 _USUAL: Final = EvaluationConfig()
 
@@ -87,7 +88,7 @@ class Gathered:
     """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
-    talked: TalkReport | None
+    talked: results.ConversationReport | None
     """Evaluation of the conversations."""
     notes: tuple[str, ...]
     names: Mapping[str, str]
@@ -96,21 +97,17 @@ class Gathered:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """Why scores say nothing about a model; empty if they do."""
-        return caveats_of(run for _, run in all_runs(self))
+        return results.caveats_of(run for _, run in all_runs(self))
 
 
-NamedRuns = Sequence[tuple[str, RunSummary]]
-"""Runs, each with its distinct name."""
-
-
-def named_runs(gathered: Gathered) -> NamedRuns:
+def named_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries, each with its system's name on the board."""
     entrants = gathered.board.entrants if gathered.board else ()
     labels = {entrant.directory: entrant.label for entrant in entrants}
     return [(labels.get(run.directory, run.label), run) for run in gathered.summaries]
 
 
-def all_runs(gathered: Gathered) -> NamedRuns:
+def all_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries of runs and of conversations, each with its name."""
     return [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
 
@@ -152,13 +149,17 @@ def gather(
         judge = compared.judged[0].judge if compared else None
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
         losses = board_losses(board, judge)
-    published = _published(board, compared, diagnosis, seed) if is_hard518(board) else None
+    published = None
+    if is_hard518(board):
+        judged = [one.judge for one in compared.judged] if compared else []
+        interactions = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
+        published = compare_with_paper(board, interactions, judges=judged, seed=seed)
     conversations = tuple(summarise_runs(talks))
-    talked: TalkReport | None = None
+    talked: results.ConversationReport | None = None
     if conversations:
         # By name: nothing in this layer imports the neighbours.
         at_cot = import_module("cts_async.neighbours.at_cot.evaluation")
-        talked = at_cot.evaluate_held(conversations, evaluation)
+        talked = at_cot.evaluate_finished(conversations, evaluation)
     return Gathered(
         named=named,
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
@@ -166,7 +167,7 @@ def gather(
         compared=compared,
         diagnosis=diagnosis,
         losses=losses,
-        published=published,
+        published=published if published and published.values else None,
         talks=conversations,
         talked=talked,
         notes=tuple(notes),
@@ -223,169 +224,6 @@ def _compared(
     return baseline, compared
 
 
-def _published(
-    board: Board, compared: RunsCompared | None, diagnosis: DiagnosisReport | None, seed: int
-) -> Published | None:
-    judges = [one.judge for one in compared.judged] if compared else []
-    asked = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
-    found = beside_paper(board, asked, judges=judges, seed=seed)
-    return found if found.values else None
-
-
-# Tables of whole runs: who played, cost, failures, tools
-
-MOST_KINDS: Final = 200
-"""Kinds of failures that are listed, the most frequent first."""
-_MESSAGE_CHARS: Final = 200
-_ROLES: Final = ("clarifier", "support", "agent")
-
-
-def runs_table(runs: NamedRuns) -> DataTable:
-    """The runs: when, over which data, by whom, and how far they got."""
-    rows = [_run_row(name, run) for name, run in runs]
-    columns = (
-        *text_columns("system"),
-        *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
-        *text_columns("data", *_ROLES, "judges"),
-        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
-        *number_columns(failed="d", missing="d"),
-    )
-    caption = "done: instances with an outcome; missing: no line yet, the run is not over"
-    return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
-
-
-def _run_row(name: str, run: RunSummary) -> Row:
-    manifest = run.manifest
-    sessions = sessions_of(manifest) or [{}]
-    n_failed = len(run.failures)
-    return {
-        "system": marked(name, caveat_of(manifest)),
-        "directory": str(run.directory),
-        "began": sessions[0].get("start"),
-        "ended": sessions[-1].get("end"),
-        "data": (manifest.get("identity", {}).get("data") or {}).get("name"),
-        **{role: manifest.get("players", {}).get(role) for role in _ROLES},
-        "judges": ", ".join(scores.judge for scores in run.judges) or None,
-        "done": run.n_done,
-        "failed": n_failed,
-        "missing": run.n_expected - run.n_done - n_failed,
-        "expected": run.n_expected,
-    }
-
-
-def effort_table(runs: NamedRuns) -> DataTable:
-    """Cost of the runs, with the mean of their scoring judge."""
-    rows = [_effort_row(name, run) for name, run in runs]
-    whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
-    columns = (
-        *text_columns("system"),
-        *number_columns(mean=".2f", **whole),
-        Column("cost", cost_text),
-        Column("usd per instance", number("usd_per_instance", ".4f")),
-        Column("s per instance", number("latency_per_instance_s", ".1f")),
-        Column("command, h", number("hours", ".2f")),
-    )
-    caption = (
-        "mean: of the scoring judge, over the system's own instances. s per instance: latency of an instance's calls, "
-        "summed; median. command: wall clock of all attempts, shared by the systems of a command"
-    )
-    return DataTable("effort", "Cost and time", caption, columns, rows)
-
-
-def _effort_row(name: str, run: RunSummary) -> Row:
-    spent = run.spent
-    cost = spent.cost_usd(run.manifest.get("prices") or {})
-    finished = run.n_done + len(run.failures)
-    return {
-        "system": name,
-        "mean": run.judges[0].summary.mean if run.judges else None,
-        "calls": spent.calls,
-        "failed_attempts": spent.failed_attempts,
-        "input_tokens": sum(used["input"] for used in spent.tokens.values()),
-        "output_tokens": sum(used["output"] for used in spent.tokens.values()),
-        **cost_fields(run),
-        "latency_per_instance_s": spent.latency_per_instance_s(),
-        "usd_per_instance": cost / finished if cost is not None and finished else None,
-        "hours": run.wall_s / 3600,
-    }
-
-
-def failures_table(runs: NamedRuns) -> DataTable:
-    """Failures by step and kind, the most frequent first, each with one example."""
-    counted = [row for name, run in runs for row in _failures_of(name, run)]
-    rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
-    columns = (
-        *text_columns("system", "step", "kind"),
-        *number_columns(n="d"),
-        *text_columns("example"),
-    )
-    caption = f"counted apart, never as a score; all are listed in {RESULTS}"
-    return DataTable("failures", "Failures by kind", caption, columns, rows)
-
-
-def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
-    counts, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-    for line in run.failures:
-        error = line["error"]
-        step = str(error.get("step") or "").partition("/")[0]
-        cause = step, str(error.get("kind") or "failed")
-        counts[cause] += 1
-        example = f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS]
-        examples[cause] = min(example, examples.get(cause, example))
-    for (step, kind), n in ranked(counts):
-        yield {"system": name, "step": step, "kind": kind, "n": n, "example": examples[step, kind]}
-
-
-def health_table(runs: NamedRuns) -> DataTable:
-    """The share of searches and visits that worked; no rows if nothing was searched."""
-    rows = [
-        {
-            "system": name,
-            "tool": word,
-            "asked": run.tools.asked.get(tool, 0),
-            "failed": run.tools.n_failed(tool),
-            "worked": run.tools.share(tool),
-        }
-        for name, run in runs
-        for tool, word in TOOLS.items()
-        if run.tools.asked.get(tool)
-    ]
-    columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
-    caption = "queries searched and pages visited by the agent, and those that failed"
-    return DataTable("tool_health", "Searches and visits", caption, columns, rows)
-
-
-def causes_table(runs: NamedRuns) -> DataTable:
-    """The most frequent causes of failed searches and visits of each run."""
-    rows = [
-        {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
-        for name, run in runs
-        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
-    ]
-    columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
-    caption = f"at most {MOST} causes a run"
-    return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
-
-
-def served_table(runs: NamedRuns) -> DataTable:
-    """The models that answered, as servers named them, if that is not only the requested one."""
-    rows = [
-        {"system": name, "asked": asked, "served": served, "replies": n}
-        for name, run in runs
-        for asked, by in sorted(run.spent.served.items())
-        if set(by) != {asked}
-        for served, n in ranked(by)
-    ]
-    columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
-    caption = "as servers call what answered"
-    return DataTable("served_models", "Models that answered", caption, columns, rows)
-
-
-def _day(key: str) -> Callable[[Row], str]:
-    """Show a time without seconds and zone: "2026-11-21 10:00"."""
-    return lambda row: str(row[key])[:16].replace("T", " ") if row[key] else "-"
-
-
 # All tables, in groups
 
 Group: TypeAlias = Literal[
@@ -437,7 +275,7 @@ def _named(table: DataTable, names: Mapping[str, str]) -> DataTable:
 
 def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]:
     runs, every, compared = named_runs(gathered), all_runs(gathered), gathered.compared
-    yield "runs", [runs_table(every)]
+    yield "runs", [results.runs_table(every)]
     if compared:
         yield "scores", judged_tables(compared.judged[0], compared, all_pairs=True)
         yield "judges", judges_tables(compared)
@@ -456,10 +294,18 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
         yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
     if gathered.published:
         yield "published", published_tables(gathered.published)
-    yield "effort", [effort_table(runs), health_table(runs), causes_table(runs), served_table(every)]
-    yield "failures", [failures_table(every)]
+    yield (
+        "effort",
+        [
+            results.effort_table(runs),
+            results.health_table(runs),
+            results.causes_table(runs),
+            results.served_table(every),
+        ],
+    )
+    yield "failures", [results.failures_table(every)]
     if gathered.talked:
-        yield "conversations", [conversations_table(gathered.talks), *gathered.talked.tables]
+        yield "conversations", [results.conversations_table(gathered.talks), *gathered.talked.tables]
 
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
@@ -478,7 +324,7 @@ def caveat_lines(gathered: Gathered) -> Iterator[str]:
     runs = all_runs(gathered)
     for caveat in gathered.caveats:
         names = [name for name, run in runs if caveat_of(run.manifest) == caveat]
-        yield CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
+        yield results.CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run
@@ -558,7 +404,9 @@ def _opened(
         if line := lines.get(one.id):
             judged = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
             verdicts = {
-                str(verdict.get("judge") or "unnamed"): verdict for verdict in judged if _labelled(verdict)
+                str(verdict.get("judge") or "unnamed"): verdict
+                for verdict in judged
+                if not failed(verdict) and isinstance(verdict.get("nuggets"), list)
             }
             yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
 
@@ -566,10 +414,6 @@ def _opened(
 def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
     """Return the lines that count of those ids."""
     return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
-
-
-def _labelled(verdict: Line) -> bool:
-    return not failed(verdict) and isinstance(verdict.get("nuggets"), list)
 
 
 def _is_about(verdict: Line | None, line: Line) -> bool:
@@ -602,8 +446,6 @@ def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dic
 
 def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     """Open the extremes of each evaluated run of conversations in the first measure, over q itself."""
-    import numpy as np
-
     retrieved = gathered.talked.retrieved if gathered.talked else ()
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
@@ -629,3 +471,91 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 caveat=caveat_of(talk.manifest),
                 instances=tuple(_opened(talk.directory, opened, {})),
             )
+
+
+# --- cts report: checks the options, then computes everything, then writes
+
+
+def make_report(
+    runs: Sequence[str],
+    origin: Origin,
+    *,
+    out: Path | None = None,
+    tables: Path | None = None,
+    plots: Path | None = None,
+    formats: Sequence[str] = (),
+    **settings: Any,
+) -> Iterator[str]:
+    """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull.
+
+    `settings` are those of `gather`.
+    """
+    from cts_async.report.html.report import ReportContents, write_report
+
+    for option, folder in (("--tables", tables), ("--plots", plots)):
+        if folder is not None and folder.is_file():
+            raise UsageError(f"{folder}: is a file; name a folder with {option}")
+    if out is not None:
+        _check_writable(out)
+    if plots is not None:
+        check_export(formats)  # after what was typed: a wrong path is mended sooner than a missing browser
+    gathered = gather(runs, **settings)
+    out = out or default_path(gathered)
+    _check_writable(out)
+    opened, notes = open_instances(gathered)
+    opened += tuple(open_talks(gathered))
+    drawn = _figures(gathered)
+    contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
+    write_report(out, contents, origin)
+    n_figures, n_opened = len(drawn.figures), sum(len(run.instances) for run in opened)
+    yield plain(f"{out}: {n_figures} figures, {len(contents.tables)} tables, {n_opened} instances opened")
+    for note in gathered.notes:
+        yield plain(note)
+    if tables is not None:
+        main = [results_table(gathered.compared, gathered.names)] if gathered.compared else []
+        full = list(with_free_names((one.table for one in contents.tables), taken=(NAME, APPENDIX)))
+        written = write_paper_files(tables, main, full, origin.command)
+        yield plain(
+            f"{tables}: {len(full)} tables in {len(written)} files, for a paper "
+            f"{' and '.join(f'{name}.tex' for name in (*(one.name for one in main), APPENDIX))}"
+        )
+    if plots is not None:
+        written = write_figures(drawn.figures, plots, formats)
+        yield plain(f"{plots}: {n_figures} figures in {len(written)} files")
+
+
+def default_path(gathered: Gathered) -> Path:
+    """Return report.html in the run, or in the folder that the runs have in common."""
+    folders = [path if path.is_dir() else path.parent for path in gathered.named]
+    if len(folders) == 1:
+        return folders[0] / REPORT
+    common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
+    near = common.relative_to(Path.cwd()) if common.is_relative_to(Path.cwd()) else common
+    return near / REPORT
+
+
+def _figures(gathered: Gathered) -> Drawn:
+    talked = gathered.talked
+    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
+    return figures(
+        gathered.compared,
+        gathered.diagnosis,
+        summaries=gathered.summaries,
+        turns=talked.retrieved if talked else (),
+        judgments=talked.judgments if talked else "",
+        embedded_talks={str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded},
+    )
+
+
+def _check_writable(out: Path) -> None:
+    """Raise UsageError for a path that cannot be written, before anything is computed."""
+    if out == Path("-"):
+        raise UsageError("--out -: a report is written to a file; name one, such as report.html")
+    if out.is_dir():
+        raise UsageError(
+            f"{out}: is a folder; name a file in it with --out, such as {quote(str(out / REPORT))}"
+        )
+    if not out.parent.is_dir():
+        raise UsageError(f"{out}: the folder {out.parent} does not exist; choose another path with --out")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise UsageError(f"{out}: cannot be written; choose another path with --out")

@@ -12,15 +12,12 @@ from talk_world import INTENTS, write_talk_world
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.io import sha256_of
-from cts_async.report.gathered import (
-    Opened,
+from cts_async.report.contents import Opened, gather, open_instances, open_talks
+from cts_async.report.results import (
     causes_table,
     effort_table,
     failures_table,
-    gather,
     health_table,
-    open_instances,
-    open_talks,
     runs_table,
     served_table,
 )

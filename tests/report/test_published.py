@@ -11,10 +11,17 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import make_board
-from cts_async.analysis.published import BesidePaper, Published, beside_paper, called, is_hard518, paper
 from cts_async.analysis.runs import find_runs, read_runs
 from cts_async.llm.catalog import load_catalogue
 from cts_async.report.diagnosis import board_interactions
+from cts_async.report.published import (
+    Published,
+    PublishedValue,
+    called,
+    compare_with_paper,
+    is_hard518,
+    paper,
+)
 
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "cts-paper.txt"
 
@@ -194,10 +201,10 @@ def test_ids_of_the_catalogue_are_the_papers_models() -> None:
 def compared(*folders: Path) -> Published:
     board = make_board(read_runs(find_runs([*map(str, folders)]), print))
     asked, _ = board_interactions(board, None)
-    return beside_paper(board, asked)
+    return compare_with_paper(board, asked)
 
 
-def values(found: Published, table: int) -> list[BesidePaper]:
+def values(found: Published, table: int) -> list[PublishedValue]:
     return [one for one in found.values if one.table == table]
 
 
@@ -227,8 +234,8 @@ def test_differences_are_to_orig_and_lie_in_an_interval_or_not(tmp_path: Path) -
 
 
 def test_published_value_is_inside_up_to_half_its_last_digit() -> None:
-    def value(ours: float, published: float, decimals: int) -> BesidePaper:
-        return BesidePaper(2, "GPT", 1, "gpt-k1", "p50", published, ours, ours, ours, 9, decimals=decimals)
+    def value(ours: float, published: float, decimals: int) -> PublishedValue:
+        return PublishedValue(2, "GPT", 1, "gpt-k1", "p50", published, ours, ours, ours, 9, decimals=decimals)
 
     assert value(70 / 3, 23.333, 3).inside is True
     assert value(70 / 3, 23.334, 3).inside is False
@@ -298,7 +305,7 @@ def test_departures_name_the_runs_that_they_are_of(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=scored(1, 2), players={"agent": "kimi"})
     made_run(tmp_path, label="gpt-k1", rows=scored(1, 2, 3), players={"support": "gpt"})
     board = make_board(read_runs(find_runs([str(tmp_path)]), print))
-    assert beside_paper(board, []).departures == (
+    assert compare_with_paper(board, []).departures == (
         "the data are made instead of Hard518",
         "n = 2 instead of 518 (orig)",
         "agent kimi instead of WebDancer (orig)",
@@ -313,7 +320,7 @@ def test_other_judge_is_a_departure(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows, data="hard518", n_expected=518)
     board = make_board(read_runs(find_runs([str(tmp_path)]), print))
     assert is_hard518(board)
-    assert beside_paper(board, []).departures == ("n = 1 instead of 518", "judge kimi instead of ERNIE")
+    assert compare_with_paper(board, []).departures == ("n = 1 instead of 518", "judge kimi instead of ERNIE")
 
 
 def test_answers_of_the_release_are_recognised_by_their_names(tmp_path: Path) -> None:
@@ -329,7 +336,7 @@ def test_answers_of_the_release_are_recognised_by_their_names(tmp_path: Path) ->
         )
     board = make_board(read_runs(find_runs([str(tmp_path)]), print))
     assert is_hard518(board)
-    found = beside_paper(board, [])
+    found = compare_with_paper(board, [])
     assert (found.departures, found.other_models) == ((), ())
     delta = next(one for one in found.values if one.measure == "delta")
     assert (delta.system, delta.k, delta.published, delta.ours) == ("ERNIE", 1, 4.026, 100 * 517 / 518)
