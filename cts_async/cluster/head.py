@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from socket import gethostname
@@ -26,7 +26,6 @@ from cts_async.cluster.work import (
     judging_tasks,
 )
 from cts_async.cluster.worker import (
-    NEWS_BYTES,
     Begun,
     Ended,
     Lookup,
@@ -39,12 +38,13 @@ from cts_async.cluster.worker import (
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import (
+    AttemptFailed,
     Event,
     Events,
-    GroupBegan,
     GroupHeldUp,
-    JobsCounted,
+    JobEnded,
     Notice,
+    StepEnded,
     Stopping,
     WorkersInUse,
     WorkerState,
@@ -54,8 +54,7 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.rejudge import JudgePlan, open_verdicts
-from cts_async.protocol.rejudge import judging_budget as judging_budget_of
+from cts_async.protocol.rejudge import JudgePlan, judging_budget, open_verdicts
 from cts_async.protocol.resources import ModelPlan
 from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import Also, RunFiles
@@ -63,15 +62,14 @@ from cts_async.protocol.systems import System
 
 T = TypeVar("T")
 
+BEGIN_S: Final = 600.0
+"""A worker may have to load an index first."""
 HUNG_S: Final = 20.0
-"""A worker that does not answer for so long is lost; by then it has stopped by itself (`worker.SILENCE_S`)."""
+"""A worker that does not answer for so long is lost."""
 PATIENCE_S: Final = 60.0
 """What a silent worker has under way has ended by then: its slots may go to others."""
-MISSED_S: Final = 10.0
 MAX_LOST: Final = 5
 """Workers lost in a row, with no task finished in between, before the run stops."""
-MAX_REMEMBERED: Final = 1000
-"""Notices that are not repeated."""
 
 
 class WorkerLost(Exception):
@@ -137,7 +135,7 @@ async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
 
 async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
     def head(files: list[RunFiles]) -> Head:
-        work, budget = JudgingWork.of(plan), judging_budget_of(plan, events)
+        work, budget = JudgingWork.of(plan), judging_budget(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
     await _run(lambda also: open_verdicts(plan, events, also=also), head)
@@ -172,7 +170,6 @@ class _Member:
         self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
         """Answers that are not sent yet, by the request's number."""
-        self.lookups: deque[tuple[int, Lookup]] = deque()
         self._gather_s = gather_s
         self._giving: asyncio.TimerHandle | None = None
         self._give_at = 0.0
@@ -194,7 +191,7 @@ class _Member:
     def received(self, news: News) -> None:
         """Note that the worker is alive, and what it has called."""
         self._news, self._heard_at = news.number, self._loop.time()
-        calls = sum(count.calls for count in news.counts if count.lane)
+        calls = sum(bool(type(one) is StepEnded and one.lane and not one.replayed) for one in news.events)
         self.status = replace(self.status, calls=self.status.calls + calls)
 
     def has(self, n: int, ended: int) -> None:
@@ -257,9 +254,8 @@ class Head:
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
-        self._begun: set[str] = set()
-        """Groups with a task that was dealt."""
-        self._seen: dict[Event, None] = {}
+        self._seen: set[Event] = set()
+        """Events of which every worker has its own, and which are passed on once."""
         self._stopped: Exception | None = None
         self._held_up: RunStopped | None = None
 
@@ -293,7 +289,6 @@ class Head:
             if not self._ending:
                 async with anyio.create_task_group() as background:
                     limits = Limits(self._budget, self._events, background, self.stop)
-                    background.start_soon(self._report_missing)
                     async with anyio.create_task_group() as places:
                         for _ in range(self._cluster.workers):
                             places.start_soon(self._keep_worker, limits, background)
@@ -345,7 +340,7 @@ class Head:
             self._starting.add(scope)
             try:
                 member.link = await self._cluster.hire(setup)
-                begun = await member.link.begin()
+                begun = await _answer(member.link.begin(), BEGIN_S)
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
@@ -378,27 +373,16 @@ class Head:
             leases.joined(member.name, member.in_flight)
         while True:
             turn = self._turn(member)
-            try:
-                async with asyncio.timeout(HUNG_S):
-                    news = await link.turn(turn)
-            except TimeoutError:
-                raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
+            news = await _answer(link.turn(turn), HUNG_S)
             member.received(news)
             await self._take(member, news)
             if news.over:
                 break
-        if not (turn.last or news.stopped or news.crash):
-            raise WorkerLost("it had no message from the head for too long")
         member.end("ended")
         member.share.lose()
         member.share.free()
 
     def _turn(self, member: _Member) -> WorkerTurn:
-        size = 0
-        while member.lookups and size <= NEWS_BYTES:
-            number, step = member.lookups.popleft()
-            line = member.answers[number] = self._places[step.place].journal.raw(step.key)
-            size += len(line or b"")
         replies = member.take_replies()
         if self._ending:
             return WorkerTurn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
@@ -406,10 +390,6 @@ class Head:
         for leases in self._streams:
             if leases.failure:
                 self.stop(leases.failure)
-        for group in dict.fromkeys(task.group for task in tasks):
-            if group not in self._begun:
-                self._begun.add(group)
-                self._events.emit(GroupBegan(group))
         return WorkerTurn(replies, tuple(tasks))
 
     async def _take(self, member: _Member, news: News) -> None:
@@ -420,9 +400,8 @@ class Head:
         except CTSError as reason:
             self.stop(reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
-        now = asyncio.get_running_loop().time()
         seqs = [one.seq for one in news.ended]
-        had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs, now)}
+        had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs)}
         member.has(sum(leases.n_held(member.name) for leases in self._streams), len(had))
         self._n_ended += len(had)
         ended = [(had[one.seq], one) for one in news.ended if one.seq in had]
@@ -430,26 +409,27 @@ class Head:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason)
-        self._count(news, ended)
+        for event in news.events:
+            self._pass_on(event)
+        for task, one in ended:
+            self._events.emit(JobEnded(task.group, task.id, one.failure))
         self._conclude(member, news)
 
     def _take_requests(self, member: _Member, news: News) -> None:
-        """Pass on what concerns the limits, and note what is to be looked up."""
+        """Pass on what concerns the limits."""
         member.share.open(news.accounts)
         for report in news.reports:
             member.share.report(report)
         for number, cost in news.settled:
             member.share.settle(number, cost)
         for number, request in news.requests:
-            if isinstance(request, Lookup):
-                member.lookups.append((number, request))
-            elif not isinstance(request, Record):
+            if not isinstance(request, (Record, Lookup)):
                 member.share.ask(number, request)
         for number in news.withdrawn:
             member.share.withdraw(number)
 
     async def _append(self, member: _Member, news: News) -> None:
-        """Append steps to their journals, and acknowledge them."""
+        """Append steps to their journals and acknowledge them, and look up others."""
         records = {number: one for number, one in news.requests if isinstance(one, Record)}
         by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
         for record in records.values():
@@ -457,6 +437,9 @@ class Head:
         for journal, lines in by_journal.items():
             await journal.append_lines(lines)
         member.answers |= dict.fromkeys(records)
+        for number, request in news.requests:
+            if isinstance(request, Lookup):
+                member.answers[number] = self._places[request.place].journal.raw(request.key)
 
     async def _write(self, ended: Iterable[tuple[Task, Ended]]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
@@ -467,46 +450,28 @@ class Head:
         for (place, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
             await self._places[place].add_lines(judge, lines)
 
-    def _count(self, news: News, ended: Iterable[tuple[Task, Ended]]) -> None:
-        """Emit a worker's events as those of one run: numbers, and each notice once."""
-        for count in news.counts:
-            self._events.emit(count)
-        by_group: defaultdict[str, list[Ended]] = defaultdict(list)
-        for task, one in ended:
-            by_group[task.group].append(one)
-        for group, jobs in by_group.items():
-            self._events.emit(
-                JobsCounted(
-                    group,
-                    len(jobs),
-                    failed=sum(job.failed for job in jobs),
-                    executed=sum(job.executed for job in jobs),
-                    steps=sum(job.steps for job in jobs),
-                )
-            )
-        for event in news.events:
-            if event not in self._seen:
-                self._seen[event] = None
-                if len(self._seen) > MAX_REMEMBERED:
-                    del self._seen[next(iter(self._seen))]
-                self._events.emit(event)
+    def _pass_on(self, event: Event) -> None:
+        """Emit a worker's event as one of the whole run."""
+        if not isinstance(event, (StepEnded, AttemptFailed)):
+            if event in self._seen:
+                return
+            self._seen.add(event)
+        self._events.emit(event)
+        if isinstance(event, GroupHeldUp):
+            for leases in self._streams:
+                leases.drop(event.group)
+            gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
+            self._held_up = self._held_up or ProviderDown(gone)
 
     def _conclude(self, member: _Member, news: News) -> None:
         """Apply to the whole run what ended in a worker."""
-        for event in news.events:
-            if isinstance(event, GroupHeldUp):
-                for leases in self._streams:
-                    leases.drop(event.group)
-                gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
-                self._held_up = self._held_up or ProviderDown(gone)
         if news.crash:
             self.stop(WorkerCrashed(f"{member.name} on {member.status.host} crashed\n{news.crash}"))
-        if news.stopped and news.partly:
-            self._held_up = news.stopped
+        if self._over:
+            self._held_up = news.stopped or self._held_up
+            self._hire_no_more()
         elif news.stopped:
             self.stop(news.stopped)
-        if self._over:
-            self._hire_no_more()
 
     def _lose(self, member: _Member, reason: str) -> None:
         member.end("lost", reason)
@@ -521,16 +486,14 @@ class Head:
         for scope in self._starting:
             scope.cancel()
 
-    async def _report_missing(self) -> None:
-        await anyio.sleep(MISSED_S)
-        missing = sum(member.status.state == "starting" for member in self._members)
-        if missing:
-            self._events.emit(
-                Notice(
-                    f"{missing} of {self._cluster.workers} workers have not started after {MISSED_S:.0f} s, perhaps "
-                    "because no CPU is free; the others continue"
-                )
-            )
+
+async def _answer(answering: Awaitable[T], limit_s: float) -> T:
+    """A worker's answer. Raises WorkerLost."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await answering
+    except TimeoutError:
+        raise WorkerSilent(f"no answer for {limit_s:.0f} s") from None
 
 
 async def _free_later(share: WorkerShare) -> None:

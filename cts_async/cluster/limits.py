@@ -12,7 +12,7 @@ whatever is late or lost, and no clocks are compared:
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,7 @@ from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import MARGIN_S, Quotas
-from cts_async.errors import RateLimited, RunStopped, TimedOut, TransientError
+from cts_async.errors import RunStopped, TransientError
 from cts_async.records import value
 
 LEASE_S: Final = 0.5
@@ -343,7 +343,7 @@ class Requests:
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
         self._stopped: RunStopped | None = None
-        self.new: deque[tuple[int, Any]] = deque()
+        self.new: list[tuple[int, Any]] = []
         self.withdrawn: list[int] = []
         self.reports: dict[int, Report] = {}
         self.settled: list[tuple[int, Cost]] = []
@@ -434,7 +434,7 @@ class RemoteLane(Lane):
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         grant, used_s = self._used(permit)
-        report = Report(permit.number, "failed", used_s, error=_as_sent(error), step_key=step_key)
+        report = Report(permit.number, "failed", used_s, error=error, step_key=step_key)
         self._requests.report(report)
         return grant.in_outage
 
@@ -475,12 +475,6 @@ class RemoteBudget(Budget):
     def stop(self, reason: RunStopped) -> None:
         super().stop(reason)
         self._requests.stop(reason, self)
-
-
-def _as_sent(error: TransientError) -> TransientError:
-    """An error without what does not travel: only one of the engine's own classes."""
-    kind = next(kind for kind in (RateLimited, TimedOut, TransientError) if isinstance(error, kind))
-    return kind(str(error), retry_after_s=error.retry_after_s, status=error.status, unsent=error.unsent)
 
 
 def _now() -> float:

@@ -24,20 +24,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-import anyio
-import anyio.to_thread
-
-from cts_async import __version__
 from cts_async.cluster.head import WorkerLost, WorkerSilent
-from cts_async.cluster.work import NeededFile
 from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
 from cts_async.engine.processes import child_environment, collect_seldom
 from cts_async.errors import UsageError
 
-CALL_S: Final = 30.0
-"""For a turn: longer than a head waits for one."""
-BEGIN_S: Final = 600.0
-"""A worker may have to load an index first."""
 CUT_OFF: Final = "Ray's client is cut off from the cluster"
 
 MAX_WORKERS: Final = 256
@@ -94,19 +85,8 @@ class WorkerActor:
         if directory is not None:
             with suppress(OSError):
                 os.chdir(directory)
-        self._files = setup.work.files
         self._worker = Worker(setup, os.environ)
         self._work: asyncio.Task[None] | None = None
-
-    async def missing(self) -> tuple[NeededFile, ...]:
-        """Files that its machine has to have, and has not."""
-        return await anyio.to_thread.run_sync(
-            lambda: tuple(file for file in self._files if file.here() is None)
-        )
-
-    async def receive(self, file: NeededFile, content: bytes) -> None:
-        """Keep a file. Raises OSError."""
-        await anyio.to_thread.run_sync(file.write, content)
 
     async def begin(self) -> Begun:
         collect_seldom()
@@ -128,19 +108,11 @@ class RayWorkerLink:
         self._actor = actor
 
     async def begin(self) -> Begun:
-        for file in await _call(self._actor.missing):
-            try:
-                await _call(self._actor.receive, file, await anyio.Path(file.path).read_bytes())
-            except OSError as error:  # here, or there
-                reason = str(error).splitlines()[-1]
-                return Begun(
-                    socket.gethostname(), 0, __version__, refused=f"{file.path}: cannot be sent ({reason})"
-                )
         return cast(Begun, await _call(self._actor.begin))
 
     async def turn(self, turn: WorkerTurn) -> News:
         packed = pickle.dumps(turn, protocol=5)
-        return cast(News, pickle.loads(await _call(self._actor.turn, packed, limit_s=CALL_S)))
+        return cast(News, pickle.loads(await _call(self._actor.turn, packed)))
 
     def give(self, replies: Replies) -> None:
         # Nobody waits for this: where it fails, the turn under way fails, too.
@@ -168,22 +140,19 @@ class RayCluster:
             raise WorkerLost(CUT_OFF) from None
 
 
-async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
+async def _call(method: Any, *arguments: Any) -> Any:
     """What an actor's method returns. Raises WorkerLost where it does not answer.
 
     An error of the method itself is raised as it is: a bug, with the traceback it had there.
     """
     ray = _ray()
     try:
-        async with asyncio.timeout(limit_s):
-            answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
-            # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
-            answer.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return await asyncio.shield(answer)
+        answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
+        # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
+        answer.add_done_callback(lambda late: late.cancelled() or late.exception())
+        return await asyncio.shield(answer)
     except ray.exceptions.RayTaskError:
         raise
-    except TimeoutError:
-        raise WorkerSilent(f"no answer within {limit_s:g} s") from None
     except ray.exceptions.RayError as error:
         raise _lost(error) from None
     except Exception as error:

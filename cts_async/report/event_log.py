@@ -21,12 +21,10 @@ from cts_async.engine.events import (
     GroupBegan,
     GroupHeldUp,
     JobEnded,
-    JobsCounted,
     JobsFound,
     LaneInUse,
     LanePaused,
     StepEnded,
-    StepsCounted,
     Stopping,
     WorkersInUse,
 )
@@ -127,11 +125,6 @@ def _text_of(event: Event) -> str:
             return f"{event.group}: begins"
         case GroupHeldUp():
             return f"{event.group}: waiting for {event.lane or 'a provider that is gone'}"
-        case StepsCounted():
-            counted = f"{event.calls} steps done, {event.replayed} from the journal, {event.retries} retries"
-            return f"{event.group}: {counted}, {event.tokens} tokens{_by(event.lane)}"
-        case JobsCounted():
-            return f"{event.group}: {event.jobs} instances ended, {event.failed} of them failed"
         case WorkersInUse():
             return f"{event.wanted} workers at {event.address or 'this machine'}"
         case LaneInUse():

@@ -24,12 +24,10 @@ from cts_async.engine.events import (
     GroupBegan,
     GroupHeldUp,
     JobEnded,
-    JobsCounted,
     JobsFound,
     LaneInUse,
     LaneStatus,
     StepEnded,
-    StepsCounted,
     Stopping,
     WorkersInUse,
 )
@@ -127,8 +125,6 @@ class Pace:
         self.n_ended = 0
         self._executed = 0
         """Steps executed, and jobs ended."""
-        self._counted, self._counted_of_ended = 0, 0
-        """Steps reported in bulk as executed: all, and those of ended jobs."""
         self._of_ended = 0
         """Steps of ended jobs, replayed ones included."""
         self._active: dict[str, int] = {}
@@ -148,18 +144,9 @@ class Pace:
 
     def ended(self, job: str) -> None:
         """A job ended. This counts like a step, since some jobs have none."""
-        self.ended_in_bulk(1, executed=0, steps=self._active.pop(job, 0))
-
-    def counted(self, executed: int) -> None:
-        """Steps were executed, in whichever jobs."""
-        self._counted += executed
-
-    def ended_in_bulk(self, jobs: int, *, executed: int, steps: int) -> None:
-        """Jobs ended that had `steps` steps, of which `executed` were executed."""
-        self._of_ended += steps + jobs
-        self._executed += jobs
-        self._counted_of_ended += executed
-        self.n_ended += jobs
+        self._of_ended += self._active.pop(job, 0) + 1
+        self._executed += 1
+        self.n_ended += 1
 
     def hold(self, now: float, *, held: bool) -> None:
         """Stop the clock while nothing can proceed (`held`)."""
@@ -191,9 +178,7 @@ class Pace:
         if not self._samples:
             return 0.0
         samples, (first_at, _) = self._samples, self._samples[0]
-        # Only the first of the two bulk counts knows active jobs, but it may arrive later than the second.
-        executed = self._executed + max(self._counted, self._counted_of_ended)
-        elapsed = now - first_at
+        executed, elapsed = self._executed, now - first_at
         recent = now - max(WINDOW_S, elapsed / 2)
         since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
         if executed - before < MIN_JOBS:
@@ -212,13 +197,9 @@ MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
 """How long the end of a command waits for a call under way: a disk that hangs must not block it."""
-_ROUTINE: Final = frozenset(
-    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
-)
+_ROUTINE: Final = frozenset({GroupBegan, StepEnded, JobEnded, AttemptFailed, BudgetUsed})
 """Frequent events that are only counted."""
-_GroupEvent: TypeAlias = (
-    StepEnded | StepsCounted | JobEnded | JobsCounted | JobsFound | GroupBegan | GroupHeldUp | AttemptFailed
-)
+_GroupEvent: TypeAlias = StepEnded | JobEnded | JobsFound | GroupBegan | GroupHeldUp | AttemptFailed
 _NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
 _SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 """Matches a key only: inside a text its quotes would be escaped."""
@@ -367,20 +348,10 @@ class Progress:
                 elif event.lane:
                     tokens = event.usage.input_tokens + event.usage.output_tokens
                     group.add_steps(event.lane, 1, 0, tokens, event.usd)
-            case StepsCounted():
-                group = self._of(event)
-                group.pace.counted(event.calls)
-                group.retries += event.retries
-                if event.lane:
-                    group.add_steps(event.lane, event.calls, event.replayed, event.tokens, event.usd)
             case JobEnded():
                 group = self._of(event)
                 group.add_jobs(1, event.failure is not None)
                 group.pace.ended(event.job_id)
-            case JobsCounted():
-                group = self._of(event)
-                group.add_jobs(event.jobs, event.failed)
-                group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
             case JobsFound():
                 self._of(event).add_jobs(event.jobs, event.failed)
             case GroupBegan():

@@ -205,19 +205,13 @@ def test_lexical_judge_has_one_task_in_flight_next_to_others(tmp_path: Path) -> 
     assert asyncio.run(main()) == [384, 384, 1]
 
 
-def test_missing_file_is_found_again_once_it_was_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_file_that_is_missing_or_differs_on_a_machine_is_refused(tmp_path: Path) -> None:
     here = tmp_path / "documents.jsonl"
+    needed = NeededFile(here, hashlib.sha256(b"text").hexdigest())
+    for content in (None, "other"):
+        if content:
+            here.write_text(content)
+        with pytest.raises(UsageError, match=r"documents\.jsonl is missing here, or is not the file"):
+            needed.check()
     here.write_text("text")
-    needed = NeededFile(str(here), hashlib.sha256(b"text").hexdigest())
-    assert needed.here() == here
-    here.write_text("other")
-    assert needed.here() is None
-    needed.write(b"text")
-    copy = needed.here()
-    assert copy is not None
-    assert copy.read_bytes() == b"text"
-    needed.write(b"damaged")
-    assert needed.here() is None
+    needed.check()
