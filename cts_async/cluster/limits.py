@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import inf
@@ -22,11 +22,11 @@ from typing import Any, Final, Literal
 
 import anyio.abc
 
-from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
+from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
-from cts_async.engine.ratelimit import MARGIN_S, Quotas
+from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import RunStopped, TransientError
 from cts_async.records import value
 
@@ -37,10 +37,6 @@ EVEN_LEASE_S: Final = 0.08
 0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
-
-MAX_USES: Final = 1000
-"""Requests that are remembered until a limit is known: a provider that names one does so in its first answers."""
-
 
 # --- Messages between workers and the head about limits
 
@@ -111,7 +107,6 @@ class _Lease:
 
     at: float
     until: float
-    tokens: float
     used: bool = False
 
 
@@ -126,13 +121,11 @@ class LeasedAccount(Account):
         self.leases: dict[int, _Lease] = {}
         """By number of the permit; of those whose requests are not over."""
         self._late_s, self._late_at = LATE_S, -inf
-        self._uses: list[tuple[float, float, float]] = []
-        """While no limit is known, when requests were sent: time, 1, tokens."""
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         until = now + (EVEN_LEASE_S if self.paced else LEASE_S)
         permit = super().take(now, tokens, until, reserved=reserved)
-        self.leases[permit.number] = _Lease(now, until, permit.tokens)
+        self.leases[permit.number] = _Lease(now, until)
         return permit
 
     def used(self, permit: Permit, after_s: float, now: float) -> None:
@@ -142,8 +135,6 @@ class LeasedAccount(Account):
             return
         lease.used = True
         self.redate(permit, min(lease.until, lease.at + after_s))
-        if not self._limited and len(self._uses) < MAX_USES:
-            self._uses.append((permit.sent_at, 1.0, permit.tokens))
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
@@ -157,23 +148,6 @@ class LeasedAccount(Account):
     def lost(self, permit: Permit) -> None:
         self.ended(permit)
         super().lost(permit)
-
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
-        if self._limited:
-            return super().learn(now, permit, quotas)
-        # The first response that names a limit: what the server had left is known for the moment when that request was
-        # sent, and what was sent since then from the workers' reports.
-        as_last = replace(permit, number=self.sent, tokens_sent=self._tokens_sent)
-        learned = list(super().learn(now, as_last, quotas))
-        since = [use for use in self._uses if use[0] > permit.sent_at - MARGIN_S]
-        since += [(lease.until, 1.0, lease.tokens) for lease in self.leases.values() if not lease.used]
-        self.count(now, sorted(since))
-        self._uses.clear()
-        return learned
-
-    @property
-    def _limited(self) -> bool:
-        return self.allowed != (None, None)
 
 
 class SharedLane(Lane):
