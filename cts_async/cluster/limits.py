@@ -4,8 +4,8 @@ A permit allows one request, and has to be used within half a second of its gran
 whatever is late or lost, and no clocks are compared:
 
 - A permit counts as used at its end, until its worker reports how long after the grant it was used. A worker knows an
-  upper bound of that: the grant was given a known time after its last news had arrived, and they arrived after they
-  were sent.
+  upper bound of that: the grant was given a known time after its last update had arrived, and that was after it
+  was sent.
 - A permit of a worker that is lost stays counted.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 import anyio.abc
 
 from cts_async.engine.account import Account, LaneLimits, Permit
-from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import Quotas
@@ -74,7 +74,7 @@ class Grant:
     """A permit."""
 
     at: float
-    """By the head's clock; as it travels, seconds after the head received the worker's last news."""
+    """By the head's clock; as it travels, seconds after the head received the worker's last update."""
     lease_s: float
     in_outage: bool
     """Whether the request is sent during an outage: then its failure costs no retry."""
@@ -351,8 +351,8 @@ class Requests:
         self.settled.append((number, true))
         self.wake()
 
-    def answer(self, answers: Mapping[int, Any], news_sent_at: float) -> None:
-        """Hand out the head's answers; its last news were sent at the given time."""
+    def answer(self, answers: Mapping[int, Any], update_sent_at: float) -> None:
+        """Hand out the head's answers; its last update was sent at the given time."""
         for number, answer in answers.items():
             _, answered = self._waiting.pop(number, (None, None))
             if answered is None or answered.done():
@@ -361,7 +361,7 @@ class Requests:
                 answered.set_exception(answer)
             else:
                 if isinstance(answer, Grant):
-                    answer.at += news_sent_at
+                    answer.at += update_sent_at
                 answered.set_result(answer)
 
     def stop(self, reason: RunStopped, owner: object = None) -> None:
@@ -432,7 +432,7 @@ class RemoteBudget(Budget):
     """A worker's way to the budget of the head; the deadline is its own."""
 
     def __init__(self, requests: Requests, deadline: Deadline | None) -> None:
-        super().__init__(Lines(), deadline=deadline)
+        super().__init__(BudgetLimits(), deadline=deadline)
         self._requests = requests
         self._numbers: defaultdict[Cost, list[int]] = defaultdict(list)
         """By amount, reservations of calls under way."""

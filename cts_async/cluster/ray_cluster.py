@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async.cluster.head import WorkerLost, WorkerSilent
-from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
+from cts_async.cluster.worker import Replies, Setup, Worker, WorkerReady, WorkerTurn, WorkerUpdate
 from cts_async.engine.processes import child_environment, collect_seldom
 from cts_async.errors import UsageError
 
@@ -88,7 +88,7 @@ class WorkerActor:
         self._worker = Worker(setup, os.environ)
         self._work: asyncio.Task[None] | None = None
 
-    async def begin(self) -> Begun:
+    async def begin(self) -> WorkerReady:
         collect_seldom()
         self._work = asyncio.create_task(self._worker.run())
         return await self._worker.begin()
@@ -107,12 +107,12 @@ class RayWorkerLink:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def begin(self) -> Begun:
-        return cast(Begun, await _call(self._actor.begin))
+    async def begin(self) -> WorkerReady:
+        return cast(WorkerReady, await _call(self._actor.begin))
 
-    async def turn(self, turn: WorkerTurn) -> News:
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         packed = pickle.dumps(turn, protocol=5)
-        return cast(News, pickle.loads(await _call(self._actor.turn, packed)))
+        return cast(WorkerUpdate, pickle.loads(await _call(self._actor.turn, packed)))
 
     def give(self, replies: Replies) -> None:
         # Nobody waits for this: where it fails, the turn under way fails, too.
@@ -133,7 +133,7 @@ class RayCluster:
         self._directory = None if address else str(Path.cwd())
         self._worker: Any = _ray().remote(WorkerActor).options(num_cpus=1, scheduling_strategy="SPREAD")
 
-    async def hire(self, setup: Setup) -> RayWorkerLink:
+    async def start_worker(self, setup: Setup) -> RayWorkerLink:
         try:
             return RayWorkerLink(self._worker.remote(setup, self._directory))
         except ConnectionError:
@@ -184,7 +184,7 @@ def connect(
     *,
     report: Callable[[str], None] = lambda message: None,
 ) -> Iterator[RayCluster]:
-    """A cluster, ready to hire workers; a Ray that was started for it ends with the block.
+    """A cluster, ready to start_worker workers; a Ray that was started for it ends with the block.
 
     `address` and `workers` are as typed: without an address a Ray of this machine alone, without a number as many
     workers as the cluster has free CPUs. `keys` are the variables that workers on this machine need. Raises UsageError
@@ -279,7 +279,7 @@ def _initialized(
             options["_temp_dir"] = str(inner)
         try:
             # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
-            with _deaf_children(), contextlib.chdir(inner), _environment(settings, only=least):
+            with _signals_blocked(), contextlib.chdir(inner), _environment(settings, only=least):
                 init: Any = ray.init
                 init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
@@ -310,7 +310,7 @@ def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None 
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Processes started in the block do not get Ctrl-C or the end of the terminal, which every process there is sent.
 
     The head gets them after the block, and has the workers finish what is in flight.

@@ -54,7 +54,7 @@ class Task:
     """Unique; lower for older ones."""
     group: str
     id: str
-    place: int
+    run: int
     """The number of the run directory that its lines go into."""
     payload: Any
     """The Instance, or the Verdict that is wanted."""
@@ -69,7 +69,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class OpenWork:
     """A work that is open on a worker's machine."""
 
     lanes: Sequence[Lane]
@@ -92,7 +92,7 @@ class Work(Protocol):
 
     def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AbstractAsyncContextManager[Bench]:
+    ) -> AbstractAsyncContextManager[OpenWork]:
         """Open it for one of so many workers. UsageError where a key or a file is missing on this machine."""
 
 
@@ -116,7 +116,7 @@ class NeededFile:
             )
 
 
-def travelling(players: Players) -> tuple[Players, list[NeededFile]]:
+def portable_players(players: Players) -> tuple[Players, list[NeededFile]]:
     """Custom roles with absolute paths, and their files. Raises UsageError for what exists in this process only."""
     paths: dict[Path, None] = {}
 
@@ -155,9 +155,9 @@ def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
 def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
     resumed = any(len(run.journal) for run in files.values())
-    places = {system: place for place, system in enumerate(plan.systems)}
+    numbers = {system: number for number, system in enumerate(plan.systems)}
     for seq, (instance, system) in enumerate(work_left(plan, files)):
-        yield Task(seq, files[system].directory.name, instance.id, places[system], instance, resumed=resumed)
+        yield Task(seq, files[system].directory.name, instance.id, numbers[system], instance, resumed=resumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +177,14 @@ class CampaignWork:
         files = [NeededFile(search.corpus, search.corpus_sha256 or "")] if search.corpus else []
         replayed = zip(search.replayed, search.replayed_sha256, strict=True)
         files += [NeededFile(run / STEPS, sha256) for run, sha256 in replayed]
-        custom, scripts = travelling(plan.custom)
-        sent = replace(plan, search=search, instances=_at_the_head, custom=custom)
+        custom, scripts = portable_players(plan.custom)
+        sent = replace(plan, search=search, instances=_no_instances, custom=custom)
         return cls(sent, (*files, *scripts))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AsyncIterator[Bench]:
+    ) -> AsyncIterator[OpenWork]:
         plan = self.plan
         check_machine(self.files, [*plan.specs.values(), *plan.search.opened], environ)
         systems = tuple(plan.systems)
@@ -192,16 +192,16 @@ class CampaignWork:
             open_resources(plan, environ, events, lane_of) as resources,
             open_cast(plan, resources) as cast,
         ):
-            yield Bench(
+            yield OpenWork(
                 resources.lanes,
                 [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
-                lambda task: walk_of(resources, cast, systems[task.place], task.payload),
-                lambda task, ended: lines_of(systems[task.place], task.payload, ended),
+                lambda task: walk_of(resources, cast, systems[task.run], task.payload),
+                lambda task, ended: lines_of(systems[task.run], task.payload, ended),
                 resources.host,
             )
 
 
-def _at_the_head() -> Iterator[Instance]:
+def _no_instances() -> Iterator[Instance]:
     raise AssertionError("instances are dealt by the head")
 
 
@@ -219,7 +219,7 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 seq=stream + n * len(plan.judges),
                 group=plan.group(judge),
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
-                place=verdict.n,
+                run=verdict.n,
                 payload=verdict,
                 question=hash((judge, judging.digest)) if judge != LEXICAL and judging in plan.repeats else 0,
                 resumed=resumed,
@@ -238,13 +238,13 @@ class JudgingWork:
 
     @classmethod
     def of(cls, plan: JudgePlan) -> JudgingWork:
-        custom, scripts = travelling(plan.custom)
+        custom, scripts = portable_players(plan.custom)
         return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AsyncIterator[Bench]:
+    ) -> AsyncIterator[OpenWork]:
         plan = self.plan
         check_machine(self.files, plan.specs.values(), environ)
         async with open_resources(plan, environ, events, lane_of) as resources:
@@ -255,7 +255,7 @@ class JudgingWork:
                 wanted: PendingVerdict = task.payload
                 return partial(make_verdict, judge=judges[wanted.judge], judging=wanted.judging)
 
-            yield Bench(
+            yield OpenWork(
                 resources.lanes,
                 [width_of(judge, plan.judges, usual) for judge in plan.judges],
                 walk_of,

@@ -1,7 +1,7 @@
 """A worker: the ordinary engine over tasks that the head deals out.
 
-The head calls, a worker answers: a `WorkerTurn` brings tasks and answers, `News` say what has become of tasks, and what
-the worker asks. A step counts as executed when the head has it in its journal.
+The head calls, a worker answers: a `WorkerTurn` brings tasks and answers, a `WorkerUpdate` says what has become of
+tasks, and what the worker asks. A step counts as executed when the head has it in its journal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import orjson
 
 from cts_async import __version__
 from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
-from cts_async.cluster.work import Bench, Task, Work
+from cts_async.cluster.work import OpenWork, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
@@ -44,10 +44,10 @@ from cts_async.records import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
-GATHER_S, URGENT_PER_S = 0.003, 1000.0
+BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 """What is urgent waits so long for more to travel with, or longer with many workers."""
-REMEMBERED: Final = 8
-"""News of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
+DATED_UPDATES: Final = 8
+"""WorkerUpdate of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
 
 SENT: Final = (GroupBegan, StepEnded, AttemptFailed, Notice, GroupHeldUp)
 URGENT: Final = (Notice, GroupHeldUp, Stopping)
@@ -72,12 +72,12 @@ class Setup:
     budget: BudgetConfig | None = None
 
     @property
-    def gather_s(self) -> float:
-        return max(GATHER_S, self.workers / URGENT_PER_S)
+    def batch_s(self) -> float:
+        return max(BATCH_S, self.workers / BATCHES_PER_S)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class WorkerReady:
     """A worker is ready. `refused` says why it cannot work on its machine; "" if it can."""
 
     host: str
@@ -91,9 +91,9 @@ class Begun:
 
 @value
 class Record:
-    """Asks the head to append a line to the journal of a place; the answer is None."""
+    """Asks the head to append a line to the journal of a run; the answer is None."""
 
-    place: int
+    run: int
     line: bytes
 
 
@@ -101,12 +101,12 @@ class Record:
 class Lookup:
     """Asks the head for the record of a step; the answer is a journal's line, or None."""
 
-    place: int
+    run: int
     key: str
 
 
 @value
-class Ended:
+class FinishedTask:
     """A finished task with its lines, each with the judge that it names (`run_files.EndedLines`)."""
 
     seq: int
@@ -118,8 +118,8 @@ class Ended:
 class Replies:
     """Replies to requests, by number."""
 
-    news: int
-    """The number of the last news that the head had from the worker: grants are dated from their arrival."""
+    update: int
+    """The number of the last update that the head had from the worker: grants are dated from their arrival."""
     by_number: Mapping[int, Any]
 
 
@@ -136,7 +136,7 @@ class WorkerTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class WorkerUpdate:
     """A worker's message to the head."""
 
     number: int
@@ -147,11 +147,11 @@ class News:
     reports: tuple[Report, ...] = ()
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[FinishedTask, ...] = ()
     events: tuple[Event, ...] = ()
     """What its engine emitted, but for ends of tasks, which the head counts."""
     accounts: tuple[RemoteAccount, ...] = ()
-    """Accounts used since the last news: of models that custom roles ask for while they run."""
+    """Accounts used since the last update: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
     """What ended its work early."""
     crash: str = ""
@@ -164,69 +164,69 @@ class News:
 
 
 class Worker:
-    """`run` it, `begin`, then `turn` after turn, one at a time, until the news say that it is over."""
+    """`run` it, `begin`, then `turn` after turn, one at a time, until an update says that it is over."""
 
     def __init__(self, setup: Setup, environ: Mapping[str, str]) -> None:
         self._setup, self._environ = setup, environ
         self._events = Events(self._on_event)
         self._emitted: list[Event] = []
         self._wake = asyncio.Event()
-        self._gathering: asyncio.TimerHandle | None = None
-        self.requests = Requests(self._gather)
+        self._turn_timer: asyncio.TimerHandle | None = None
+        self.requests = Requests(self._end_turn_soon)
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
-        self._ended: list[Ended] = []
+        self._ended: list[FinishedTask] = []
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
         """Accounts that the head does not know yet."""
-        self._bench: Bench | None = None
+        self._opened_work: OpenWork | None = None
         self.runner: Runner | None = None
         self._refused = self._crash = ""
         self._stop_received = self._closed = False
         self._stopped: RunStopped | None = None
-        self._n_news = 0
+        self._n_updates = 0
         self._sent_at: dict[int, float] = {}
-        """By number, when the last news were sent; the first are from `begin`."""
+        """By number, when the last updates were sent; the first is from `begin`."""
 
-    async def begin(self) -> Begun:
-        """Wait until everything is open, or cannot be (`Begun.refused`)."""
+    async def begin(self) -> WorkerReady:
+        """Wait until everything is open, or cannot be (`WorkerReady.refused`)."""
         await self._opened.wait()
         self._note_sending()
-        in_flight = max(self._bench.in_flight) if self._bench else 1
+        in_flight = max(self._opened_work.in_flight) if self._opened_work else 1
         where = socket.gethostname(), os.getpid(), __version__
-        return Begun(*where, in_flight, _taken(self._accounts), self._refused)
+        return WorkerReady(*where, in_flight, _taken(self._accounts), self._refused)
 
     def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
-        self.requests.answer(replies.by_number, self._sent_at.get(replies.news, -inf))
+        self.requests.answer(replies.by_number, self._sent_at.get(replies.update, -inf))
 
-    async def turn(self, turn: WorkerTurn) -> News:
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
         self._take(turn)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(TURN_S, self._setup.workers / TURNS_PER_S)):
                 await self._wake.wait()
         self._wake.clear()
-        if self._gathering:
-            self._gathering.cancel()
-            self._gathering = None
-        self._n_news += 1
+        if self._turn_timer:
+            self._turn_timer.cancel()
+            self._turn_timer = None
+        self._n_updates += 1
         self._note_sending()
-        return self._news()
+        return self._take_update()
 
     async def run(self) -> None:
-        """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into the news."""
+        """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into an update."""
         setup = self._setup
         try:
             async with setup.work.opened(
                 self._environ, self._events, self._lane, workers=setup.workers
-            ) as bench:
-                self._bench = bench
-                self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget())
-                if bench.host:
-                    bench.host.on_lane = self.runner.add_lane
+            ) as work:
+                self._opened_work = work
+                self.runner = Runner(work.lanes, events=self._events, seed=setup.seed, budget=self._budget())
+                if work.host:
+                    work.host.on_lane = self.runner.add_lane
                 self._opened.set()
-                await self.runner.run(*self._feeds, in_flight=bench.in_flight)
+                await self.runner.run(*self._feeds, in_flight=work.in_flight)
         except RunStopped as reason:
             self._stopped = reason
         except CTSError as error:
@@ -248,22 +248,22 @@ class Worker:
         return None if config is None else RemoteBudget(self.requests, deadline_at(config.deadline))
 
     def _job(self, task: Task) -> Job:
-        assert self._bench is not None, "its runner asks for jobs"
-        bench, place = self._bench, task.place
-        journal = self._journals.setdefault(place, RemoteJournal(place, self.requests))
+        assert self._opened_work is not None, "its runner asks for jobs"
+        work, run = self._opened_work, task.run
+        journal = self._journals.setdefault(run, RemoteJournal(run, self.requests))
 
         async def finish(ended: Any) -> None:
             data = tuple(
                 (judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-                for judge, line in bench.lines_of(task, ended)
+                for judge, line in work.lines_of(task, ended)
             )
-            self._ended.append(Ended(task.seq, data, ended if isinstance(ended, StepError) else None))
-            self._gather()
+            self._ended.append(FinishedTask(task.seq, data, ended if isinstance(ended, StepError) else None))
+            self._end_turn_soon()
 
         # Another task of the same question may have been done, here or elsewhere.
         find = journal.find_at_head if task.resumed or task.question else None
         shared = task.question != 0
-        return Job(task.group, task.id, journal, bench.walk_of(task), finish, shared=shared, elsewhere=find)
+        return Job(task.group, task.id, journal, work.walk_of(task), finish, shared=shared, elsewhere=find)
 
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
@@ -276,11 +276,11 @@ class Worker:
             for feed in self._feeds:
                 feed.close()
 
-    def _news(self) -> News:
+    def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         reports, requests.reports = tuple(requests.reports.values()), {}
-        return News(
-            self._n_news,
+        return WorkerUpdate(
+            self._n_updates,
             requests=_taken(requests.new),
             withdrawn=_taken(requests.withdrawn),
             reports=reports,
@@ -293,10 +293,10 @@ class Worker:
             over=self._closed,
         )
 
-    def _gather(self) -> None:
+    def _end_turn_soon(self) -> None:
         """End the turn under way a little later."""
-        if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(self._setup.gather_s, self._wake.set)
+        if self._turn_timer is None:
+            self._turn_timer = asyncio.get_running_loop().call_later(self._setup.batch_s, self._wake.set)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Stopping):
@@ -308,9 +308,9 @@ class Worker:
             self._wake.set()
 
     def _note_sending(self) -> None:
-        """Note when news are sent."""
-        self._sent_at[self._n_news] = asyncio.get_running_loop().time()
-        self._sent_at.pop(self._n_news - REMEMBERED, None)
+        """Note when an update is sent."""
+        self._sent_at[self._n_updates] = asyncio.get_running_loop().time()
+        self._sent_at.pop(self._n_updates - DATED_UPDATES, None)
 
 
 def _taken(queue: list[T]) -> tuple[T, ...]:
@@ -347,8 +347,8 @@ class _Feed:
 class RemoteJournal:
     """An `engine.journal.StepMemory` of the steps that this worker has executed, which the head writes."""
 
-    def __init__(self, place: int, requests: Requests) -> None:
-        self._place, self._requests = place, requests
+    def __init__(self, run: int, requests: Requests) -> None:
+        self._run, self._requests = run, requests
         self._recent: dict[str, dict[str, Any]] = {}
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -356,12 +356,12 @@ class RemoteJournal:
 
     async def find_at_head(self, key: str) -> dict[str, Any] | None:
         """The record of a step that any process has executed."""
-        _, line = await self._requests.ask(Lookup(self._place, key))
+        _, line = await self._requests.ask(Lookup(self._run, key))
         # Another job may have executed it here meanwhile.
         return self._recent.get(key) if line is None else orjson.loads(line)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        await self._requests.ask(Record(self._place, journal_line(record)))
+        await self._requests.ask(Record(self._run, journal_line(record)))
         if record["ok"]:
             self._recent[record["key"]] = dict(record)
 

@@ -20,7 +20,7 @@ from yarl import URL
 
 from cts_async.config import BudgetConfig, CommandConfig
 from cts_async.custom import RoleName
-from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
@@ -393,12 +393,12 @@ def open_budget(
     def counts(step: str) -> bool:
         return (step in names or step.startswith(asking)) if step.startswith(JUDGING) else not only_judging
 
-    lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
+    limits = BudgetLimits(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
-    if lines != Lines():
+    if limits != BudgetLimits():
         prices = {spec.model: model_prices(spec) for spec in (*asked, *specs)}
         spent = spent_before(journals, prices, counts)
-    return Budget(lines, spent, deadline=deadline_at(config.deadline), events=events)
+    return Budget(limits, spent, deadline=deadline_at(config.deadline), events=events)
 
 
 def deadline_at(stamp: float | None) -> Deadline | None:

@@ -15,7 +15,7 @@ from fake_provider import FakeProvider, Settings
 from small_cluster import Link
 
 from cts_async.cluster.head import run_on_cluster
-from cts_async.cluster.work import CampaignWork, travelling
+from cts_async.cluster.work import CampaignWork, portable_players
 from cts_async.cluster.worker import Setup
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
@@ -65,7 +65,7 @@ class Elsewhere:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def hire(self, setup: Setup) -> Link:
+    async def start_worker(self, setup: Setup) -> Link:
         os.chdir(self._directory)
         return Link(setup, SimpleNamespace(seed=0, delay_s=0.0))
 
@@ -115,4 +115,4 @@ def test_a_function_of_this_process_cannot_travel() -> None:
 
     player = custom_role(remember_function(ask, {}), "clarifier")
     with pytest.raises(UsageError, match="python:ask: exists in this process only"):
-        travelling({"ask": {"clarifier": player}})
+        portable_players({"ask": {"clarifier": player}})

@@ -94,12 +94,12 @@ def test_workers_write_the_files_of_one_process_and_are_counted_as_one_run(clust
     assert_same_files(cluster, alone())
     assert cluster.paid_twice() == 0
     (event,) = [event for event in cluster.events if isinstance(event, WorkersInUse)]
-    members = event.ask()
-    assert [member.state for member in members] == ["ended"] * 3
-    assert len({member.name for member in members}) == 3
-    assert sum(member.ended for member in members) == 40
-    assert min(member.ended for member in members) >= 8
-    assert sum(member.calls for member in members) == 160
+    entries = event.ask()
+    assert [entry.state for entry in entries] == ["ended"] * 3
+    assert len({entry.name for entry in entries}) == 3
+    assert sum(entry.ended for entry in entries) == 40
+    assert min(entry.ended for entry in entries) >= 8
+    assert sum(entry.calls for entry in entries) == 160
     steps = [event for event in cluster.events if isinstance(event, StepEnded)]
     assert len(steps) == 160
     assert sum(event.usage.total for event in steps) == cluster.world.spent.tokens
@@ -176,11 +176,11 @@ def test_lost_worker_is_replaced_and_its_tasks_are_given_to_others(cluster: Clus
     (notice,) = notices(cluster)
     assert re.match(r"lost worker w1-.* \(killed\); \d+ tasks are given to others$", notice)
     (event,) = [event for event in cluster.events if isinstance(event, WorkersInUse)]
-    assert [member.state for member in event.ask()] == ["lost", "ended", "ended"]
+    assert [entry.state for entry in event.ask()] == ["lost", "ended", "ended"]
 
 
 @pytest.mark.parametrize(
-    ("harm", "reason"), [("hangs", "(no answer for 20 s)"), ("loses_news", "(connection reset)")]
+    ("harm", "reason"), [("hangs", "(no answer for 20 s)"), ("loses_update", "(connection reset)")]
 )
 def test_worker_that_does_not_answer_is_replaced(cluster: Cluster, harm: str, reason: str) -> None:
     in_flight = 0
@@ -197,7 +197,7 @@ def test_worker_that_does_not_answer_is_replaced(cluster: Cluster, harm: str, re
 
 
 def test_five_workers_that_die_in_a_row_stop_the_run(cluster: Cluster) -> None:
-    cluster.on_hire = lambda link: asyncio.get_running_loop().call_later(0.1, link.kill) and None
+    cluster.on_start = lambda link: asyncio.get_running_loop().call_later(0.1, link.kill) and None
     with pytest.raises(
         RunStopped, match=r"5 workers died in a row without finishing a task \(last error: killed\)"
     ):
@@ -206,12 +206,12 @@ def test_five_workers_that_die_in_a_row_stop_the_run(cluster: Cluster) -> None:
 
 
 def test_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> None:
-    async def hire(setup: object) -> Link:
+    async def start_worker(setup: object) -> Link:
         tried.append(setup)
         raise WorkerLost("no room")
 
     tried: list[object] = []
-    cluster._hire = hire  # type: ignore[method-assign]
+    cluster._start_worker = start_worker  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="no room"):
         run(cluster, 1)
     assert len(tried) == 5
@@ -311,17 +311,17 @@ def fails_on_replacement(link: Link, *, only: str = "") -> None:
 
 
 def test_replacement_that_cannot_work_is_reported_and_others_continue(cluster: Cluster) -> None:
-    cluster.on_hire = fails_on_replacement
+    cluster.on_start = fails_on_replacement
     run(cluster)
     assert_same_files(cluster, alone())
     assert "no key here; the other workers continue" in notices(cluster)
 
 
 def test_run_without_any_worker_left_stops(cluster: Cluster) -> None:
-    cluster.on_hire = functools.partial(fails_on_replacement, only="w1")
+    cluster.on_start = functools.partial(fails_on_replacement, only="w1")
     with pytest.raises(RunStopped, match="no worker is left. Completed work is saved"):
         run(cluster, 1)
-    cluster.on_hire = lambda link: None
+    cluster.on_start = lambda link: None
     run(cluster)
     assert_same_files(cluster, alone())
 

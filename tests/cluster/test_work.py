@@ -65,7 +65,7 @@ async def done_at_a_bench(
 
             async def finish(ended: object) -> None:
                 for judge, line in bench.lines_of(task, ended):
-                    written[task.place, judge].append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                    written[task.run, judge].append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
             walk = bench.walk_of(task)
             return Job(task.group, task.id, book, walk, finish, shared=task.question != 0)
@@ -113,7 +113,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
                 work = CampaignWork.of(apart)
                 written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
         assert [task.seq for task in tasks] == list(range(3 * N))
-        assert [task.place for task in tasks[:3]] == [0, 1, 2]
+        assert [task.run for task in tasks[:3]] == [0, 1, 2]
         for place, directory in enumerate(local.systems.values()):
             assert written[place, None] == lines_of(directory / RESULTS)
             assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
