@@ -32,7 +32,7 @@ import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 EXIT_OK: Final = 0
 EXIT_SOME_FAILED: Final = 1
@@ -77,6 +77,16 @@ class StepError(CTSError):
     kind: ClassVar[str] = "failed"
     step: str = ""
     """Name of the failed step; set by the engine."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions are pickled as a call with their message alone, which constructors with more arguments refuse.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[StepError], args: tuple[Any, ...], fields: dict[str, Any]) -> StepError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class TransientError(StepError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from socket import gethostname
@@ -26,25 +26,25 @@ from cts_async.cluster.work import (
     judging_tasks,
 )
 from cts_async.cluster.worker import (
-    NEWS_BYTES,
-    Begun,
-    Ended,
+    FinishedTask,
     Lookup,
-    News,
     Record,
     Replies,
     Setup,
+    WorkerReady,
     WorkerTurn,
+    WorkerUpdate,
 )
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import (
+    AttemptFailed,
     Event,
     Events,
-    GroupBegan,
     GroupHeldUp,
-    JobsCounted,
+    JobEnded,
     Notice,
+    StepEnded,
     Stopping,
     WorkersInUse,
     WorkerState,
@@ -61,15 +61,14 @@ from cts_async.protocol.systems import System
 
 T = TypeVar("T")
 
-HUNG_S: Final = 20.0
-"""A worker that does not answer for so long is lost; by then it has stopped by itself (`worker.SILENCE_S`)."""
-PATIENCE_S: Final = 60.0
+START_TIMEOUT_S: Final = 600.0
+"""A worker may have to load an index first."""
+TURN_TIMEOUT_S: Final = 20.0
+"""A worker that does not answer for so long is lost."""
+RELEASE_AFTER_S: Final = 60.0
 """What a silent worker has under way has ended by then: its slots may go to others."""
-MISSED_S: Final = 10.0
 MAX_LOST: Final = 5
 """Workers lost in a row, with no task finished in between, before the run stops."""
-MAX_REMEMBERED: Final = 1000
-"""Notices that are not repeated."""
 
 
 class WorkerLost(Exception):
@@ -87,9 +86,9 @@ class WorkerCrashed(Exception):
 class WorkerLink(Protocol):
     """A worker, as the head has it. Of `begin` and `turn` one is under way at a time; both raise WorkerLost."""
 
-    async def begin(self) -> Begun: ...
+    async def begin(self) -> WorkerReady: ...
 
-    async def turn(self, turn: WorkerTurn) -> News: ...
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate: ...
 
     def give(self, replies: Replies) -> None:
         """Send answers without waiting, besides the turns."""
@@ -108,7 +107,7 @@ class Cluster(Protocol):
     def address(self) -> str:
         """As the user has typed it; "" for this machine."""
 
-    async def hire(self, setup: Setup) -> WorkerLink:
+    async def start_worker(self, setup: Setup) -> WorkerLink:
         """Start a worker. Raises WorkerLost."""
 
 
@@ -146,13 +145,13 @@ async def _run(
 ) -> None:
     heads: list[Head] = []
     async with stoppable() as stopper:
-        with opened(lambda: census(heads[0].workers) if heads else {}) as files:
+        with opened(lambda: worker_counts(heads[0].workers) if heads else {}) as files:
             heads.append(head_of(files))
             stopper.stop = heads[0].stop
             await heads[0].run()
 
 
-def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:
+def worker_counts(workers: Sequence[WorkerStatus]) -> dict[str, int]:
     """How many workers a session had, on how many hosts, and how many it lost, for a run's manifest."""
     there = [worker for worker in workers if worker.state not in ("starting", "lost")]
     return {
@@ -162,22 +161,21 @@ def census(workers: Sequence[WorkerStatus]) -> dict[str, int]:
     }
 
 
-class _Member:
+class _WorkerEntry:
     """A worker as the head knows it."""
 
-    def __init__(self, name: str, gather_s: float, limits: Limits) -> None:
+    def __init__(self, name: str, batch_s: float, limits: Limits) -> None:
         self.link: WorkerLink | None = None
         self.status = WorkerStatus(name, "", 0, "starting")
         self.in_flight = 1
         self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
         """Answers that are not sent yet, by the request's number."""
-        self.lookups: deque[tuple[int, Lookup]] = deque()
-        self._gather_s = gather_s
-        self._giving: asyncio.TimerHandle | None = None
-        self._give_at = 0.0
+        self._batch_s = batch_s
+        self._reply_timer: asyncio.TimerHandle | None = None
+        self._reply_at = 0.0
         self._loop = asyncio.get_running_loop()
-        self._news, self._heard_at = 0, self._loop.time()
+        self._last_update, self._heard_at = 0, self._loop.time()
 
     @property
     def name(self) -> str:
@@ -187,14 +185,14 @@ class _Member:
     def heard_s(self) -> float:
         return max(0.0, self._loop.time() - self._heard_at)
 
-    def began(self, begun: Begun) -> None:
+    def began(self, begun: WorkerReady) -> None:
         self._heard_at, self.in_flight = self._loop.time(), begun.in_flight
         self.status = replace(self.status, host=begun.host, pid=begun.pid, state="idle")
 
-    def received(self, news: News) -> None:
+    def received(self, update: WorkerUpdate) -> None:
         """Note that the worker is alive, and what it has called."""
-        self._news, self._heard_at = news.number, self._loop.time()
-        calls = sum(count.calls for count in news.counts if count.lane)
+        self._last_update, self._heard_at = update.number, self._loop.time()
+        calls = sum(bool(type(one) is StepEnded and one.lane and not one.replayed) for one in update.events)
         self.status = replace(self.status, calls=self.status.calls + calls)
 
     def has(self, n: int, ended: int) -> None:
@@ -204,14 +202,14 @@ class _Member:
 
     def take_replies(self) -> Replies:
         """Remove and return the answers that are not sent yet."""
-        if self._giving:
-            self._giving.cancel()
-            self._giving = None
+        if self._reply_timer:
+            self._reply_timer.cancel()
+            self._reply_timer = None
         answers, self.answers = self.answers, {}
         for answer in answers.values():
             if isinstance(answer, Grant):
                 answer.at -= self._heard_at
-        return Replies(self._news, answers)
+        return Replies(self._last_update, answers)
 
     def end(self, state: WorkerState, note: str = "") -> None:
         self.status = replace(self.status, state=state, note=note, in_hand=0)
@@ -224,14 +222,14 @@ class _Member:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
         # A permit must not use up much of its time here, however many workers there are.
-        gather_s = min(self._gather_s, answer.lease_s / 4) if isinstance(answer, Grant) else self._gather_s
-        give_at = self._loop.time() + gather_s
-        if self._giving is None or give_at < self._give_at:
-            if self._giving:
-                self._giving.cancel()
-            self._giving, self._give_at = self._loop.call_at(give_at, self._give), give_at
+        batch_s = min(self._batch_s, answer.lease_s / 4) if isinstance(answer, Grant) else self._batch_s
+        give_at = self._loop.time() + batch_s
+        if self._reply_timer is None or give_at < self._reply_at:
+            if self._reply_timer:
+                self._reply_timer.cancel()
+            self._reply_timer, self._reply_at = self._loop.call_at(give_at, self._send_replies), give_at
 
-    def _give(self) -> None:
+    def _send_replies(self) -> None:
         if self.link and self.answers:
             self.link.give(self.take_replies())
 
@@ -242,7 +240,7 @@ class Head:
     def __init__(
         self,
         cluster: Cluster,
-        places: Sequence[RunFiles],
+        runs: Sequence[RunFiles],
         streams: Sequence[Iterator[Task]],
         work: Work,
         config: RunConfig | JudgeConfig,
@@ -250,23 +248,22 @@ class Head:
         events: Events,
     ) -> None:
         self._cluster, self._work, self._config, self._events = cluster, work, config, events
-        self._places = places
+        self._runs = runs
         self._streams = [Leases(tasks) for tasks in streams]
         self._budget = budget
-        self._members: list[_Member] = []
+        self._entries: list[_WorkerEntry] = []
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
-        self._begun: set[str] = set()
-        """Groups with a task that was dealt."""
-        self._seen: dict[Event, None] = {}
+        self._seen: set[Event] = set()
+        """Events of which every worker has its own, and which are passed on once."""
         self._stopped: Exception | None = None
         self._held_up: RunStopped | None = None
 
     @property
     def workers(self) -> Sequence[WorkerStatus]:
         """All workers that there are or were; in any thread."""
-        return [replace(member.status, heard_s=member.heard_s) for member in list(self._members)]
+        return [replace(entry.status, heard_s=entry.heard_s) for entry in list(self._entries)]
 
     @property
     def _over(self) -> bool:
@@ -281,7 +278,7 @@ class Head:
         if self._stopped is None:
             self._stopped = reason
             self._events.emit(Stopping(_first_line(reason)))
-            self._hire_no_more()
+            self._cancel_starting()
 
     async def run(self) -> None:
         """Do all tasks. Raises RunStopped if that ended early, UsageError where workers cannot do them at all.
@@ -293,38 +290,37 @@ class Head:
             if not self._ending:
                 async with anyio.create_task_group() as background:
                     limits = Limits(self._budget, self._events, background, self.stop)
-                    background.start_soon(self._report_missing)
-                    async with anyio.create_task_group() as places:
+                    async with anyio.create_task_group() as workers:
                         for _ in range(self._cluster.workers):
-                            places.start_soon(self._keep_worker, limits, background)
+                            workers.start_soon(self._supervise, limits, background)
                     background.cancel_scope.cancel()
             if not self._ending:
                 self.stop(RunStopped("no worker is left. Completed work is saved; rerun to resume."))
         finally:
-            for member in self._members:
-                member.kill()
+            for entry in self._entries:
+                entry.kill()
         if reason := self._stopped or self._held_up:
             raise reason
 
-    async def _keep_worker(self, limits: Limits, background: anyio.abc.TaskGroup) -> None:
+    async def _supervise(self, limits: Limits, background: anyio.abc.TaskGroup) -> None:
         """Run one worker, and another in its place when it is lost, until nothing is left to do."""
         in_a_row, n_ended = 0, self._n_ended
         while not self._ending:
-            name = f"w{len(self._members) + 1}-{self._session}"
+            name = f"w{len(self._entries) + 1}-{self._session}"
             setup = self._setup(name)
-            member = _Member(name, setup.gather_s, limits)
-            self._members.append(member)
+            entry = _WorkerEntry(name, setup.batch_s, limits)
+            self._entries.append(entry)
             try:
-                link = await self._start(member, setup, limits, first=in_a_row == 0)
+                link = await self._start(entry, setup, limits, first=in_a_row == 0)
                 if link is not None:
-                    await self._serve(member, link)
+                    await self._serve(entry, link)
                 return
             except WorkerLost as lost:
-                self._lose(member, str(lost))
+                self._lose(entry, str(lost))
                 if isinstance(lost, WorkerSilent):
-                    background.start_soon(_free_later, member.share)
+                    background.start_soon(_release_later, entry.share)
                 else:
-                    member.share.free()
+                    entry.share.free()
                 in_a_row = in_a_row + 1 if self._n_ended == n_ended else 1
                 n_ended = self._n_ended
                 if in_a_row == MAX_LOST:
@@ -335,32 +331,32 @@ class Head:
                         )
                     )
             finally:
-                member.kill()
+                entry.kill()
 
     async def _start(
-        self, member: _Member, setup: Setup, limits: Limits, *, first: bool
+        self, entry: _WorkerEntry, setup: Setup, limits: Limits, *, first: bool
     ) -> WorkerLink | None:
         """A worker that is ready; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
-                member.link = await self._cluster.hire(setup)
-                begun = await member.link.begin()
+                entry.link = await self._cluster.start_worker(setup)
+                begun = await _answer(entry.link.begin(), START_TIMEOUT_S)
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
-            member.end("ended")
+            entry.end("ended")
             return None
         if problem := _problem(begun):
-            member.end("lost", problem)
+            entry.end("lost", problem)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
             else:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
             return None
         limits.open(begun.accounts)
-        member.began(begun)
-        return member.link
+        entry.began(begun)
+        return entry.link
 
     def _setup(self, worker: str) -> Setup:
         return Setup(
@@ -372,173 +368,141 @@ class Head:
             budget=self._config.budget if self._budget else None,
         )
 
-    async def _serve(self, member: _Member, link: WorkerLink) -> None:
+    async def _serve(self, entry: _WorkerEntry, link: WorkerLink) -> None:
         """Exchange turns with a worker until it has ended. Raises WorkerLost."""
         for leases in self._streams:
-            leases.joined(member.name, member.in_flight)
+            leases.joined(entry.name, entry.in_flight)
         while True:
-            turn = self._turn(member)
-            try:
-                async with asyncio.timeout(HUNG_S):
-                    news = await link.turn(turn)
-            except TimeoutError:
-                raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
-            member.received(news)
-            await self._take(member, news)
-            if news.over:
+            turn = self._turn(entry)
+            update = await _answer(link.turn(turn), TURN_TIMEOUT_S)
+            entry.received(update)
+            await self._take(entry, update)
+            if update.over:
                 break
-        if not (turn.last or news.stopped or news.crash):
-            raise WorkerLost("it had no message from the head for too long")
-        member.end("ended")
-        member.share.lose()
-        member.share.free()
+        entry.end("ended")
+        entry.share.lose()
+        entry.share.free()
 
-    def _turn(self, member: _Member) -> WorkerTurn:
-        size = 0
-        while member.lookups and size <= NEWS_BYTES:
-            number, step = member.lookups.popleft()
-            line = member.answers[number] = self._places[step.place].journal.raw(step.key)
-            size += len(line or b"")
-        replies = member.take_replies()
+    def _turn(self, entry: _WorkerEntry) -> WorkerTurn:
+        replies = entry.take_replies()
         if self._ending:
             return WorkerTurn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
-        tasks = [task for leases in self._streams for task in leases.deal(member.name)]
+        tasks = [task for leases in self._streams for task in leases.deal(entry.name)]
         for leases in self._streams:
             if leases.failure:
                 self.stop(leases.failure)
-        for group in dict.fromkeys(task.group for task in tasks):
-            if group not in self._begun:
-                self._begun.add(group)
-                self._events.emit(GroupBegan(group))
         return WorkerTurn(replies, tuple(tasks))
 
-    async def _take(self, member: _Member, news: News) -> None:
+    async def _take(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""
-        self._take_requests(member, news)
+        self._take_requests(entry, update)
         try:
-            await self._append(member, news)
+            await self._append(entry, update)
         except CTSError as reason:
             self.stop(reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
-        now = asyncio.get_running_loop().time()
-        seqs = [one.seq for one in news.ended]
-        had = {task.seq: task for leases in self._streams for task in leases.ended(member.name, seqs, now)}
-        member.has(sum(leases.n_held(member.name) for leases in self._streams), len(had))
+        seqs = [one.seq for one in update.ended]
+        had = {task.seq: task for leases in self._streams for task in leases.ended(entry.name, seqs)}
+        entry.has(sum(leases.n_held(entry.name) for leases in self._streams), len(had))
         self._n_ended += len(had)
-        ended = [(had[one.seq], one) for one in news.ended if one.seq in had]
+        ended = [(had[one.seq], one) for one in update.ended if one.seq in had]
         try:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason)
-        self._count(news, ended)
-        self._conclude(member, news)
+        for event in update.events:
+            self._pass_on(event)
+        for task, one in ended:
+            self._events.emit(JobEnded(task.group, task.id, one.failure))
+        self._stop_if_ended(entry, update)
 
-    def _take_requests(self, member: _Member, news: News) -> None:
-        """Pass on what concerns the limits, and note what is to be looked up."""
-        member.share.open(news.accounts)
-        for report in news.reports:
-            member.share.report(report)
-        for number, cost in news.settled:
-            member.share.settle(number, cost)
-        for number, request in news.requests:
-            if isinstance(request, Lookup):
-                member.lookups.append((number, request))
-            elif not isinstance(request, Record):
-                member.share.ask(number, request)
-        for number in news.withdrawn:
-            member.share.withdraw(number)
+    def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
+        """Pass on what concerns the limits."""
+        entry.share.open(update.accounts)
+        for report in update.reports:
+            entry.share.report(report)
+        for number, cost in update.settled:
+            entry.share.settle(number, cost)
+        for number, request in update.requests:
+            if not isinstance(request, (Record, Lookup)):
+                entry.share.ask(number, request)
+        for number in update.withdrawn:
+            entry.share.withdraw(number)
 
-    async def _append(self, member: _Member, news: News) -> None:
-        """Append steps to their journals, and acknowledge them."""
-        records = {number: one for number, one in news.requests if isinstance(one, Record)}
+    async def _append(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
+        """Append steps to their journals and acknowledge them, and look up others."""
+        records = {number: one for number, one in update.requests if isinstance(one, Record)}
         by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
         for record in records.values():
-            by_journal[self._places[record.place].journal].append(record.line)
+            by_journal[self._runs[record.run].journal].append(record.line)
         for journal, lines in by_journal.items():
             await journal.append_lines(lines)
-        member.answers |= dict.fromkeys(records)
+        entry.answers |= dict.fromkeys(records)
+        for number, request in update.requests:
+            if isinstance(request, Lookup):
+                entry.answers[number] = self._runs[request.run].journal.raw(request.key)
 
-    async def _write(self, ended: Iterable[tuple[Task, Ended]]) -> None:
+    async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
         for task, one in ended:
             for judge, line in one.lines:
-                by_file[task.place, judge].append(line)
+                by_file[task.run, judge].append(line)
         # Results last: an instance with a result is never done again, so nothing of it may be missing.
-        for (place, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
-            await self._places[place].add_lines(judge, lines)
+        for (run, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
+            await self._runs[run].add_lines(judge, lines)
 
-    def _count(self, news: News, ended: Iterable[tuple[Task, Ended]]) -> None:
-        """Emit a worker's events as those of one run: numbers, and each notice once."""
-        for count in news.counts:
-            self._events.emit(count)
-        by_group: defaultdict[str, list[Ended]] = defaultdict(list)
-        for task, one in ended:
-            by_group[task.group].append(one)
-        for group, jobs in by_group.items():
-            self._events.emit(
-                JobsCounted(
-                    group,
-                    len(jobs),
-                    failed=sum(job.failed for job in jobs),
-                    executed=sum(job.executed for job in jobs),
-                    steps=sum(job.steps for job in jobs),
-                )
-            )
-        for event in news.events:
-            if event not in self._seen:
-                self._seen[event] = None
-                if len(self._seen) > MAX_REMEMBERED:
-                    del self._seen[next(iter(self._seen))]
-                self._events.emit(event)
+    def _pass_on(self, event: Event) -> None:
+        """Emit a worker's event as one of the whole run."""
+        if not isinstance(event, (StepEnded, AttemptFailed)):
+            if event in self._seen:
+                return
+            self._seen.add(event)
+        self._events.emit(event)
+        if isinstance(event, GroupHeldUp):
+            for leases in self._streams:
+                leases.drop(event.group)
+            gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
+            self._held_up = self._held_up or ProviderDown(gone)
 
-    def _conclude(self, member: _Member, news: News) -> None:
+    def _stop_if_ended(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Apply to the whole run what ended in a worker."""
-        for event in news.events:
-            if isinstance(event, GroupHeldUp):
-                for leases in self._streams:
-                    leases.drop(event.group)
-                gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
-                self._held_up = self._held_up or ProviderDown(gone)
-        if news.crash:
-            self.stop(WorkerCrashed(f"{member.name} on {member.status.host} crashed\n{news.crash}"))
-        if news.stopped and news.partly:
-            self._held_up = news.stopped
-        elif news.stopped:
-            self.stop(news.stopped)
+        if update.crash:
+            self.stop(WorkerCrashed(f"{entry.name} on {entry.status.host} crashed\n{update.crash}"))
         if self._over:
-            self._hire_no_more()
+            self._held_up = update.stopped or self._held_up
+            self._cancel_starting()
+        elif update.stopped:
+            self.stop(update.stopped)
 
-    def _lose(self, member: _Member, reason: str) -> None:
-        member.end("lost", reason)
-        member.share.lose()
-        had = [task for leases in self._streams for task in leases.lost(member.name)]
+    def _lose(self, entry: _WorkerEntry, reason: str) -> None:
+        entry.end("lost", reason)
+        entry.share.lose()
+        had = [task for leases in self._streams for task in leases.lost(entry.name)]
         if self._stopped is None:
-            where = f" on {member.status.host}" if member.status.host else ""
+            where = f" on {entry.status.host}" if entry.status.host else ""
             what = f"{had[0].id} is" if len(had) == 1 else f"{len(had)} tasks are"
-            self._events.emit(Notice(f"lost worker {member.name}{where} ({reason}); {what} given to others"))
+            self._events.emit(Notice(f"lost worker {entry.name}{where} ({reason}); {what} given to others"))
 
-    def _hire_no_more(self) -> None:
+    def _cancel_starting(self) -> None:
         for scope in self._starting:
             scope.cancel()
 
-    async def _report_missing(self) -> None:
-        await anyio.sleep(MISSED_S)
-        missing = sum(member.status.state == "starting" for member in self._members)
-        if missing:
-            self._events.emit(
-                Notice(
-                    f"{missing} of {self._cluster.workers} workers have not started after {MISSED_S:.0f} s, perhaps "
-                    "because no CPU is free; the others continue"
-                )
-            )
+
+async def _answer(answering: Awaitable[T], limit_s: float) -> T:
+    """A worker's answer. Raises WorkerLost."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await answering
+    except TimeoutError:
+        raise WorkerSilent(f"no answer for {limit_s:.0f} s") from None
 
 
-async def _free_later(share: WorkerShare) -> None:
-    await anyio.sleep(PATIENCE_S)
+async def _release_later(share: WorkerShare) -> None:
+    await anyio.sleep(RELEASE_AFTER_S)
     share.free()
 
 
-def _problem(begun: Begun) -> str:
+def _problem(begun: WorkerReady) -> str:
     """Why a worker cannot do the work; "" if it can."""
     if begun.version != __version__:
         return f"{begun.host} has cts_async {begun.version}, this machine has {__version__}: install the same version"

@@ -4,17 +4,17 @@ A permit allows one request, and has to be used within half a second of its gran
 whatever is late or lost, and no clocks are compared:
 
 - A permit counts as used at its end, until its worker reports how long after the grant it was used. A worker knows an
-  upper bound of that: the grant was given a known time after its last news had arrived, and they arrived after they
-  were sent.
+  upper bound of that: the grant was given a known time after its last update had arrived, and that was after it
+  was sent.
 - A permit of a worker that is lost stays counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import inf
@@ -22,12 +22,12 @@ from typing import Any, Final, Literal
 
 import anyio.abc
 
-from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
-from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.account import Account, LaneLimits, Permit
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
-from cts_async.engine.ratelimit import MARGIN_S, Quotas
-from cts_async.errors import RateLimited, RunStopped, TimedOut, TransientError
+from cts_async.engine.ratelimit import Quotas
+from cts_async.errors import RunStopped, TransientError
 from cts_async.records import value
 
 LEASE_S: Final = 0.5
@@ -37,10 +37,6 @@ EVEN_LEASE_S: Final = 0.08
 0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
-
-MAX_USES: Final = 1000
-"""Requests that are remembered until a limit is known: a provider that names one does so in its first answers."""
-
 
 # --- Messages between workers and the head about limits
 
@@ -78,7 +74,7 @@ class Grant:
     """A permit."""
 
     at: float
-    """By the head's clock; as it travels, seconds after the head received the worker's last news."""
+    """By the head's clock; as it travels, seconds after the head received the worker's last update."""
     lease_s: float
     in_outage: bool
     """Whether the request is sent during an outage: then its failure costs no retry."""
@@ -111,7 +107,6 @@ class _Lease:
 
     at: float
     until: float
-    tokens: float
     used: bool = False
 
 
@@ -126,13 +121,11 @@ class LeasedAccount(Account):
         self.leases: dict[int, _Lease] = {}
         """By number of the permit; of those whose requests are not over."""
         self._late_s, self._late_at = LATE_S, -inf
-        self._uses: list[tuple[float, float, float]] = []
-        """While no limit is known, when requests were sent: time, 1, tokens."""
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         until = now + (EVEN_LEASE_S if self.paced else LEASE_S)
         permit = super().take(now, tokens, until, reserved=reserved)
-        self.leases[permit.number] = _Lease(now, until, permit.tokens)
+        self.leases[permit.number] = _Lease(now, until)
         return permit
 
     def used(self, permit: Permit, after_s: float, now: float) -> None:
@@ -142,8 +135,6 @@ class LeasedAccount(Account):
             return
         lease.used = True
         self.redate(permit, min(lease.until, lease.at + after_s))
-        if not self._limited and len(self._uses) < MAX_USES:
-            self._uses.append((permit.sent_at, 1.0, permit.tokens))
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
@@ -157,23 +148,6 @@ class LeasedAccount(Account):
     def lost(self, permit: Permit) -> None:
         self.ended(permit)
         super().lost(permit)
-
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
-        if self._limited:
-            return super().learn(now, permit, quotas)
-        # The first response that names a limit: what the server had left is known for the moment when that request was
-        # sent, and what was sent since then from the workers' reports.
-        as_last = replace(permit, number=self.sent, tokens_sent=self._tokens_sent)
-        learned = list(super().learn(now, as_last, quotas))
-        since = [use for use in self._uses if use[0] > permit.sent_at - MARGIN_S]
-        since += [(lease.until, 1.0, lease.tokens) for lease in self.leases.values() if not lease.used]
-        self.count(now, sorted(since))
-        self._uses.clear()
-        return learned
-
-    @property
-    def _limited(self) -> bool:
-        return self.allowed != (None, None)
 
 
 class SharedLane(Lane):
@@ -343,7 +317,7 @@ class Requests:
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
         self._stopped: RunStopped | None = None
-        self.new: deque[tuple[int, Any]] = deque()
+        self.new: list[tuple[int, Any]] = []
         self.withdrawn: list[int] = []
         self.reports: dict[int, Report] = {}
         self.settled: list[tuple[int, Cost]] = []
@@ -377,8 +351,8 @@ class Requests:
         self.settled.append((number, true))
         self.wake()
 
-    def answer(self, answers: Mapping[int, Any], news_sent_at: float) -> None:
-        """Hand out the head's answers; its last news were sent at the given time."""
+    def answer(self, answers: Mapping[int, Any], update_sent_at: float) -> None:
+        """Hand out the head's answers; its last update was sent at the given time."""
         for number, answer in answers.items():
             _, answered = self._waiting.pop(number, (None, None))
             if answered is None or answered.done():
@@ -387,7 +361,7 @@ class Requests:
                 answered.set_exception(answer)
             else:
                 if isinstance(answer, Grant):
-                    answer.at += news_sent_at
+                    answer.at += update_sent_at
                 answered.set_result(answer)
 
     def stop(self, reason: RunStopped, owner: object = None) -> None:
@@ -434,7 +408,7 @@ class RemoteLane(Lane):
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         grant, used_s = self._used(permit)
-        report = Report(permit.number, "failed", used_s, error=_as_sent(error), step_key=step_key)
+        report = Report(permit.number, "failed", used_s, error=error, step_key=step_key)
         self._requests.report(report)
         return grant.in_outage
 
@@ -458,7 +432,7 @@ class RemoteBudget(Budget):
     """A worker's way to the budget of the head; the deadline is its own."""
 
     def __init__(self, requests: Requests, deadline: Deadline | None) -> None:
-        super().__init__(Lines(), deadline=deadline)
+        super().__init__(BudgetLimits(), deadline=deadline)
         self._requests = requests
         self._numbers: defaultdict[Cost, list[int]] = defaultdict(list)
         """By amount, reservations of calls under way."""
@@ -475,12 +449,6 @@ class RemoteBudget(Budget):
     def stop(self, reason: RunStopped) -> None:
         super().stop(reason)
         self._requests.stop(reason, self)
-
-
-def _as_sent(error: TransientError) -> TransientError:
-    """An error without what does not travel: only one of the engine's own classes."""
-    kind = next(kind for kind in (RateLimited, TimedOut, TransientError) if isinstance(error, kind))
-    return kind(str(error), retry_after_s=error.retry_after_s, status=error.status, unsent=error.unsent)
 
 
 def _now() -> float:

@@ -24,20 +24,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
-import anyio
-import anyio.to_thread
-
-from cts_async import __version__
 from cts_async.cluster.head import WorkerLost, WorkerSilent
-from cts_async.cluster.work import NeededFile
-from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
+from cts_async.cluster.worker import Replies, Setup, Worker, WorkerReady, WorkerTurn, WorkerUpdate
 from cts_async.engine.processes import child_environment, collect_seldom
 from cts_async.errors import UsageError
 
-CALL_S: Final = 30.0
-"""For a turn: longer than a head waits for one."""
-BEGIN_S: Final = 600.0
-"""A worker may have to load an index first."""
 CUT_OFF: Final = "Ray's client is cut off from the cluster"
 
 MAX_WORKERS: Final = 256
@@ -94,21 +85,10 @@ class WorkerActor:
         if directory is not None:
             with suppress(OSError):
                 os.chdir(directory)
-        self._files = setup.work.files
         self._worker = Worker(setup, os.environ)
         self._work: asyncio.Task[None] | None = None
 
-    async def missing(self) -> tuple[NeededFile, ...]:
-        """Files that its machine has to have, and has not."""
-        return await anyio.to_thread.run_sync(
-            lambda: tuple(file for file in self._files if file.here() is None)
-        )
-
-    async def receive(self, file: NeededFile, content: bytes) -> None:
-        """Keep a file. Raises OSError."""
-        await anyio.to_thread.run_sync(file.write, content)
-
-    async def begin(self) -> Begun:
+    async def begin(self) -> WorkerReady:
         collect_seldom()
         self._work = asyncio.create_task(self._worker.run())
         return await self._worker.begin()
@@ -127,20 +107,12 @@ class RayWorkerLink:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def begin(self) -> Begun:
-        for file in await _call(self._actor.missing):
-            try:
-                await _call(self._actor.receive, file, await anyio.Path(file.path).read_bytes())
-            except OSError as error:  # here, or there
-                reason = str(error).splitlines()[-1]
-                return Begun(
-                    socket.gethostname(), 0, __version__, refused=f"{file.path}: cannot be sent ({reason})"
-                )
-        return cast(Begun, await _call(self._actor.begin))
+    async def begin(self) -> WorkerReady:
+        return cast(WorkerReady, await _call(self._actor.begin))
 
-    async def turn(self, turn: WorkerTurn) -> News:
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         packed = pickle.dumps(turn, protocol=5)
-        return cast(News, pickle.loads(await _call(self._actor.turn, packed, limit_s=CALL_S)))
+        return cast(WorkerUpdate, pickle.loads(await _call(self._actor.turn, packed)))
 
     def give(self, replies: Replies) -> None:
         # Nobody waits for this: where it fails, the turn under way fails, too.
@@ -161,29 +133,26 @@ class RayCluster:
         self._directory = None if address else str(Path.cwd())
         self._worker: Any = _ray().remote(WorkerActor).options(num_cpus=1, scheduling_strategy="SPREAD")
 
-    async def hire(self, setup: Setup) -> RayWorkerLink:
+    async def start_worker(self, setup: Setup) -> RayWorkerLink:
         try:
             return RayWorkerLink(self._worker.remote(setup, self._directory))
         except ConnectionError:
             raise WorkerLost(CUT_OFF) from None
 
 
-async def _call(method: Any, *arguments: Any, limit_s: float = BEGIN_S) -> Any:
+async def _call(method: Any, *arguments: Any) -> Any:
     """What an actor's method returns. Raises WorkerLost where it does not answer.
 
     An error of the method itself is raised as it is: a bug, with the traceback it had there.
     """
     ray = _ray()
     try:
-        async with asyncio.timeout(limit_s):
-            answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
-            # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
-            answer.add_done_callback(lambda late: late.cancelled() or late.exception())
-            return await asyncio.shield(answer)
+        answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
+        # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
+        answer.add_done_callback(lambda late: late.cancelled() or late.exception())
+        return await asyncio.shield(answer)
     except ray.exceptions.RayTaskError:
         raise
-    except TimeoutError:
-        raise WorkerSilent(f"no answer within {limit_s:g} s") from None
     except ray.exceptions.RayError as error:
         raise _lost(error) from None
     except Exception as error:
@@ -215,7 +184,7 @@ def connect(
     *,
     report: Callable[[str], None] = lambda message: None,
 ) -> Iterator[RayCluster]:
-    """A cluster, ready to hire workers; a Ray that was started for it ends with the block.
+    """A cluster, ready to start_worker workers; a Ray that was started for it ends with the block.
 
     `address` and `workers` are as typed: without an address a Ray of this machine alone, without a number as many
     workers as the cluster has free CPUs. `keys` are the variables that workers on this machine need. Raises UsageError
@@ -310,7 +279,7 @@ def _initialized(
             options["_temp_dir"] = str(inner)
         try:
             # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
-            with _deaf_children(), contextlib.chdir(inner), _environment(settings, only=least):
+            with _signals_blocked(), contextlib.chdir(inner), _environment(settings, only=least):
                 init: Any = ray.init
                 init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
@@ -341,7 +310,7 @@ def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None 
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Processes started in the block do not get Ctrl-C or the end of the terminal, which every process there is sent.
 
     The head gets them after the block, and has the workers finish what is in flight.

@@ -1,16 +1,14 @@
 """What workers do, as tasks that travel: instances of a campaign or answers to judge; and which worker does which.
 
 A `Work` is pickled and sent to each worker, which opens it there: models, tools, and the lanes that all workers share.
-It holds no key and no open file. `Leases` gives a worker about a second of work, older tasks first; a task that several
-workers died with is done last and alone, so that nothing else is lost with it.
+It holds no key and no open file. `Leases` gives a worker a little more than it works on, older tasks first; a task that
+several workers died with is done last and alone, so that nothing else is lost with it.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +24,7 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.errors import RunStopped, UsageError
 from cts_async.protocol.answers import Repeats
+from cts_async.protocol.config_trust import Spec
 from cts_async.protocol.custom.sources import Players, is_script, with_files
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
@@ -50,8 +49,6 @@ from cts_async.protocol.run import (
 )
 from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles
 from cts_async.records import Instance, value
-from cts_async.safe_files import replace_file
-from cts_async.search.backends.corpus import default_cache_dir
 
 LEAST_IN_FLIGHT: Final = 4
 SPARE: Final = 2
@@ -66,7 +63,7 @@ class Task:
     """Unique; lower for older ones."""
     group: str
     id: str
-    place: int
+    run: int
     """The number of the run directory that its lines go into."""
     payload: Any
     """The Instance, or the Verdict that is wanted."""
@@ -76,10 +73,12 @@ class Task:
     """Whether steps of it may be in the journal: then the head is asked before one is executed."""
     stream: int = 0
     """A slow task holds up others of its own stream only."""
+    deaths: int = 0
+    """Workers that were lost with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class OpenWork:
     """A work that is open on a worker's machine."""
 
     lanes: Sequence[Lane]
@@ -98,11 +97,11 @@ class Work(Protocol):
 
     @property
     def files(self) -> Sequence[NeededFile]:
-        """Files that have to be on the worker's machine before it is opened."""
+        """Files that it reads; a worker's machine has to have the same ones at the same paths."""
 
     def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AbstractAsyncContextManager[Bench]:
+    ) -> AbstractAsyncContextManager[OpenWork]:
         """Open it for one of so many workers. UsageError where a key or a file is missing on this machine."""
 
 
@@ -111,34 +110,22 @@ class Work(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NeededFile:
-    """A file as the head has it; a machine that has no such file is sent a copy, which it keeps under its digest."""
+    """A file as the head has it."""
 
-    path: str
-    """Absolute, on the head's machine."""
+    path: Path
+    """Absolute."""
     sha256: str
-    executable: bool = False
 
-    @property
-    def copy(self) -> Path:
-        """Where a machine keeps its copy."""
-        cache = default_cache_dir()
-        base = cache.parent if cache else Path(tempfile.gettempdir()) / "cts_async"
-        return base / "files" / self.sha256 / Path(self.path).name
-
-    def here(self) -> Path | None:
-        """Where this machine has it, None if it has not."""
-        found = (path for path in (Path(self.path), self.copy) if path.is_file())
-        return next((path for path in found if sha256_of(path) == self.sha256), None)
-
-    def write(self, content: bytes) -> None:
-        """Keep a copy that was sent. Raises OSError."""
-        self.copy.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.copy, content, sync=False)
-        if self.executable:
-            self.copy.chmod(0o700)
+    def check(self) -> None:
+        """Raise UsageError unless this machine has the same file."""
+        if not self.path.is_file() or sha256_of(self.path) != self.sha256:
+            raise UsageError(
+                f"{self.path} is missing here, or is not the file that the head has: put a copy at the same path on "
+                "every machine"
+            )
 
 
-def travelling(players: Players) -> tuple[Players, list[NeededFile]]:
+def portable_players(players: Players) -> tuple[Players, list[NeededFile]]:
     """Custom roles with absolute paths, and their files. Raises UsageError for what exists in this process only."""
     paths: dict[Path, None] = {}
 
@@ -148,40 +135,20 @@ def travelling(players: Players) -> tuple[Players, list[NeededFile]]:
         paths[path] = None
         return path
 
-    resolved = _with_files(players, note)
-    return resolved, [NeededFile(str(path), sha256_of(path), os.access(path, os.X_OK)) for path in paths]
-
-
-def players_here(players: Players, files: Iterable[NeededFile]) -> Players:
-    """The custom roles with the files that this machine has. Raises UsageError where one is missing."""
-    by_path = {file.path: file for file in files}
-
-    def here(path: Path) -> Path | None:
-        file = by_path.get(str(path))
-        return _here(file) if file else None
-
-    return _with_files(players, here)
-
-
-def _with_files(players: Players, place: Callable[[Path], Path | None]) -> Players:
-    return {
-        label: {role: with_files(one, place) for role, one in roles.items()}
+    resolved = {
+        label: {role: with_files(one, note) for role, one in roles.items()}
         for label, roles in players.items()
     }
+    return resolved, [NeededFile(path, sha256_of(path)) for path in paths]
 
 
-def _here(file: NeededFile) -> Path:
-    found = file.here()
-    if found is None:
-        raise UsageError(f"{file.path} is missing")
-    return found
-
-
-def check_keys(specs: Iterable[Any], environ: Mapping[str, str]) -> None:
-    """Raise UsageError naming the variables of keys that are missing here for these models and tools."""
+def check_machine(files: Iterable[NeededFile], specs: Iterable[Spec], environ: Mapping[str, str]) -> None:
+    """Raise UsageError naming what this machine lacks: a file, or the keys of these models and tools."""
     keys = dict.fromkeys(spec.key_env for spec in specs if spec.key_env)
     if missing := [key for key in keys if not environ.get(key, "").strip()]:
         raise UsageError(f"no {', '.join(missing)} in the environment of its Ray: restart that with it")
+    for file in files:
+        file.check()
 
 
 def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
@@ -197,9 +164,9 @@ def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
 def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
     resumed = any(len(run.journal) for run in files.values())
-    places = {system: place for place, system in enumerate(plan.systems)}
+    numbers = {system: number for number, system in enumerate(plan.systems)}
     for seq, (instance, system) in enumerate(work_left(plan, files)):
-        yield Task(seq, files[system].directory.name, instance.id, places[system], instance, resumed=resumed)
+        yield Task(seq, files[system].directory.name, instance.id, numbers[system], instance, resumed=resumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,44 +183,34 @@ class CampaignWork:
             corpus=plan.search.corpus and plan.search.corpus.resolve(),
             replayed=tuple(run.resolve() for run in plan.search.replayed),
         )
-        files = [NeededFile(str(search.corpus), search.corpus_sha256 or "")] if search.corpus else []
+        files = [NeededFile(search.corpus, search.corpus_sha256 or "")] if search.corpus else []
         replayed = zip(search.replayed, search.replayed_sha256, strict=True)
-        files += [NeededFile(str(run / STEPS), sha256) for run, sha256 in replayed]
-        custom, scripts = travelling(plan.custom)
-        sent = replace(plan, search=search, instances=_at_the_head, custom=custom)
+        files += [NeededFile(run / STEPS, sha256) for run, sha256 in replayed]
+        custom, scripts = portable_players(plan.custom)
+        sent = replace(plan, search=search, instances=_no_instances, custom=custom)
         return cls(sent, (*files, *scripts))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AsyncIterator[Bench]:
-        search = self.plan.search
-        check_keys([*self.plan.specs.values(), *search.opened], environ)
-        here = replace(
-            search,
-            corpus=search.corpus and self._here(search.corpus),
-            replayed=tuple(self._here(run / STEPS).parent for run in search.replayed),
-        )
-        plan = replace(self.plan, search=here, custom=players_here(self.plan.custom, self.files))
+    ) -> AsyncIterator[OpenWork]:
+        plan = self.plan
+        check_machine(self.files, [*plan.specs.values(), *plan.search.opened], environ)
         systems = tuple(plan.systems)
-
         async with (
             open_resources(plan, environ, events, lane_of) as resources,
             open_cast(plan, resources) as cast,
         ):
-            yield Bench(
+            yield OpenWork(
                 resources.lanes,
                 [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
-                lambda task: walk_of(resources, cast, systems[task.place], task.payload),
-                lambda task, ended: lines_of(systems[task.place], task.payload, ended),
+                lambda task: walk_of(resources, cast, systems[task.run], task.payload),
+                lambda task, ended: lines_of(systems[task.run], task.payload, ended),
                 resources.host,
             )
 
-    def _here(self, path: Path) -> Path:
-        return _here(next(file for file in self.files if file.path == str(path)))
 
-
-def _at_the_head() -> Iterator[Instance]:
+def _no_instances() -> Iterator[Instance]:
     raise AssertionError("instances are dealt by the head")
 
 
@@ -271,7 +228,7 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 seq=stream + n * len(plan.judges),
                 group=plan.group(judge),
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
-                place=verdict.n,
+                run=verdict.n,
                 payload=verdict,
                 question=hash((judge, judging.question_hash))
                 if judge != LEXICAL and judging in plan.repeats
@@ -292,15 +249,15 @@ class JudgingWork:
 
     @classmethod
     def of(cls, plan: JudgePlan) -> JudgingWork:
-        custom, scripts = travelling(plan.custom)
+        custom, scripts = portable_players(plan.custom)
         return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
-    ) -> AsyncIterator[Bench]:
-        plan = replace(self.plan, custom=players_here(self.plan.custom, self.files))
-        check_keys(plan.specs.values(), environ)
+    ) -> AsyncIterator[OpenWork]:
+        plan = self.plan
+        check_machine(self.files, plan.specs.values(), environ)
         async with open_resources(plan, environ, events, lane_of) as resources:
             judges = {name: resources.judge(name) for name in plan.judges}
             usual = share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)
@@ -309,7 +266,7 @@ class JudgingWork:
                 wanted: PendingVerdict = task.payload
                 return partial(make_verdict, judge=judges[wanted.judge], judging=wanted.judging)
 
-            yield Bench(
+            yield OpenWork(
                 resources.lanes,
                 [width_of(judge, plan.judges, usual) for judge in plan.judges],
                 walk_of,
@@ -320,16 +277,13 @@ class JudgingWork:
 
 # --- Leases: pure, but for reading the stream of tasks
 
-LEASE_S: Final = 1.0
-"""Seconds of work that a worker has in reserve."""
-MAX_LEASE: Final = 500
+RESERVE: Final = 1 / 4
+"""Tasks that a worker has in reserve, as a share of those that it works on: a turn brings more within milliseconds."""
 MAX_AHEAD: Final = 4096
 """Tasks that are read ahead to see whether there are enough for everybody."""
 READ_S: Final = 0.02
 """Reading ahead takes no longer than this at once: where most is done already, a next task may be far."""
 MAX_DEATHS: Final = 3
-SAMPLE_S: Final = 0.5
-"""A worker's pace is measured over at least this time."""
 
 
 @dataclass(slots=True)
@@ -338,24 +292,10 @@ class _Holder:
 
     in_flight: int
     tasks: dict[int, Task] = field(default_factory=dict)
-    pace: float = 0.0
-    """Tasks a second; 0 while unknown."""
-    ended: int = 0
-    since: float | None = None
 
     @property
     def room(self) -> int:
-        reserve = max(1, ceil(self.pace * LEASE_S)) if self.pace else self.in_flight
-        return min(MAX_LEASE, self.in_flight + reserve - len(self.tasks))
-
-    def count(self, n: int, now: float) -> None:
-        self.since = now if self.since is None else self.since
-        self.ended += n
-        elapsed_s = now - self.since
-        if elapsed_s >= SAMPLE_S:
-            pace = self.ended / elapsed_s
-            self.pace = (self.pace + pace) / 2 if self.pace else pace
-            self.ended, self.since = 0, now
+        return self.in_flight + ceil(RESERVE * self.in_flight) - len(self.tasks)
 
 
 class Leases:
@@ -364,11 +304,8 @@ class Leases:
     def __init__(self, tasks: Iterator[Task], clock: Callable[[], float] = time.perf_counter) -> None:
         self._unread: Iterator[Task] | None = tasks
         self._clock = clock
-        self._ready: list[tuple[int, Task]] = []
-        """Read, or lost with a worker: a heap."""
-        self._deaths: Counter[int] = Counter()
-        self._deadly: list[Task] = []
-        """Tasks that MAX_DEATHS workers were lost with."""
+        self._ready: list[tuple[int, int, Task]] = []
+        """Read, or lost with a worker: a heap, at whose end are those that MAX_DEATHS workers or more were lost with."""
         self._asking: dict[int, str] = {}
         """By question, the worker that is at it."""
         self._later: defaultdict[int, list[Task]] = defaultdict(list)
@@ -376,17 +313,13 @@ class Leases:
         self._holders: dict[str, _Holder] = {}
         self._dropped: set[str] = set()
         """Groups."""
-        self._dropped_tasks: dict[int, Task] = {}
-        """Tasks of such groups that some worker has: it may end them."""
         self.failure: RunStopped | None = None
         """What the stream broke off with; what came before it is dealt."""
 
     @property
     def over(self) -> bool:
         """Whether every task has ended or was dropped."""
-        return not (self._n_waiting() or self._read(1) or self._unread) and not any(
-            holder.tasks for holder in self._holders.values()
-        )
+        return not (self._read(1) or self._unread or self._n_later() or self._n_held())
 
     def n_held(self, worker: str) -> int:
         """How many tasks a worker has."""
@@ -404,59 +337,49 @@ class Leases:
             return []
         self._read(min(room * len(self._holders), MAX_AHEAD))
         if self._unread is None:
-            left = self._n_waiting() + sum(len(one.tasks) for one in self._holders.values())
+            left = len(self._ready) + self._n_later() + self._n_held()
             room = min(room, ceil(left / len(self._holders)) - len(holder.tasks))
         dealt: list[Task] = []
         while len(dealt) < room and self._ready:
-            task = heappop(self._ready)[1]
-            if self._may_ask(task, worker):
-                dealt.append(task)
-            else:
+            deadly, _, task = self._ready[0]
+            if deadly and (dealt or holder.tasks or self._unread):
+                break
+            heappop(self._ready)
+            if task.question and self._asking.setdefault(task.question, worker) != worker:
                 self._later[task.question].append(task)
-        alone = not (dealt or holder.tasks or self._ready or self._unread)
-        if alone and self._deadly and self._may_ask(self._deadly[0], worker):
-            dealt.append(self._deadly.pop(0))
+                continue
+            dealt.append(task)
+            if deadly:
+                break
         holder.tasks |= {task.seq: task for task in dealt}
         return dealt
 
-    def ended(self, worker: str, seqs: Iterable[int], now: float) -> list[Task]:
+    def ended(self, worker: str, seqs: Iterable[int]) -> list[Task]:
         """Record that tasks have ended; returns those that the worker had."""
-        if worker not in self._holders:
-            return []
-        holder, seqs = self._holders[worker], list(seqs)
-        ended = self._taken(holder, seqs)
-        holder.count(len(ended), now)
-        return ended + [self._dropped_tasks.pop(seq) for seq in seqs if seq in self._dropped_tasks]
+        return self._taken(self._holders[worker], seqs) if worker in self._holders else []
 
     def lost(self, worker: str) -> list[Task]:
         """Remove a worker that is gone; returns its tasks, which others get."""
         holder = self._holders.pop(worker, None)
-        if holder is None:
-            return []
-        had = self._taken(holder, sorted(holder.tasks))
+        had = self._taken(holder, sorted(holder.tasks)) if holder else []
         for task in had:
-            self._deaths[task.seq] += 1
-            again = replace(task, resumed=True)
-            if self._deaths[task.seq] >= MAX_DEATHS:
-                self._deadly.append(again)
-            else:
-                heappush(self._ready, (task.seq, again))
+            self._add(replace(task, resumed=True, deaths=task.deaths + 1))
         return had
 
     def drop(self, group: str) -> None:
         """Deal nothing of this group any more, and wait for none of it."""
         self._dropped.add(group)
-        self._ready = sorted((seq, task) for seq, task in self._ready if task.group != group)
-        self._deadly = [task for task in self._deadly if task.group != group]
-        for question, tasks in self._later.items():
-            self._later[question] = [task for task in tasks if task.group != group]
         for holder in self._holders.values():
-            dropped = [task.seq for task in holder.tasks.values() if task.group == group]
-            self._dropped_tasks |= {task.seq: task for task in self._taken(holder, dropped)}
+            self._taken(holder, [task.seq for task in holder.tasks.values() if task.group == group])
+        waiting = [task for _, _, task in self._ready]
+        waiting += [task for tasks in self._later.values() for task in tasks]
+        self._ready, self._later = [], defaultdict(list)
+        for task in waiting:
+            self._add(task)
 
-    def _may_ask(self, task: Task, worker: str) -> bool:
-        """Whether no other worker is at the task's question; from then on this one is."""
-        return not task.question or self._asking.setdefault(task.question, worker) == worker
+    def _add(self, task: Task) -> None:
+        if task.group not in self._dropped:
+            heappush(self._ready, (max(0, task.deaths + 1 - MAX_DEATHS), task.seq, task))
 
     def _taken(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
@@ -467,24 +390,27 @@ class Leases:
         for question in questions:
             del self._asking[question]
             for task in self._later.pop(question, ()):
-                heappush(self._ready, (task.seq, task))
+                self._add(task)
         return taken
 
-    def _n_waiting(self) -> int:
-        return len(self._ready) + len(self._deadly) + sum(map(len, self._later.values()))
+    def _n_held(self) -> int:
+        return sum(len(holder.tasks) for holder in self._holders.values())
+
+    def _n_later(self) -> int:
+        return sum(map(len, self._later.values()))
 
     def _read(self, n: int) -> bool:
         """Read until `n` tasks are ready, for READ_S at most; True if any is ready."""
         until = self._clock() + READ_S
-        while len(self._ready) < n and self._unread is not None:
+        while self._unread is not None and (len(self._ready) < n or self._ready[0][0]):
             try:
                 task = next(self._unread, None)
             except RunStopped as failure:
                 self.failure, task = failure, None
             if task is None:
                 self._unread = None
-            elif task.group not in self._dropped:
-                heappush(self._ready, (task.seq, task))
+            else:
+                self._add(task)
             if self._clock() > until:
                 break
         return bool(self._ready)

@@ -1,7 +1,7 @@
 """A worker: the ordinary engine over tasks that the head deals out.
 
-The head calls, a worker answers: a `Turn` brings tasks and answers, `News` say what has become of tasks, and what the
-worker asks. A step counts as executed when the head has it in its journal.
+The head calls, a worker answers: a `WorkerTurn` brings tasks and answers, a `WorkerUpdate` says what has become of
+tasks, and what the worker asks. A step counts as executed when the head has it in its journal.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import asyncio
 import os
 import socket
 import traceback
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from cts_async import __version__
 from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
-from cts_async.cluster.work import Bench, Task, Work
+from cts_async.cluster.work import OpenWork, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
@@ -29,30 +28,31 @@ from cts_async.engine.events import (
     Cost,
     Event,
     Events,
+    GroupBegan,
     GroupHeldUp,
     Notice,
     StepEnded,
-    StepsCounted,
     Stopping,
 )
 from cts_async.engine.journal import journal_line
 from cts_async.engine.lane import Lane
-from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped, StepError
+from cts_async.engine.runner import Job, Runner
+from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
 from cts_async.records import value
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
-GATHER_S, URGENT_PER_S = 0.003, 1000.0
+BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 """What is urgent waits so long for more to travel with, or longer with many workers."""
-SILENCE_S: Final = 15.0
-"""Without a turn for so long the head is gone, or out of reach: nothing new is sent."""
-NEWS_BYTES: Final = 4_000_000
-"""Lines in one message."""
-REMEMBERED: Final = 8
-"""News of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
+DATED_UPDATES: Final = 8
+"""WorkerUpdate of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
+
+SENT: Final = (GroupBegan, StepEnded, AttemptFailed, Notice, GroupHeldUp)
+URGENT: Final = (Notice, GroupHeldUp, Stopping)
+
+T = TypeVar("T")
 
 
 # --- Messages between the head and its workers
@@ -72,12 +72,12 @@ class Setup:
     budget: BudgetConfig | None = None
 
     @property
-    def gather_s(self) -> float:
-        return max(GATHER_S, self.workers / URGENT_PER_S)
+    def batch_s(self) -> float:
+        return max(BATCH_S, self.workers / BATCHES_PER_S)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class WorkerReady:
     """A worker is ready. `refused` says why it cannot work on its machine; "" if it can."""
 
     host: str
@@ -91,9 +91,9 @@ class Begun:
 
 @value
 class Record:
-    """Asks the head to append a line to the journal of a place; the answer is None."""
+    """Asks the head to append a line to the journal of a run; the answer is None."""
 
-    place: int
+    run: int
     line: bytes
 
 
@@ -101,28 +101,25 @@ class Record:
 class Lookup:
     """Asks the head for the record of a step; the answer is a journal's line, or None."""
 
-    place: int
+    run: int
     key: str
 
 
 @value
-class Ended:
+class FinishedTask:
     """A finished task with its lines, each with the judge that it names (`run_files.EndedLines`)."""
 
     seq: int
     lines: tuple[tuple[str | None, bytes], ...]
-    failed: bool
-    executed: int
-    """Steps that were not in the journal."""
-    steps: int
+    failure: StepError | None
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
     """Replies to requests, by number."""
 
-    news: int
-    """The number of the last news that the head had from the worker: grants are dated from their arrival."""
+    update: int
+    """The number of the last update that the head had from the worker: grants are dated from their arrival."""
     by_number: Mapping[int, Any]
 
 
@@ -139,7 +136,7 @@ class WorkerTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class WorkerUpdate:
     """A worker's message to the head."""
 
     number: int
@@ -150,16 +147,13 @@ class News:
     reports: tuple[Report, ...] = ()
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
-    ended: tuple[Ended, ...] = ()
-    counts: tuple[StepsCounted, ...] = ()
+    ended: tuple[FinishedTask, ...] = ()
     events: tuple[Event, ...] = ()
-    """Notices, and groups that are held up."""
+    """What its engine emitted, but for ends of tasks, which the head counts."""
     accounts: tuple[RemoteAccount, ...] = ()
-    """Accounts used since the last news: of models that custom roles ask for while they run."""
+    """Accounts used since the last update: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
     """What ended its work early."""
-    partly: bool = False
-    """Whether that ended the work of some groups only."""
     crash: str = ""
     """Traceback of a bug."""
     over: bool = False
@@ -170,73 +164,69 @@ class News:
 
 
 class Worker:
-    """`run` it, `begin`, then `turn` after turn, one at a time, until the news say that it is over."""
+    """`run` it, `begin`, then `turn` after turn, one at a time, until an update says that it is over."""
 
     def __init__(self, setup: Setup, environ: Mapping[str, str]) -> None:
         self._setup, self._environ = setup, environ
-        self._counter = EventCounter(self._on_event)
-        self._events = Events(self._counter)
+        self._events = Events(self._on_event)
+        self._emitted: list[Event] = []
         self._wake = asyncio.Event()
-        self._gathering: asyncio.TimerHandle | None = None
-        self._silence: asyncio.TimerHandle | None = None
-        self.requests = Requests(self._gather)
+        self._turn_timer: asyncio.TimerHandle | None = None
+        self.requests = Requests(self._end_turn_soon)
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
-        self._ended: deque[Ended] = deque()
+        self._ended: list[FinishedTask] = []
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
         """Accounts that the head does not know yet."""
-        self._bench: Bench | None = None
+        self._opened_work: OpenWork | None = None
         self.runner: Runner | None = None
         self._refused = self._crash = ""
         self._stop_received = self._closed = False
         self._stopped: RunStopped | None = None
-        self._n_news = 0
+        self._n_updates = 0
         self._sent_at: dict[int, float] = {}
-        """By number, when the last news were sent; the first are from `begin`."""
+        """By number, when the last updates were sent; the first is from `begin`."""
 
-    async def begin(self) -> Begun:
-        """Wait until everything is open, or cannot be (`Begun.refused`)."""
+    async def begin(self) -> WorkerReady:
+        """Wait until everything is open, or cannot be (`WorkerReady.refused`)."""
         await self._opened.wait()
-        self._sending()
-        in_flight = max(self._bench.in_flight) if self._bench else 1
+        self._note_sending()
+        in_flight = max(self._opened_work.in_flight) if self._opened_work else 1
         where = socket.gethostname(), os.getpid(), __version__
-        return Begun(*where, in_flight, self._new_accounts(), self._refused)
+        return WorkerReady(*where, in_flight, _taken(self._accounts), self._refused)
 
     def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
-        self.requests.answer(replies.by_number, self._sent_at.get(replies.news, -inf))
+        self.requests.answer(replies.by_number, self._sent_at.get(replies.update, -inf))
 
-    async def turn(self, turn: WorkerTurn) -> News:
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
-        if self._silence:
-            self._silence.cancel()
         self._take(turn)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(TURN_S, self._setup.workers / TURNS_PER_S)):
                 await self._wake.wait()
         self._wake.clear()
-        if self._gathering:
-            self._gathering.cancel()
-            self._gathering = None
-        self._n_news += 1
-        news = self._news()
-        self._sending()
-        return news
+        if self._turn_timer:
+            self._turn_timer.cancel()
+            self._turn_timer = None
+        self._n_updates += 1
+        self._note_sending()
+        return self._take_update()
 
     async def run(self) -> None:
-        """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into the news."""
+        """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into an update."""
         setup = self._setup
         try:
             async with setup.work.opened(
                 self._environ, self._events, self._lane, workers=setup.workers
-            ) as bench:
-                self._bench = bench
-                self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget())
-                if bench.host:
-                    bench.host.on_lane = self.runner.add_lane
+            ) as work:
+                self._opened_work = work
+                self.runner = Runner(work.lanes, events=self._events, seed=setup.seed, budget=self._budget())
+                if work.host:
+                    work.host.on_lane = self.runner.add_lane
                 self._opened.set()
-                await self.runner.run(*self._feeds, in_flight=bench.in_flight)
+                await self.runner.run(*self._feeds, in_flight=work.in_flight)
         except RunStopped as reason:
             self._stopped = reason
         except CTSError as error:
@@ -253,38 +243,27 @@ class Worker:
         self._accounts.append(remote)
         return RemoteLane(remote, self.requests)
 
-    def _new_accounts(self) -> tuple[RemoteAccount, ...]:
-        accounts, self._accounts = tuple(self._accounts), []
-        return accounts
-
     def _budget(self) -> RemoteBudget | None:
         config = self._setup.budget
         return None if config is None else RemoteBudget(self.requests, deadline_at(config.deadline))
 
     def _job(self, task: Task) -> Job:
-        assert self._bench is not None, "its runner asks for jobs"
-        bench, place = self._bench, task.place
-        journal = self._journals.setdefault(place, RemoteJournal(place, self.requests))
-        walk_of_task = bench.walk_of(task)
-        context: Context | None = None
-
-        async def walk(ctx: Context) -> Any:
-            nonlocal context
-            context = ctx
-            return await walk_of_task(ctx)
+        assert self._opened_work is not None, "its runner asks for jobs"
+        work, run = self._opened_work, task.run
+        journal = self._journals.setdefault(run, RemoteJournal(run, self.requests))
 
         async def finish(ended: Any) -> None:
-            assert context is not None, "it ends what has begun"
-            lines, failed = bench.lines_of(task, ended), isinstance(ended, StepError)
             data = tuple(
-                (judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)) for judge, line in lines
+                (judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                for judge, line in work.lines_of(task, ended)
             )
-            self._ended.append(Ended(task.seq, data, failed, len(context.executed), context.steps))
-            self._gather()
+            self._ended.append(FinishedTask(task.seq, data, ended if isinstance(ended, StepError) else None))
+            self._end_turn_soon()
 
         # Another task of the same question may have been done, here or elsewhere.
         find = journal.find_at_head if task.resumed or task.question else None
-        return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
+        shared = task.question != 0
+        return Job(task.group, task.id, journal, work.walk_of(task), finish, shared=shared, elsewhere=find)
 
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
@@ -297,71 +276,48 @@ class Worker:
             for feed in self._feeds:
                 feed.close()
 
-    def _news(self) -> News:
+    def _take_update(self) -> WorkerUpdate:
         requests = self.requests
-        ended = _take_bytes(self._ended, NEWS_BYTES, lambda one: sum(len(data) for _, data in one.lines))
-        asked = _take_bytes(
-            requests.new, NEWS_BYTES, lambda new: len(new[1].line) if isinstance(new[1], Record) else 0
-        )
-        more = bool(self._ended or requests.new)
-        if more:
-            self._wake.set()
-        stopped = None if self._stop_received else self._stopped
-        withdrawn, requests.withdrawn = tuple(requests.withdrawn), []
         reports, requests.reports = tuple(requests.reports.values()), {}
-        settled, requests.settled = tuple(requests.settled), []
-        counts, events = self._counter.take()
-        return News(
-            self._n_news,
-            requests=asked,
-            withdrawn=withdrawn,
+        return WorkerUpdate(
+            self._n_updates,
+            requests=_taken(requests.new),
+            withdrawn=_taken(requests.withdrawn),
             reports=reports,
-            settled=settled,
-            ended=ended,
-            counts=counts,
-            events=events,
-            accounts=self._new_accounts(),
-            stopped=stopped,
-            # Where a provider is gone for some groups only, the others were done to the end.
-            partly=isinstance(stopped, ProviderGone) and self.runner is not None and not self.runner.stopped,
+            settled=_taken(requests.settled),
+            ended=_taken(self._ended),
+            events=_taken(self._emitted),
+            accounts=_taken(self._accounts),
+            stopped=None if self._stop_received else self._stopped,
             crash=self._crash,
-            over=self._closed and not more,
+            over=self._closed,
         )
 
-    def _gather(self) -> None:
+    def _end_turn_soon(self) -> None:
         """End the turn under way a little later."""
-        if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(self._setup.gather_s, self._wake.set)
+        if self._turn_timer is None:
+            self._turn_timer = asyncio.get_running_loop().call_later(self._setup.batch_s, self._wake.set)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Stopping):
             for feed in self._feeds:
                 feed.stop()
-        self._wake.set()
+        elif isinstance(event, SENT):
+            self._emitted.append(event)
+        if isinstance(event, URGENT):
+            self._wake.set()
 
-    def _sending(self) -> None:
-        """Note when news are sent, and expect the next turn."""
-        loop = asyncio.get_running_loop()
-        self._sent_at[self._n_news] = loop.time()
-        self._sent_at.pop(self._n_news - REMEMBERED, None)
-        if not self._closed:
-            self._silence = loop.call_later(SILENCE_S, self._head_is_gone)
-
-    def _head_is_gone(self) -> None:
-        reason = Interrupted(f"no message from the head for {SILENCE_S:.0f} s")
-        self._stop_received = True
-        self.requests.stop(reason)
-        if self.runner:
-            self.runner.stop(reason)
+    def _note_sending(self) -> None:
+        """Note when an update is sent."""
+        self._sent_at[self._n_updates] = asyncio.get_running_loop().time()
+        self._sent_at.pop(self._n_updates - DATED_UPDATES, None)
 
 
-def _take_bytes(queue: deque[Any], max_bytes: int, size_of: Callable[[Any], int]) -> tuple[Any, ...]:
-    """Remove the oldest items of up to so many bytes, at least one if there is any."""
-    taken: list[Any] = []
-    while queue and (not taken or size_of(queue[0]) <= max_bytes):
-        taken.append(queue.popleft())
-        max_bytes -= size_of(taken[-1])
-    return tuple(taken)
+def _taken(queue: list[T]) -> tuple[T, ...]:
+    """Empty a list, and return what was in it."""
+    taken = tuple(queue)
+    queue.clear()
+    return taken
 
 
 class _Feed:
@@ -391,8 +347,8 @@ class _Feed:
 class RemoteJournal:
     """An `engine.journal.StepMemory` of the steps that this worker has executed, which the head writes."""
 
-    def __init__(self, place: int, requests: Requests) -> None:
-        self._place, self._requests = place, requests
+    def __init__(self, run: int, requests: Requests) -> None:
+        self._run, self._requests = run, requests
         self._recent: dict[str, dict[str, Any]] = {}
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -400,12 +356,12 @@ class RemoteJournal:
 
     async def find_at_head(self, key: str) -> dict[str, Any] | None:
         """The record of a step that any process has executed."""
-        _, line = await self._requests.ask(Lookup(self._place, key))
+        _, line = await self._requests.ask(Lookup(self._run, key))
         # Another job may have executed it here meanwhile.
         return self._recent.get(key) if line is None else orjson.loads(line)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        await self._requests.ask(Record(self._place, journal_line(record)))
+        await self._requests.ask(Record(self._run, journal_line(record)))
         if record["ok"]:
             self._recent[record["key"]] = dict(record)
 
@@ -415,39 +371,3 @@ class RemoteJournal:
 
     def keep(self, keys: Iterable[str]) -> None:
         self.forget(keys)  # tasks of the same question ask the head
-
-
-class EventCounter:
-    """Counts a worker's steps, and collects notices for the user. `on_change` is called with other events."""
-
-    def __init__(self, on_change: Callable[[Event], None]) -> None:
-        self._on_change = on_change
-        self._sums: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0.0])
-        """By group and lane: calls, replayed, retries, tokens, dollars. Lists, since every step adds to one."""
-        self._events: list[Event] = []
-
-    def __call__(self, event: Event) -> None:
-        if type(event) is StepEnded:
-            sums = self._sums[event.group, event.lane]
-            if event.replayed:
-                sums[1] += 1
-            else:
-                sums[0] += 1
-                sums[3] += event.usage.total
-                sums[4] += event.usd
-        elif type(event) is AttemptFailed:
-            self._sums[event.group, event.lane][2] += event.wait_s is not None
-        elif type(event) in (Notice, GroupHeldUp, Stopping):
-            if type(event) is not Stopping:
-                self._events.append(event)
-            self._on_change(event)
-
-    def take(self) -> tuple[tuple[StepsCounted, ...], tuple[Event, ...]]:
-        """The sums, and the notices and groups held up, since this was last called."""
-        counts = tuple(
-            StepsCounted(group, lane, int(calls), int(replayed), int(retries), int(tokens), usd)
-            for (group, lane), (calls, replayed, retries, tokens, usd) in self._sums.items()
-        )
-        self._sums.clear()
-        events, self._events = self._events, []
-        return counts, tuple(events)

@@ -8,7 +8,7 @@ not the one when it comes back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
@@ -199,13 +199,6 @@ class Account:
             self._requests.settle(permit.sent_at, 1.0, 0.0)
         if self._tokens:
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
-
-    def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
-        """Count what others sent lately: (time, requests, tokens)."""
-        if isinstance(self._requests, MeterGate):
-            self._requests.count(now, [(at, requests) for at, requests, _ in uses])
-        if isinstance(self._tokens, MeterGate):
-            self._tokens.count(now, [(at, tokens) for at, _, tokens in uses])
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """Record that the request was answered: its token estimate becomes the true number (None: unknown)."""

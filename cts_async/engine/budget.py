@@ -27,14 +27,14 @@ REMEMBERED = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class BudgetLimits:
     """The limits of a budget; None where there is none."""
 
     max_calls: int | None = None
     max_tokens: float | None = None
     max_usd: float | None = None
 
-    def crossed(self, total: Cost) -> str | None:
+    def exceeded(self, total: Cost) -> str | None:
         """The first limit that `total` exceeds ("calls", "tokens", "usd"), if any; equal to it is within."""
         if self.max_calls is not None and total.calls > self.max_calls:
             return "calls"
@@ -79,13 +79,13 @@ class Budget:
 
     def __init__(
         self,
-        lines: Lines,
+        limits: BudgetLimits,
         spent: Cost = NOTHING,
         *,
         deadline: Deadline | None = None,
         events: Events | None = None,
     ) -> None:
-        self.lines, self.spent, self.deadline = lines, spent, deadline
+        self.limits, self.spent, self.deadline = limits, spent, deadline
         self.reserved = NOTHING
         self.in_flight = 0
         self._events = Events() if events is None else events
@@ -122,8 +122,8 @@ class Budget:
         # Sums of fractions drift: with nothing in flight, nothing is reserved.
         self.reserved = self.reserved - reserved if self.in_flight else NOTHING
         self.spent += true
-        lines = self.lines
-        self._events.emit(BudgetUsed(self.spent, lines.max_calls, lines.max_tokens, lines.max_usd))
+        limits = self.limits
+        self._events.emit(BudgetUsed(self.spent, limits.max_calls, limits.max_tokens, limits.max_usd))
         self._serve()
 
     def stop(self, reason: RunStopped) -> None:
@@ -135,7 +135,7 @@ class Budget:
         self._waiting.clear()
 
     def _fits(self, most: Cost) -> bool:
-        return self.lines.crossed(self.spent + self.reserved + most) is None
+        return self.limits.exceeded(self.spent + self.reserved + most) is None
 
     def _take(self, most: Cost) -> None:
         self.in_flight += 1
@@ -151,23 +151,23 @@ class Budget:
                 granted.set_result(None)
             heappop(self._waiting)
         if self._waiting and not self.in_flight:  # the oldest would wait for ever
-            self.stop(exhausted(self.lines, self.spent, self._waiting[0][2]))
+            self.stop(exhausted(self.limits, self.spent, self._waiting[0][2]))
 
 
-def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
+def exhausted(limits: BudgetLimits, spent: Cost, most: Cost) -> BudgetSpent:
     """The reason to stop where a call that may cost `most` exceeds a limit, and nothing will be given back."""
-    line = lines.crossed(spent + most)
-    assert line, "a reservation that fits is granted"
-    used, limit = amount(line, getattr(spent, line)), amount(line, getattr(lines, f"max_{line}"))
-    may_cost = "" if line == "calls" else f", and the next call may cost {amount(line, getattr(most, line))}"
+    name = limits.exceeded(spent + most)
+    assert name, "a reservation that fits is granted"
+    used, limit = amount(name, getattr(spent, name)), amount(name, getattr(limits, f"max_{name}"))
+    may_cost = "" if name == "calls" else f", and the next call may cost {amount(name, getattr(most, name))}"
     return BudgetSpent(
-        f"the budget is spent: {used} of --max-{line} {limit}{may_cost}; "
-        f"the same command with a higher --max-{line} resumes"
+        f"the budget is spent: {used} of --max-{name} {limit}{may_cost}; "
+        f"the same command with a higher --max-{name} resumes"
     )
 
 
-def amount(line: str, value: float) -> str:
+def amount(name: str, value: float) -> str:
     """A number as people read it: `$0.0312`, `12,000`; dollars to a millionth below one."""
-    if line != "usd":
+    if name != "usd":
         return f"{value:,.0f}"
     return f"${value:,.2f}" if value >= 1 or not value else "$" + f"{value:.6f}".rstrip("0")

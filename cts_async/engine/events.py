@@ -66,7 +66,6 @@ class JobEnded:
 
     group: str
     job_id: str
-    result: object
     failure: StepError | None
 
 
@@ -96,37 +95,6 @@ class AttemptFailed:
     kind: str
     message: str
     wait_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class StepsCounted:
-    """Counts of many steps, in place of as many `StepEnded` and `AttemptFailed` events.
-
-    `lane` is "" for steps that are not calls.
-    """
-
-    group: str
-    lane: str
-    calls: int = 0
-    """Steps that were executed and have a result."""
-    replayed: int = 0
-    retries: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class JobsCounted:
-    """Counts of many jobs that ended, in place of as many `JobEnded` events."""
-
-    group: str
-    jobs: int
-    failed: int = 0
-    """Those that failed."""
-    executed: int = 0
-    """Their steps that were executed."""
-    steps: int = 0
-    """All their steps, replayed ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +181,6 @@ Event = (
     | JobEnded
     | StepEnded
     | AttemptFailed
-    | StepsCounted
-    | JobsCounted
     | WorkersInUse
     | LaneInUse
     | LanePaused

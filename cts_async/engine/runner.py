@@ -86,15 +86,13 @@ class _Stream:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "executed", "job", "seq", "steps")
+    __slots__ = ("_rng", "_runner", "executed", "job", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
         self._rng: random.Random | None = None
         self.executed: list[str] = []
         """Keys of the steps that were executed here and not found in the journal."""
-        self.steps = 0
-        """Steps that have a result."""
 
     @property
     def rng(self) -> random.Random:
@@ -297,7 +295,7 @@ class Runner:
         else:
             job.journal.forget(ctx.executed)
         if self.events:
-            self.events.emit(JobEnded(job.group, job.id, result, failure))
+            self.events.emit(JobEnded(job.group, job.id, failure))
 
     async def execute_once(self, ctx: Context, step: Step[T]) -> T:
         """`execute`, unless another job is at it or has failed for good: its end is the end of this one, too."""
@@ -470,8 +468,7 @@ class Runner:
     def step_ended(
         self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
     ) -> None:
-        """Count a step that has a result, and emit the event."""
-        ctx.steps += 1
+        """Emit the event of a step that has a result."""
         if not self.events:
             return
         lane = step.lane.name if step.lane else ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -32,17 +31,8 @@ _ASCII_MARKS: Final = "<&["
 _MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
 
 
-def fence_pattern(tags: Iterable[str]) -> re.Pattern[str] | None:
-    """What a value must not hold: whatever stands for the bracket in front of one of `tags`; None for no tags."""
-    names = [_name(tag) for tag in sorted(set(tags))]
-    if not names:
-        return None
-    name = "|".join(names)
-    return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASHES}(?:{name})(?!\w))", re.IGNORECASE)
-
-
-def harmless(value: str, fence: re.Pattern[str] | None, opening: str = "&lt;") -> str:
-    """`value` with the brackets of what could be taken for a tag of the fence, or a turn's mark, written out.
+def harmless(value: str, tags: frozenset[str], opening: str = "&lt;") -> str:
+    """`value` with the brackets of what could be taken for one of the fence's `tags`, or a turn's mark, written out.
 
     `opening` stands for those that open a tag.
     """
@@ -52,6 +42,7 @@ def harmless(value: str, fence: re.Pattern[str] | None, opening: str = "&lt;") -
             break
     else:
         return value  # as nearly every text
+    fence = fence_pattern(tags)
     parts: list[str] = []
     done = 0
     for found in _MARK.finditer(value):
@@ -61,6 +52,18 @@ def harmless(value: str, fence: re.Pattern[str] | None, opening: str = "&lt;") -
             parts += value[done:start], "&#91;" if opened[0] == "[" else opening
             done = opened.end()
     return "".join([*parts, value[done:]]) if parts else value
+
+
+@lru_cache(maxsize=64)
+def fence_pattern(tags: frozenset[str]) -> re.Pattern[str] | None:
+    """What a value must not hold: whatever stands for the bracket in front of one of `tags`; None for no tags.
+
+    Made when a value has a bracket: 5 ms a prompt, which most commands never need.
+    """
+    if not tags:
+        return None
+    name = "|".join(map(_name, sorted(tags)))
+    return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASHES}(?:{name})(?!\w))", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)

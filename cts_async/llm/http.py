@@ -454,7 +454,7 @@ class _Protocol(ResponseHandler):
 # Transfer and content encodings, the end of the connection, and folded header lines need the real parser.
 _NOT_SIMPLE = ("-encoding:", "connection: close", "\r\n ", "\r\n\t")
 _LENGTH = "\r\ncontent-length: "
-_READ_HEADERS = ("ratelimit", "\r\nkeep-alive: ")
+_READ_HEADERS = re.compile(r"\r\n((?:x|anthropic)-ratelimit-[^:\r]*|date|keep-alive):([^\r]*)")
 _KEEP_ALIVE_TIMEOUT: Final = re.compile(r"timeout\s*=\s*\"?(\d{1,9})")
 _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 
@@ -471,10 +471,8 @@ def _parse_simple(data: bytes) -> HttpResponse | None:
     length = text.partition(_LENGTH)[2].partition("\r\n")[0]
     if length != str(len(body)):  # as text: a server may send more digits than Python turns into a number
         return None
-    for words in _READ_HEADERS:
-        if words in text:
-            lines = [line.partition(":") for line in text.split("\r\n")]
-            return HttpResponse(200, {name: value for name, _, value in lines}, body)
+    if "ratelimit" in text or "\r\nkeep-alive: " in text:
+        return HttpResponse(200, dict(_READ_HEADERS.findall(text)), body)
     return HttpResponse(200, _NO_HEADERS, body)
 
 

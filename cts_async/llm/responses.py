@@ -304,6 +304,7 @@ def _http_date(text: str) -> float | None:
         return None
 
 
+@lru_cache(maxsize=1024)
 def duration_s(text: str) -> float | None:
     """`33s`, `12ms`, `6m0s`, `1h2m3.5s` in seconds; None if it is not a duration."""
     found = _DURATION.fullmatch(text) if text else None

@@ -26,7 +26,7 @@ from typing import Final, Literal
 from cts_async.config import VARIANT, CommandConfig, variant_of
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
-from cts_async.llm.escaping import fence_pattern, harmless
+from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 from cts_async.safe_files import open_file
@@ -88,8 +88,8 @@ class Prompt:
     fields: frozenset[str]
     sections: tuple[tuple[str, tuple[str, ...]], ...]
     """Pairs (role of the message, texts and field names alternating), in the order of the file."""
-    fence: re.Pattern[str] | None
-    """Matches what in a value would open or close a fence: the bracket in front of a tag's name."""
+    fence: frozenset[str]
+    """The tags that no value may open or close."""
 
     @property
     def role(self) -> str:
@@ -364,11 +364,11 @@ def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> No
         raise InputError(path, f"unknown field {name}{hint} {role} has {has}", line=line)
 
 
-def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
+def _fence(text: str, fields: tuple[str, ...]) -> frozenset[str]:
     names = "|".join(fields)
-    tags = {match[1] for match in re.finditer(_fenced(names), text)}
+    tags = frozenset(match[1] for match in re.finditer(_fenced(names), text))
     # A quoted `</think>` would turn everything before it, such as a verdict, into a thought.
-    return fence_pattern(tags | THOUGHT_TAGS) if tags else None
+    return tags | THOUGHT_TAGS if tags else tags
 
 
 def _fenced(names: str) -> str:

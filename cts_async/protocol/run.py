@@ -32,7 +32,7 @@ from yarl import URL
 
 from cts_async.config import BudgetConfig
 from cts_async.custom import RoleName
-from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
@@ -375,13 +375,13 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     def counts(step: str) -> bool:
         return step in names or step.startswith(inner) if step.startswith(JUDGING) else not plan.only_judges
 
-    lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
+    limits = BudgetLimits(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
-    if lines != Lines():
+    if limits != BudgetLimits():
         callable_models = plan.catalogue.models.values() if plan.catalogue else ()
         prices = {spec.model: model_prices(spec) for spec in (*callable_models, *plan.specs.values())}
         spent = spent_before(plan.journals, prices, counts)
-    return Budget(lines, spent, deadline=deadline_at(config.deadline), events=events)
+    return Budget(limits, spent, deadline=deadline_at(config.deadline), events=events)
 
 
 def deadline_at(stamp: float | None) -> Deadline | None:

@@ -112,11 +112,6 @@ def _text_of(event: events.Event) -> str:
             return f"{event.group}: begins"
         case events.GroupHeldUp():
             return f"{event.group}: waiting for {event.lane or 'a provider that is gone'}"
-        case events.StepsCounted():
-            counted = f"{event.calls} steps done, {event.replayed} from the journal, {event.retries} retries"
-            return f"{event.group}: {counted}, {event.tokens} tokens{_by(event.lane)}"
-        case events.JobsCounted():
-            return f"{event.group}: {event.jobs} instances ended, {event.failed} of them failed"
         case events.WorkersInUse():
             return f"{event.wanted} workers at {event.address or 'this machine'}"
         case events.LaneInUse():

@@ -71,8 +71,6 @@ class Pace:
         self.n_ended = 0
         self._executed = 0
         """Steps executed, and jobs ended."""
-        self._counted, self._counted_of_ended = 0, 0
-        """Steps reported in bulk as executed: all, and those of ended jobs."""
         self._of_ended = 0
         """Steps of ended jobs, replayed ones included."""
         self._active: dict[str, int] = {}
@@ -92,18 +90,9 @@ class Pace:
 
     def ended(self, job: str) -> None:
         """A job ended. This counts like a step, since some jobs have none."""
-        self.ended_in_bulk(1, executed=0, steps=self._active.pop(job, 0))
-
-    def counted(self, executed: int) -> None:
-        """Steps were executed, in whichever jobs."""
-        self._counted += executed
-
-    def ended_in_bulk(self, jobs: int, *, executed: int, steps: int) -> None:
-        """Jobs ended that had `steps` steps, of which `executed` were executed."""
-        self._of_ended += steps + jobs
-        self._executed += jobs
-        self._counted_of_ended += executed
-        self.n_ended += jobs
+        self._of_ended += self._active.pop(job, 0) + 1
+        self._executed += 1
+        self.n_ended += 1
 
     def hold(self, now: float, *, held: bool) -> None:
         """Stop the clock while nothing can proceed (`held`)."""
@@ -135,9 +124,7 @@ class Pace:
         if not self._samples:
             return 0.0
         samples, (first_at, _) = self._samples, self._samples[0]
-        # Only the first of the two bulk counts knows active jobs, but it may arrive later than the second.
-        executed = self._executed + max(self._counted, self._counted_of_ended)
-        elapsed = now - first_at
+        executed, elapsed = self._executed, now - first_at
         recent = now - max(WINDOW_S, elapsed / 2)
         since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
         if executed - before < MIN_JOBS:
@@ -304,20 +291,10 @@ class Progress:
                 elif event.lane:
                     tokens = event.usage.input_tokens + event.usage.output_tokens
                     group.add_steps(event.lane, 1, 0, tokens, event.usd)
-            case events.StepsCounted():
-                group = self._of(event.group)
-                group.pace.counted(event.calls)
-                group.retries += event.retries
-                if event.lane:
-                    group.add_steps(event.lane, event.calls, event.replayed, event.tokens, event.usd)
             case events.JobEnded():
                 group = self._of(event.group)
                 group.add_jobs(1, event.failure is not None)
                 group.pace.ended(event.job_id)
-            case events.JobsCounted():
-                group = self._of(event.group)
-                group.add_jobs(event.jobs, event.failed)
-                group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
             case events.JobsFound():
                 self._of(event.group).add_jobs(event.jobs, event.failed)
             case events.GroupBegan():

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.llm.escaping import fence_pattern, harmless
+from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import repairable
 from cts_async.llm.parsing import literal
 from cts_async.search.backends import Hit
@@ -174,7 +174,7 @@ def _clean(text: str) -> str:
 
 # --- Tool responses
 
-_OWN_TAGS: Final = fence_pattern([*TAG_NAMES, "tools"])
+_OWN_TAGS: Final = frozenset({*TAG_NAMES, "tools"})
 
 
 def format_tool_response(text: str) -> str:

@@ -30,7 +30,7 @@ def active_run(folder: Path, workers: list[WorkerStatus] | None = None) -> Path:
     directory = made_run(folder, label="gpt-k1", rows=[Row("a", score=50.0)], n_expected=10)
     progress = Progress([RunGroup(directory.name, 10, (directory,))])
     progress(JobsFound(directory.name, 3))
-    progress(JobEnded(directory.name, "q4", None, None))
+    progress(JobEnded(directory.name, "q4", None))
     if workers is not None:
         progress(WorkersInUse(lambda: workers, wanted=2, address="ray://head:10001"))
     write_live(directory, progress.live())

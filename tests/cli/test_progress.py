@@ -95,7 +95,7 @@ def test_plain_lines_appear_every_few_seconds_or_once_a_minute_without_change() 
 
     assert after(LINE_EVERY_S - 1) == []
     assert after(1) == ["0/4 instances, 0 calls, 0 tokens"]
-    progress(JobEnded("a", "q1", None, None))
+    progress(JobEnded("a", "q1", None))
     assert after(1) == []
     assert after(LINE_EVERY_S) == ["1/4 instances, 0 calls, 0 tokens"]
     progress(CircuitChanged("gpt", open=True, reason="503"))

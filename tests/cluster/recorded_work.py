@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cts_async.cluster.work import Bench, NeededFile, Task
+from cts_async.cluster.work import NeededFile, OpenWork, Task
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context
@@ -39,7 +39,7 @@ class RecordedWork:
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
-    ) -> AsyncIterator[Bench]:
+    ) -> AsyncIterator[OpenWork]:
         if self.key and self.key not in environ:
             raise UsageError(f"no {self.key} in the environment")
         self.log.with_name("environment").write_text("\n".join(environ))
@@ -48,7 +48,7 @@ class RecordedWork:
         async def walk(ctx: Context) -> list[str]:
             return [await ctx.step(self._step(f"{ctx.job.id}/{name}", lane)) for name in ("a", "b")]
 
-        yield Bench([lane], [2], lambda task: walk, _lines_of)
+        yield OpenWork([lane], [2], lambda task: walk, _lines_of)
 
     def _step(self, label: str, lane: Lane) -> Step[str]:
         async def execute(problem: object) -> Executed:

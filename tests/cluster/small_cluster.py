@@ -22,10 +22,10 @@ import orjson
 from fake_limits import Allowance, ServerLimits
 
 from cts_async.cluster.head import Head, WorkerLost
-from cts_async.cluster.work import Bench, NeededFile, Task
-from cts_async.cluster.worker import Begun, News, Replies, Setup, Worker, WorkerTurn
+from cts_async.cluster.work import NeededFile, OpenWork, Task
+from cts_async.cluster.worker import Replies, Setup, Worker, WorkerReady, WorkerTurn, WorkerUpdate
 from cts_async.config import BudgetConfig, RunConfig
-from cts_async.engine.budget import NOTHING, Budget, Lines
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits
 from cts_async.engine.events import Cost, Event, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
@@ -127,17 +127,17 @@ class SmallWork:
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
-    ) -> AsyncIterator[Bench]:
+    ) -> AsyncIterator[OpenWork]:
         if self.refused:
             raise UsageError(self.refused)
         lanes = {name: lane_of(name, name, self.limits) for name in {self.lane("odd"), self.lane("even")}}
         yield self.bench(lanes)
 
-    def bench(self, lanes: Mapping[str, Lane]) -> Bench:
+    def bench(self, lanes: Mapping[str, Lane]) -> OpenWork:
         def walk_of(task: Task) -> Any:
             return partial(self.world.walk, task=task, lane=lanes[self.lane(task.group)])
 
-        return Bench(tuple(lanes.values()), [self.width], walk_of, lines_of)
+        return OpenWork(tuple(lanes.values()), [self.width], walk_of, lines_of)
 
 
 _WORKS: dict[int, SmallWork] = {}
@@ -161,15 +161,15 @@ class Link:
         self._cluster = cluster
         self._delays = random.Random(f"{cluster.seed}/{self.name}")
         self._dead = asyncio.Event()
-        self.hangs = self.loses_news = False
+        self.hangs = self.loses_update = False
         self.turns = 0
         self.worker = Worker(_travelled(setup), {})
         self._task = asyncio.create_task(self.worker.run())
 
-    async def begin(self) -> Begun:
+    async def begin(self) -> WorkerReady:
         return await self._living(self._begin())
 
-    async def turn(self, turn: WorkerTurn) -> News:
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         self.turns += 1
         return await self._living(self._turn(turn))
 
@@ -194,19 +194,19 @@ class Link:
         lanes = sum(lane.in_flight for lane in runner.lanes) if runner else 0
         return lanes + len(self.worker.requests._waiting)
 
-    async def _begin(self) -> Begun:
+    async def _begin(self) -> WorkerReady:
         await asyncio.sleep(self._delay_s())
         return _travelled(await self.worker.begin())
 
-    async def _turn(self, turn: WorkerTurn) -> News:
+    async def _turn(self, turn: WorkerTurn) -> WorkerUpdate:
         await asyncio.sleep(self._delay_s())
         if self.hangs:
             await asyncio.Event().wait()
-        news = _travelled(await self.worker.turn(_travelled(turn)))
-        if self.loses_news:
+        update = _travelled(await self.worker.turn(_travelled(turn)))
+        if self.loses_update:
             raise WorkerLost("connection reset")
         await asyncio.sleep(self._delay_s())
-        return news
+        return update
 
     def _delay_s(self) -> float:
         return self._delays.uniform(0, self._cluster.delay_s)
@@ -258,7 +258,7 @@ class Cluster:
     links: list[Link] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[Event], None] = lambda event: None
-    on_hire: Callable[[Link], None] = lambda link: None
+    on_start: Callable[[Link], None] = lambda link: None
     budget: BudgetConfig = field(default_factory=BudgetConfig)
 
     def tasks(self, files: RunFiles) -> Iterator[Task]:
@@ -273,10 +273,10 @@ class Cluster:
         work = SmallWork(self.world, self.width, self.refused, self.lane, self.limits)
         _WORKS[id(work)] = work
         asked, events = self.budget, Events(self.events.append, self.on_event)
-        lines = Lines(asked.max_calls, asked.max_tokens, asked.max_usd)
+        lines = BudgetLimits(asked.max_calls, asked.max_tokens, asked.max_usd)
         budget = Budget(lines, events=events) if asked.given else None
-        place = SimpleNamespace(workers=workers, hire=self._hire, address="")
-        head = Head(place, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
+        cluster = SimpleNamespace(workers=workers, start_worker=self._start_worker, address="")
+        head = Head(cluster, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
         other = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:
             await head.run()
@@ -288,10 +288,10 @@ class Cluster:
             await asyncio.gather(*(link._task for link in self.links), return_exceptions=True)
             files.close()
 
-    async def _hire(self, setup: Setup) -> Link:
+    async def _start_worker(self, setup: Setup) -> Link:
         link = Link(setup, self)
         self.links.append(link)
-        self.on_hire(link)
+        self.on_start(link)
         return link
 
     async def run_alone(self) -> None:

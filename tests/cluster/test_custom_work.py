@@ -1,13 +1,13 @@
-"""Custom roles in several processes: their files travel, and models that they ask for at work get shared lanes."""
+"""Custom roles in several processes: their files are found, and models that they ask for at work get shared lanes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import anyio
 import orjson
 import pytest
 from custom_roles import COMMAND, FUNCTION, command, script
@@ -15,7 +15,7 @@ from fake_provider import FakeProvider, Settings
 from small_cluster import Link
 
 from cts_async.cluster.head import run_on_cluster
-from cts_async.cluster.work import CampaignWork, players_here, travelling
+from cts_async.cluster.work import CampaignWork, portable_players
 from cts_async.cluster.worker import Setup
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
@@ -56,46 +56,36 @@ def process(folder: Path) -> str:
     return command(Path("ask.py"))
 
 
-class Neighbour:
-    """Another machine: workers in this loop, in a directory of their own and without the head's files."""
+class Elsewhere:
+    """Workers in this loop, in a directory of their own."""
 
     address = ""
+    workers = 1
 
-    def __init__(self, workers: int, arrive: Callable[[], None]) -> None:
-        self.workers, self._arrive = workers, arrive
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
-    async def hire(self, setup: Setup) -> Link:
-        work = setup.work
-        assert isinstance(work, CampaignWork)
-        for file in work.files:
-            file.write(await anyio.Path(file.path).read_bytes())
-        self._arrive()
+    async def start_worker(self, setup: Setup) -> Link:
+        os.chdir(self._directory)
         return Link(setup, SimpleNamespace(seed=0, delay_s=0.0))
 
 
 @pytest.mark.parametrize("made", [function, process])
-def test_a_machine_without_the_file_gets_a_copy_and_the_same_results(
+def test_role_named_by_a_relative_path_gives_the_same_results_in_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], str]
 ) -> None:
-    """The name is a relative path; when workers open their work, the directory is another and the file is gone."""
     there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
     there.mkdir()
     elsewhere.mkdir()
     monkeypatch.chdir(there)
-    monkeypatch.setattr("cts_async.cluster.work.default_cache_dir", lambda: tmp_path / "corpus")
     name = made(there)
-
-    def arrive() -> None:
-        monkeypatch.chdir(elsewhere)
-        for file in there.glob("*.py"):
-            file.unlink()
 
     async def main() -> None:
         async with FakeProvider(Settings()) as provider:
             config = configured(tmp_path, provider.url)
             local, apart = planned(name, config, "local"), planned(name, config, "apart")
             await run_plan(local, PATH, Events())
-            await run_on_cluster(Neighbour(1, arrive), apart, PATH, Events())
+            await run_on_cluster(Elsewhere(elsewhere), apart, PATH, Events())
         (alone,), (together,) = local.systems.values(), apart.systems.values()
         read = lambda directory, file: sorted((directory / file).read_bytes().splitlines())  # noqa: E731
         assert read(alone, "results.jsonl") == read(together, "results.jsonl")
@@ -112,9 +102,11 @@ def test_a_machine_without_the_file_gets_a_copy_and_the_same_results(
 def test_a_file_that_has_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
     path = script(tmp_path, "my_lab.py", FUNCTION)
     work = CampaignWork.of(planned(f"{path}:ask", configured(tmp_path), "runs"))
+    (file,) = (file for file in work.files if file.path == path)
+    file.check()
     path.write_text(FUNCTION + "# changed\n")
-    with pytest.raises(UsageError, match=r"my_lab\.py is missing"):
-        players_here(work.plan.custom, work.files)
+    with pytest.raises(UsageError, match=r"my_lab\.py is missing here, or is not the file"):
+        file.check()
 
 
 def test_a_function_of_this_process_cannot_travel() -> None:
@@ -123,4 +115,4 @@ def test_a_function_of_this_process_cannot_travel() -> None:
 
     player = custom_role(remember_function(ask, {}), "clarifier")
     with pytest.raises(UsageError, match="python:ask: exists in this process only"):
-        travelling({"ask": {"clarifier": player}})
+        portable_players({"ask": {"clarifier": player}})

@@ -18,7 +18,7 @@ from virtual_time import run_virtual
 from cts_async.cluster import head as heads
 from cts_async.cluster import worker as workers
 from cts_async.config import BudgetConfig
-from cts_async.engine.budget import Lines
+from cts_async.engine.budget import BudgetLimits
 from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, LaneInUse, LimitLearned
 from cts_async.engine.lane import LaneLimits
 from cts_async.errors import BudgetSpent, ProviderDown, TransientError
@@ -31,7 +31,7 @@ DELAYS = st.sampled_from([0.0, 0.01, 0.1, 0.4])
 @pytest.fixture(autouse=True)
 def patient_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "MAX_LOST", 99)
-    monkeypatch.setattr(workers, "TURN_S", 1.0)  # turns without news cost these tests most of their time
+    monkeypatch.setattr(workers, "TURN_S", 1.0)  # turns without update cost these tests most of their time
 
 
 def cluster_at(folder: object, allowance: Allowance, limits: LaneLimits, **fields: Any) -> Cluster:
@@ -110,7 +110,7 @@ def test_budget_is_never_exceeded_and_used_up_to_one_call(
     hang: bool,
     delay_s: float,
 ) -> None:
-    lines = Lines(max_calls, max_tokens, max_usd)
+    limits = BudgetLimits(max_calls, max_tokens, max_usd)
     with tempfile.TemporaryDirectory() as folder:
         cluster = Cluster(Path(folder), n=12, delay_s=delay_s)
         cluster.budget = BudgetConfig(max_usd=max_usd, max_tokens=max_tokens, max_calls=max_calls)
@@ -122,9 +122,9 @@ def test_budget_is_never_exceeded_and_used_up_to_one_call(
             spent_all = True
         used = [event.spent for event in cluster.events if isinstance(event, BudgetUsed)]
     world = cluster.world
-    assert lines.crossed(world.spent) is None
+    assert limits.exceeded(world.spent) is None
     if spent_all and not deaths:
-        assert lines.crossed(world.spent + Cost(1, MOST.total, PRICES.usd(MOST)))
+        assert limits.exceeded(world.spent + Cost(1, MOST.total, PRICES.usd(MOST)))
         assert used == [] or used[-1].tokens == world.spent.tokens
     elif not spent_all:
         assert world.done.total() >= 12 * STEPS_EACH
@@ -143,7 +143,7 @@ def test_rate_limit_is_used_to_the_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, counts: Any, urgent_per_s: float
 ) -> None:
     """1,200 requests at 600 a minute: two windows, or a full bucket and one minute; 600 where they are paced."""
-    monkeypatch.setattr(workers, "URGENT_PER_S", urgent_per_s)
+    monkeypatch.setattr(workers, "BATCHES_PER_S", urgent_per_s)
     allowance = Allowance(600, kind=counts, headers="none")
     n = 150 if kind == "paced" else 300
     cluster = cluster_at(tmp_path, allowance, LaneLimits(600, kind=kind, max_concurrency=256), n=n, width=40)

@@ -65,7 +65,7 @@ async def done_at_a_bench(
 
             async def finish(ended: object) -> None:
                 for judge, line in bench.lines_of(task, ended):
-                    written[task.place, judge].append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+                    written[task.run, judge].append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
             walk = bench.walk_of(task)
             return Job(task.group, task.id, book, walk, finish, shared=task.question != 0)
@@ -113,7 +113,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
                 work = CampaignWork.of(apart)
                 written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
         assert [task.seq for task in tasks] == list(range(3 * N))
-        assert [task.place for task in tasks[:3]] == [0, 1, 2]
+        assert [task.run for task in tasks[:3]] == [0, 1, 2]
         for place, directory in enumerate(local.systems.values()):
             assert written[place, None] == lines_of(directory / RESULTS)
             assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
@@ -205,19 +205,13 @@ def test_lexical_judge_has_one_task_in_flight_next_to_others(tmp_path: Path) -> 
     assert asyncio.run(main()) == [384, 384, 1]
 
 
-def test_missing_file_is_found_again_once_it_was_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_file_that_is_missing_or_differs_on_a_machine_is_refused(tmp_path: Path) -> None:
     here = tmp_path / "documents.jsonl"
+    needed = NeededFile(here, hashlib.sha256(b"text").hexdigest())
+    for content in (None, "other"):
+        if content:
+            here.write_text(content)
+        with pytest.raises(UsageError, match=r"documents\.jsonl is missing here, or is not the file"):
+            needed.check()
     here.write_text("text")
-    needed = NeededFile(str(here), hashlib.sha256(b"text").hexdigest())
-    assert needed.here() == here
-    here.write_text("other")
-    assert needed.here() is None
-    needed.write(b"text")
-    copy = needed.here()
-    assert copy is not None
-    assert copy.read_bytes() == b"text"
-    needed.write(b"damaged")
-    assert needed.here() is None
+    needed.check()

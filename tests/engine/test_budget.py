@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
 
-from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, Deadline, Lines, amount
+from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, BudgetLimits, Deadline, amount
 from cts_async.engine.events import BudgetUsed, Cost, Events, Usage
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, LaneLimits
@@ -38,16 +38,16 @@ PRICES = Prices(input_usd_per_mtok=1_000.0, output_usd_per_mtok=10_000.0)
 CHARGED = Usage(50, 5)
 
 
-# --- The lines by themselves
+# --- The limits by themselves
 
 
 def test_on_the_line_is_within_it_and_beyond_is_not() -> None:
-    lines = Lines(max_calls=3, max_tokens=100, max_usd=0.3)
-    assert lines.crossed(Cost(3, 100, 0.1 + 0.2)) is None  # 0.30000000000000004
-    assert lines.crossed(Cost(4, 101, 1.0)) == "calls"
-    assert lines.crossed(Cost(3, 101, 1.0)) == "tokens"
-    assert lines.crossed(Cost(3, 100, 0.3001)) == "usd"
-    assert Lines().crossed(Cost(10**9, 1e12, 1e9)) is None
+    limits = BudgetLimits(max_calls=3, max_tokens=100, max_usd=0.3)
+    assert limits.exceeded(Cost(3, 100, 0.1 + 0.2)) is None  # 0.30000000000000004
+    assert limits.exceeded(Cost(4, 101, 1.0)) == "calls"
+    assert limits.exceeded(Cost(3, 101, 1.0)) == "tokens"
+    assert limits.exceeded(Cost(3, 100, 0.3001)) == "usd"
+    assert BudgetLimits().exceeded(Cost(10**9, 1e12, 1e9)) is None
 
 
 def test_prices_are_dollars_per_million_tokens() -> None:
@@ -95,11 +95,11 @@ async def attempted(
     budget.settle(most, true)
 
 
-def attempts(lines: Lines, *plans: tuple[Any, ...]) -> tuple[list[str], Cost]:
+def attempts(limits: BudgetLimits, *plans: tuple[Any, ...]) -> tuple[list[str], Cost]:
     """What happened to attempts side by side (name, seq, most, true, seconds[, after]), and what was spent."""
 
     async def main() -> tuple[list[str], Cost]:
-        budget, log = Budget(lines), list[str]()
+        budget, log = Budget(limits), list[str]()
         await asyncio.gather(*(attempted(budget, log, *plan) for plan in plans))
         return log, budget.spent
 
@@ -121,12 +121,12 @@ def tokens(n: float) -> Cost:
 )
 def test_returned_reservation_is_used_by_the_next(used: float, end_of_b: str, spent: Cost) -> None:
     plans = ("a", 0, tokens(80), tokens(used), 2.0), ("b", 1, tokens(80), tokens(60), 1.0)
-    assert attempts(Lines(max_tokens=100), *plans) == (["a sent at 0.000", end_of_b], spent)
+    assert attempts(BudgetLimits(max_tokens=100), *plans) == (["a sent at 0.000", end_of_b], spent)
 
 
 def test_the_oldest_waits_in_front_and_small_ones_do_not_overtake_it() -> None:
     log, _ = attempts(
-        Lines(max_tokens=100),
+        BudgetLimits(max_tokens=100),
         ("running", 0, tokens(90), tokens(10), 3.0),
         ("young", 5, tokens(20), tokens(20), 1.0, 1.0),
         ("old", 2, tokens(85), tokens(5), 1.0, 2.0),
@@ -138,7 +138,7 @@ def test_the_oldest_waits_in_front_and_small_ones_do_not_overtake_it() -> None:
 
 @in_virtual_time
 async def test_budget_error_names_limit_and_spending() -> None:
-    budget = Budget(Lines(max_calls=50, max_usd=1.5), Cost(12, 0, 1.48))
+    budget = Budget(BudgetLimits(max_calls=50, max_usd=1.5), Cost(12, 0, 1.48))
     with pytest.raises(BudgetSpent) as caught:
         await budget.reserve(0, Cost(1, 500, 0.03))
     error = caught.value
@@ -151,7 +151,7 @@ async def test_budget_error_names_limit_and_spending() -> None:
 
 @in_virtual_time
 async def test_waiter_cancelled_after_its_grant_returns_it() -> None:
-    budget = Budget(Lines(max_calls=1))
+    budget = Budget(BudgetLimits(max_calls=1))
     await budget.reserve(0, Cost(1))
     waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
     await asyncio.sleep(0)
@@ -165,7 +165,7 @@ async def test_waiter_cancelled_after_its_grant_returns_it() -> None:
 
 @in_virtual_time
 async def test_stopped_budget_grants_no_reservation() -> None:
-    budget = Budget(Lines(max_calls=1))
+    budget = Budget(BudgetLimits(max_calls=1))
     await budget.reserve(0, Cost(1))
     waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
     await asyncio.sleep(0)
@@ -192,9 +192,9 @@ PLAN = st.tuples(
 async def test_no_interleaving_crosses_a_line(
     plans: Sequence[tuple[int, int, float, int, int, bool]], max_calls: int, max_tokens: int, max_usd: float
 ) -> None:
-    lines = Lines(max_calls, max_tokens, max_usd)
+    limits = BudgetLimits(max_calls, max_tokens, max_usd)
 
-    budget = Budget(lines)
+    budget = Budget(limits)
 
     async def attempt(seq: int, most: int, share: float, seconds: int, after: int, cancel: bool) -> None:
         reserved, true = (Cost(1, n, n * 0.01) for n in (most, int(most * share)))
@@ -204,8 +204,8 @@ async def test_no_interleaving_crosses_a_line(
             task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        assert lines.crossed(budget.spent) is None
-        assert lines.crossed(budget.spent + budget.reserved) is None
+        assert limits.exceeded(budget.spent) is None
+        assert limits.exceeded(budget.spent + budget.reserved) is None
 
     await asyncio.gather(*(attempt(*plan) for plan in plans))
     assert (budget.in_flight, budget.reserved) == (0, NOTHING)
@@ -218,7 +218,7 @@ async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reserva
     plans: Sequence[tuple[int, float]], max_tokens: int
 ) -> None:
     excess = 0.0
-    budget = Budget(Lines(max_tokens=max_tokens))
+    budget = Budget(BudgetLimits(max_tokens=max_tokens))
 
     async def attempt(seq: int, most: int, factor: float) -> None:
         nonlocal excess
@@ -238,7 +238,7 @@ async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reserva
 async def test_unspent_budget_is_less_than_the_next_reservation(costs: list[int], max_tokens: int) -> None:
     """Everything reserves 40 and uses what it uses: the run ends early only where 40 more could cross."""
 
-    budget = Budget(Lines(max_tokens=max_tokens))
+    budget = Budget(BudgetLimits(max_tokens=max_tokens))
 
     async def attempt(seq: int, true: int) -> None:
         with suppress(BudgetSpent):
@@ -276,7 +276,7 @@ def test_a_step_starts_while_half_of_its_lanes_latest_attempts_would_end_in_time
 class BudgetBench(Bench):
     """A run under a budget: every attempt reserves 100 + 10 tokens ($0.20) and is charged `CHARGED`."""
 
-    budget = Budget(Lines())
+    budget = Budget(BudgetLimits())
     stopped: RunStopped | None = None
 
     def step(self, ctx: Context, name: str, lane: Lane, **options: Any) -> Step[str]:
@@ -286,7 +286,7 @@ class BudgetBench(Bench):
     def run_jobs(
         self,
         walk: Callable[[Context, Sequence[Lane]], Awaitable[Any]],
-        lines: Lines | None = None,
+        limits: BudgetLimits | None = None,
         *,
         jobs: int = 1,
         deadline: float | None = None,
@@ -297,7 +297,7 @@ class BudgetBench(Bench):
         events = Events(self.events.append)
         lanes = self.lanes = [Lane(name, LaneLimits(), events) for name in ("slow", "quick")]
         until = None if deadline is None else Deadline(deadline, "noon")
-        self.budget = Budget(lines or Lines(), spent, deadline=until, events=events)
+        self.budget = Budget(limits or BudgetLimits(), spent, deadline=until, events=events)
         self.finished, self.stopped = {}, None
         walks = {f"q{number}": lambda ctx: walk(ctx, lanes) for number in range(jobs)}
         try:
@@ -322,7 +322,7 @@ def two_steps(bench: BudgetBench, **options: Any) -> Callable[[Context, Sequence
 
 
 def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: BudgetBench) -> None:
-    bench.run_jobs(two_steps(bench), Lines(max_calls=5), jobs=4)
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_calls=5), jobs=4)
     assert isinstance(bench.stopped, BudgetSpent)
     # The four first steps, then the oldest one's second.
     assert bench.executed == ["q0/a", "q1/a", "q2/a", "q3/a", "q0/b"]
@@ -333,7 +333,7 @@ def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: B
 
 def test_dollars_count_charges_not_reservations(bench: BudgetBench) -> None:
     # Each reserves $0.20 and is charged $0.10: of a dollar, 9 can be made before the tenth could cross it.
-    bench.run_jobs(two_steps(bench), Lines(max_usd=1.05), jobs=8)
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_usd=1.05), jobs=8)
     assert len(bench.executed) == 9
     assert bench.budget.spent.usd == pytest.approx(0.9)
     assert isinstance(bench.stopped, BudgetSpent)
@@ -341,18 +341,18 @@ def test_dollars_count_charges_not_reservations(bench: BudgetBench) -> None:
 
 
 def test_spending_of_earlier_sessions_counts_and_replayed_steps_cost_nothing(bench: BudgetBench) -> None:
-    bench.run_jobs(two_steps(bench), Lines(max_calls=3), jobs=1, spent=Cost(2))
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_calls=3), jobs=1, spent=Cost(2))
     assert bench.executed == ["q0/a"]
     assert isinstance(bench.stopped, BudgetSpent)
-    bench.run_jobs(two_steps(bench), Lines(max_calls=1))
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_calls=1))
     assert bench.stopped is None
-    bench.run_jobs(two_steps(bench), Lines(max_calls=0))
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_calls=0))
     assert (bench.stopped, bench.executed) == (None, ["q0/a", "q0/b"])
 
 
 def test_a_budget_that_is_enough_changes_nothing(bench: BudgetBench) -> None:
     bench.run_jobs(
-        two_steps(bench), Lines(max_calls=16, max_tokens=10_000, max_usd=100.0), jobs=8, deadline=1e6
+        two_steps(bench), BudgetLimits(max_calls=16, max_tokens=10_000, max_usd=100.0), jobs=8, deadline=1e6
     )
     assert bench.stopped is None
     assert len(bench.finished) == 8
@@ -380,7 +380,7 @@ def test_a_failed_attempt_counts_as_its_provider_charges(
     async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[error]))
 
-    bench.run_jobs(walk, Lines(max_calls=10))
+    bench.run_jobs(walk, BudgetLimits(max_calls=10))
     assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2 if spent_tokens else 1, spent_tokens)
     (record,) = bench.journal()
     assumed = {"tokens": 110, "usd": pytest.approx(0.2)} if spent_tokens > 110 else None
@@ -388,23 +388,25 @@ def test_a_failed_attempt_counts_as_its_provider_charges(
 
 
 def test_unknown_usage_keeps_the_reservation(bench: BudgetBench) -> None:
-    bench.run_jobs(two_steps(bench, charged=None), Lines(max_calls=10))
+    bench.run_jobs(two_steps(bench, charged=None), BudgetLimits(max_calls=10))
     assert bench.budget.spent == Cost(2, 220, pytest.approx(0.4))
     assert [record["assumed"]["tokens"] for record in bench.journal()] == [110, 110]
 
 
 def test_interrupt_wakes_callers_waiting_for_budget(bench: BudgetBench) -> None:
-    bench.run_jobs(two_steps(bench, seconds=10.0), Lines(max_tokens=250), jobs=8, begin=after(5.0))
+    bench.run_jobs(two_steps(bench, seconds=10.0), BudgetLimits(max_tokens=250), jobs=8, begin=after(5.0))
     assert isinstance(bench.stopped, Interrupted)
     assert bench.executed == ["q0/a", "q1/a"]
     assert bench.elapsed_s == 10.0
 
 
 def test_deadline_cancels_and_counts_attempts_in_flight(bench: BudgetBench) -> None:
-    bench.run_jobs(two_steps(bench, seconds=4.0), Lines(max_calls=10), jobs=2, deadline=6.0, in_flight=1)
+    bench.run_jobs(
+        two_steps(bench, seconds=4.0), BudgetLimits(max_calls=10), jobs=2, deadline=6.0, in_flight=1
+    )
     assert isinstance(bench.stopped, DeadlineReached)
     assert bench.elapsed_s == 4.0  # 2 s are left, an attempt takes 4: nothing more was started
-    bench.run_jobs(two_steps(bench, seconds=4.0), Lines(max_calls=10), deadline=3.0)
+    bench.run_jobs(two_steps(bench, seconds=4.0), BudgetLimits(max_calls=10), deadline=3.0)
     assert isinstance(bench.stopped, DeadlineReached)
     assert "has come" in str(bench.stopped)
     assert bench.elapsed_s == 3.0
@@ -415,7 +417,7 @@ def test_deadline_cancels_and_counts_attempts_in_flight(bench: BudgetBench) -> N
     assert cancelled["assumed"] == {"tokens": 110, "usd": pytest.approx(0.2)}
     assert bench.budget.spent.tokens == 110
     # And the same command goes on from there.
-    bench.run_jobs(two_steps(bench), Lines(max_calls=10))
+    bench.run_jobs(two_steps(bench), BudgetLimits(max_calls=10))
     assert bench.stopped is None
     assert bench.finished == {"q0": "b"}
 
@@ -432,7 +434,7 @@ def test_step_cancelled_while_being_written_is_recorded_once(bench: BudgetBench)
     async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[TransientError("reset")]))
 
-    bench.run_jobs(walk, Lines(max_calls=10), deadline=6.0, journal_type=SlowJournal)
+    bench.run_jobs(walk, BudgetLimits(max_calls=10), deadline=6.0, journal_type=SlowJournal)
     assert isinstance(bench.stopped, DeadlineReached)
     (record,) = bench.journal()
     assert (record["ok"], record["attempts"]) == (True, 2)
@@ -468,7 +470,7 @@ def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
         lambda: TransientError("reset"),
         lambda: RejectedError("no", status=400),
     ]
-    lines = Lines(max_calls=max_calls, max_usd=max_usd)
+    limits = BudgetLimits(max_calls=max_calls, max_usd=max_usd)
 
     async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         for name in ("a", "b"):
@@ -480,8 +482,8 @@ def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
             await ctx.step(step)
         return "done"
 
-    bench.run_jobs(walk, lines, jobs=5, deadline=until)
-    assert lines.crossed(bench.budget.spent) is None
+    bench.run_jobs(walk, limits, jobs=5, deadline=until)
+    assert limits.exceeded(bench.budget.spent) is None
     # The journal says the same: what a later session would read is what this one counted.
     records = bench.journal()
     assert sum(record.get("attempts", 1) for record in records) == bench.budget.spent.calls

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from cts_async.llm.escaping import fence_pattern, harmless
 
-FENCE = fence_pattern(["candidate_answer", "query"])
+TAGS = frozenset({"candidate_answer", "query"})
+FENCE = fence_pattern(TAGS)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ FENCE = fence_pattern(["candidate_answer", "query"])
     ],
 )
 def test_lookalike_tags_are_escaped(text: str, written: str) -> None:
-    assert harmless(text, FENCE) == written
+    assert harmless(text, TAGS) == written
 
 
 ANGLED = "s /s bos eos unk pad mask sop eop BOS_TOKEN EOS_TOKEN UNK PAD start_of_turn /end_of_turn"
@@ -84,11 +85,11 @@ def test_control_tokens_in_square_brackets_are_written_out(name: str, slash: str
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
-    assert harmless(text, FENCE) is text
+    assert harmless(text, TAGS) is text
 
 
 def test_without_fences_only_turns_are_written_out() -> None:
-    assert fence_pattern([]) is None
+    assert fence_pattern(frozenset()) is None
     assert harmless("<query> <|im_start|>", None) == "<query> &lt;|im_start|>"
 
 
@@ -100,8 +101,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES).map("".join))
 def test_escaping_is_idempotent_and_changes_only_brackets(text: str) -> None:
     assert FENCE is not None
-    once = harmless(text, FENCE)
-    assert harmless(once, FENCE) == once
+    once = harmless(text, TAGS)
+    assert harmless(once, TAGS) == once
     assert all(found[0] == "&lt;" for found in FENCE.finditer(once))
     plain = re.compile(r"&lt;|&#60;|&#91;|[<＜\[]")
     assert plain.sub("", once) == plain.sub("", text)
@@ -113,4 +114,4 @@ def test_escaping_is_idempotent_and_changes_only_brackets(text: str) -> None:
 def test_a_text_made_to_take_long_does_not(piece: str) -> None:
     """Each character is looked at a few times at most: 300,000 of them are done at once."""
     text = (piece * 300_000)[:300_000]
-    assert harmless(text, FENCE) == text
+    assert harmless(text, TAGS) == text

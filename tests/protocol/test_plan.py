@@ -14,7 +14,7 @@ from audited_runs import made
 from virtual_time import run_virtual
 
 from cts_async.config import BudgetConfig, RunConfig
-from cts_async.engine.budget import Budget, Lines
+from cts_async.engine.budget import Budget, BudgetLimits
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest
@@ -332,7 +332,7 @@ def test_a_command_counts_its_own_steps_only(tmp_path: Path) -> None:
     assert running
     assert judging
     assert (running.spent.calls, judging.spent.calls) == (3, 1)
-    assert running.lines == Lines(max_calls=9)
+    assert running.limits == BudgetLimits(max_calls=9)
     assert running.deadline is None
 
 
@@ -342,7 +342,7 @@ def test_a_deadline_moves_from_the_wall_clock_to_the_loops() -> None:
     assert budget.deadline
     # The virtual loop began at 0.
     assert budget.deadline.at == pytest.approx(1000.0, abs=60.0)
-    assert budget.lines == Lines()
+    assert budget.limits == BudgetLimits()
 
 
 def test_dollars_need_every_price_and_every_missing_one_is_named() -> None:

@@ -17,6 +17,7 @@ from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.escaping import fence_pattern
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.prompts import (
     FIELDS,
@@ -96,10 +97,10 @@ def test_missing_and_unknown_fields_are_named(prompt: Prompt) -> None:
 
 @given(st.text(st.sampled_from("<>/ ＜candidate_answerCA\u200b\n")), st.sampled_from(EVERY))
 def test_no_value_can_open_or_close_a_fence(value: str, prompt: Prompt) -> None:
-    if prompt.fence is not None:
+    if fence := fence_pattern(prompt.fence):
         text = rendered(prompt, **dict.fromkeys(prompt.fields, value))
         plain = rendered(prompt, **dict.fromkeys(prompt.fields, ""))
-        assert len(prompt.fence.findall(text)) == len(prompt.fence.findall(plain))
+        assert len(fence.findall(text)) == len(fence.findall(plain))
 
 
 @pytest.mark.parametrize("role", [role for role in FIELDS if role != "agent"])

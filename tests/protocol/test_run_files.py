@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.cluster.head import census
+from cts_async.cluster.head import worker_counts
 from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events, WorkerStatus
 from cts_async.engine.run_dir import read_manifest, sessions_of
@@ -87,7 +87,7 @@ def sessions(directory: Path) -> list[Any]:
 def interrupted_session(directory: Path) -> None:
     """A session that begins with one worker and is interrupted after another was lost."""
     workers = [WorkerStatus("w1", "node-a", 7, "idle")]
-    with session(directory, notes={"n_expected": 4}, session_notes=lambda: census(workers)):
+    with session(directory, notes={"n_expected": 4}, session_notes=lambda: worker_counts(workers)):
         assert "workers" not in sessions(directory)[0]
         workers.append(WorkerStatus("w2", "node-b", 8, "lost"))
         raise Interrupted("Ctrl-C")

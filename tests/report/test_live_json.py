@@ -68,7 +68,7 @@ def test_each_directory_gets_its_live_json_once_its_lock_is_held(runs: tuple[Pat
     # Before its first event a directory may be another process's.
     assert (read_live(one), read_live(other)) == (None, None)
     progress(JobsFound("one", 3))
-    progress(JobEnded("one", "q4", None, None))
+    progress(JobEnded("one", "q4", None))
     writer.tick()
     with (one / "results.jsonl").open("a") as file:
         file.write('{"id":"b","restore_score_100":60.0}\n')

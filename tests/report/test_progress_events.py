@@ -45,7 +45,7 @@ def job(group: str, id: str, steps: int = 1, *, failed: bool = False) -> Sequenc
     """A job's events: steps of 100 tokens for a tenth of a cent each."""
     step = of.StepEnded(group, id, "clarify", "gpt", False, 0.5, of.Usage(90, 10), 0.001)
     failure = RejectedError("no") if failed else None
-    return [of.GroupBegan(group), *[step] * steps, of.JobEnded(group, id, None, failure)]
+    return [of.GroupBegan(group), *[step] * steps, of.JobEnded(group, id, failure)]
 
 
 def jobs(group: str, n: int) -> list[of.Event]:
@@ -80,28 +80,6 @@ def test_events_are_counted_by_group_and_in_total() -> None:
     assert values(one, "n_done", "n_expected", "calls") == [1, 4, 1]
     # What is spent is the command's.
     assert one["spent_usd"] == pytest.approx(0.003)
-
-
-def test_bulk_events_count_like_single_events() -> None:
-    clock = Clock()
-    progress = made(("a", 10), ("b", 4), clock=clock)
-    emit(progress, of.GroupBegan("a"), of.JobsFound("a", 1))
-    clock.now = 15.0
-    emit(progress, of.StepsCounted("a", "gpt", 5, 2, 1, tokens=600, usd=0.25))
-    emit(
-        progress,
-        of.StepsCounted("a", "", calls=7, retries=1),
-        of.JobsCounted("a", 3, 1, executed=12, steps=12),
-    )
-    one = part(progress, "a")
-    names = ("n_done", "n_failed", "calls", "replayed", "retries", "tokens")
-    assert values(one, *names) == [4, 1, 5, 2, 2, 600]
-    assert progress.live()["spent_usd"] == 0.25
-    assert [group.group for group in progress.begun] == ["a"]
-    # 12 steps and 3 ends in 15 s are one a second; 6 jobs of 5 are left.
-    assert one["eta_s"] == pytest.approx(30.0)
-    emit(progress, of.CircuitChanged("gpt", open=True, reason="503"))
-    assert [part(progress, name)["note"] for name in "ab"] == ["waiting for gpt", ""]
 
 
 def test_time_left_is_known_after_three_instances() -> None:
@@ -302,13 +280,3 @@ def test_pace_follows_recent_rate() -> None:
         walked(pace, f"slow {second}", 1)
         left = pace.left_s(60, float(second))
     assert left == pytest.approx(600.0, rel=0.05)
-
-
-def test_bulk_steps_of_active_jobs_count_once() -> None:
-    pace = begun()
-    pace.ended_in_bulk(3, executed=12, steps=12)
-    pace.counted(27)
-    # 27 steps and 3 ends in 15 s are two a second; of jobs under way nobody knows how far each is.
-    assert pace.left_s(6, 15.0) == pytest.approx(15.0)
-    pace.ended_in_bulk(1, executed=4, steps=4)
-    assert pace.left_s(5, 15.5) == pytest.approx(12.5)
