@@ -18,7 +18,7 @@ from fake_provider import FakeProvider, Settings
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
-from cts_async.protocol.custom.calls import THREAD
+from cts_async.protocol.custom.players import THREAD
 
 PROVIDER = Settings()
 
@@ -167,6 +167,60 @@ async def is_cancelled_by_itself(view):
         raise asyncio.CancelledError
     return ["What?", "Where?"]
 
+class Panic(BaseException):
+    "As extension modules in Rust raise it."
+
+class Hostile:
+    def __repr__(self):
+        raise ValueError("no repr")
+    __str__ = __eq__ = __hash__ = __bool__ = __repr__
+
+class HostileList(list):
+    def __iter__(self):
+        raise ValueError("no items")
+
+@role("clarifier")
+async def panics(view):
+    if view.blurred_query.startswith("Brack"):
+        raise Panic("out of \\x1b[31m cheese \\ud800")
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def panics_in_a_thread(view):
+    if view.blurred_query.startswith("Brack"):
+        raise BaseExceptionGroup("several", [Panic("out of cheese")])
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def recurses(view):
+    return recurses_for_ever() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+def recurses_for_ever():
+    return recurses_for_ever()
+
+@role("clarifier")
+async def returns_an_object(view):
+    return Hostile() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_a_hostile_list(view):
+    return HostileList("ab") if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_a_long_number(view):
+    return 10**10_000 if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_too_much(view):
+    return ["x" * 200_000, "y"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def cancels_its_task(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        asyncio.current_task().cancel()
+    return ["What?", "Where?"]
+
 @role("clarifier")
 async def asks_nobody_for_ever(view, llm):
     while view.blurred_query.startswith("Brack"):
@@ -207,6 +261,14 @@ async def fails_for_ever(view, llm):
         ("returns_a_number", "unusable_output", "expected a list of questions, got int"),
         ("asks_nobody", "role", "unknown model 'nobody-knows-it'"),
         ("is_cancelled_by_itself", "role", "CancelledError"),
+        ("panics", "role", "panics: Panic: out of [31m cheese (my_lab.py:"),
+        ("panics_in_a_thread", "role", "BaseExceptionGroup: several (1 sub-exception)"),
+        ("recurses", "role", "RecursionError: maximum recursion depth exceeded"),
+        ("returns_an_object", "unusable_output", "expected a list of questions, got Hostile"),
+        ("returns_a_hostile_list", "role", "ValueError: no items"),
+        ("returns_a_long_number", "unusable_output", "expected a list of questions, got int"),
+        ("returns_too_much", "unusable_output", "expected at most 200,000 characters, got 200,008"),
+        ("cancels_its_task", "role", "CancelledError"),
         ("asks_nobody_for_ever", "role", "unknown model 'nobody-knows-it'"),
         ("asks_nobody_for_ever_in_a_thread", "role", "unknown model 'nobody-knows-it'"),
         ("fails_for_ever", "role", "50 requests in a row failed (the last: fake: the request cannot be sent"),
@@ -258,6 +320,41 @@ def test_what_a_function_prints_goes_to_standard_error(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "{}{}" in captured.err
+
+
+MEDDLING = """
+import os, subprocess, sys
+from cts_async import role
+
+os.chdir("/")
+
+@role("clarifier")
+async def ask(view):
+    print("3")
+    if view.blurred_query.startswith("Brack"):
+        os.chdir("/")
+        os.write(1, b"1")
+        subprocess.run(["echo", "2"])
+        sys.stdout.close()
+        os.close(1)
+    return ["What?", "Where \\ud83d?"]
+"""
+
+
+def test_function_that_meddles_with_the_process_changes_nothing_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It leaves the folder, writes to standard output in three ways and closes it, and cuts an emoji in two."""
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "my_lab.py", MEDDLING)
+    lines = played(tmp_path, "my_lab.py:ask", FakeProvider(PROVIDER), runs_dir=Path("runs"))
+    assert [line["questions"] for line in lines] == [["What?", "Where ??"]] * 4
+    print("the results")
+    captured = capfd.readouterr()
+    assert captured.out == "the results\n"
+    assert captured.err.count("3\n") == 4
+    assert captured.err.count("12\n") == 1
+    assert Path.cwd() == tmp_path
 
 
 DYING = """
