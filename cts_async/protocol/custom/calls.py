@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -22,7 +23,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import Journal, StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
@@ -321,26 +322,18 @@ class Replays:
 
     def __init__(self) -> None:
         self.calls = self.asked = self.answered = 0
-        self._recorded: dict[Path, Counter[tuple[str, str]]] = {}
+        self.recorded: dict[StepMemory, Counter[tuple[str, str]]] = {}
+        """Model calls that each journal had when this process first asked, by instance and the role's step."""
         self._reading = anyio.Lock()
 
-    async def recorded(self, ctx: Context, step: str) -> int:
-        """Model calls of the role's call `step` that the journal had when this process first asked for one.
-
-        0 on another machine than the journal's.
-        """
-        journal = ctx.job.journal
-        if not isinstance(journal, Journal):
-            return 0
-        found = self._recorded.get(journal.place)
-        if found is None:
-            async with self._reading:
-                if journal.place not in self._recorded:
-                    self._recorded[journal.place] = await anyio.to_thread.run_sync(
-                        _model_calls, journal.place
-                    )
-            found = self._recorded[journal.place]
-        return found[ctx.job.id, step] if found else 0
+    async def read(self, journal: StepMemory) -> None:
+        """Fill `recorded` for a journal: with nothing on another machine than the journal's."""
+        async with self._reading:
+            if journal not in self.recorded:
+                found = Counter[tuple[str, str]]()
+                if isinstance(journal, Journal):
+                    found = await anyio.to_thread.run_sync(_model_calls, journal.place)
+                self.recorded[journal] = found
 
     def begun_again(self, asked: int) -> None:
         """Note that a call is begun again which had asked models so often."""
@@ -388,7 +381,7 @@ class CustomPlayer:
     ) -> None:
         self.player, self.replays = player, Replays()
         self._perform, self._host, self._lane, self._policy = perform, host, lane, policy
-        self._identity = player.identity
+        self._identity, self._pid = player.identity, os.getpid()
         self._deadlines = Deadlines(player.name, player.timeout_s)
 
     @property
@@ -431,7 +424,7 @@ class CustomPlayer:
         turns = [await _recalled(ctx, *used) for used in response.get("tools", ())]
         return trace_of(response, turns, int(response.get("model_calls", 0)))
 
-    async def _ask(
+    def _ask(
         self,
         ctx: Context,
         step: str,
@@ -440,11 +433,11 @@ class CustomPlayer:
         *,
         on_record: Sequence[str] = (),
         shared: bool = False,
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         def decode(response: Mapping[str, Any]) -> T:
             return expect.parse(response["text"])
 
-        return await ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
+        return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 
     def _step(
         self,
@@ -464,7 +457,9 @@ class CustomPlayer:
         async def execute(latest: UnusableOutput | None) -> Executed:
             nonlocal earlier
             if earlier is None:
-                self.replays.begun_again(await self.replays.recorded(ctx, step))
+                if (journal := ctx.job.journal) not in self.replays.recorded:
+                    await self.replays.read(journal)
+                self.replays.begun_again(self.replays.recorded[journal][ctx.job.id, step])
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
             elif earlier is not None:
@@ -506,6 +501,8 @@ class CustomPlayer:
             failed = RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}"))
             raise call.stopped or failed from None
         finally:
+            if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's
+                os._exit(1)
             call.ended = True
             self._deadlines.discard(call)
             self.replays.answered += call.replayed

@@ -154,23 +154,17 @@ class _Stderr(TextIOBase):
 
 def function_call(function: Callable[..., Any]) -> Perform:
     """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
-    taken, is_async = tools_taken(function), inspect.iscoroutinefunction(function)
+    taken = tools_taken(function)
 
-    async def perform(call: Call, view: View) -> Any:
-        offered: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-            "llm": call.llm,
-            "search": call.search,
-            "visit": call.visit,
-        }
-        tools = {name: offered[name] for name in taken}
-        if is_async:
-            return await function(view, **tools)
-        loop = asyncio.get_running_loop()
-        threaded = {name: _from_thread(call, tool, loop) for name, tool in tools.items()}
-        result = await _in_thread(partial(function, view, **threaded))
+    def perform(call: Call, view: View) -> Awaitable[Any]:
+        return cast("Awaitable[Any]", function(view, **{name: getattr(call, name) for name in taken}))
+
+    async def perform_in_thread(call: Call, view: View) -> Any:
+        tools = {name: _from_thread(call, getattr(call, name)) for name in taken}
+        result = await _in_thread(partial(function, view, **tools))
         return await result if inspect.isawaitable(result) else result
 
-    return perform
+    return perform if inspect.iscoroutinefunction(function) else perform_in_thread
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
@@ -201,10 +195,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await ended
 
 
-def _from_thread(
-    call: Call, tool: Callable[..., Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop
-) -> Callable[..., T]:
+def _from_thread(call: Call, tool: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
     """A coroutine function as an ordinary one, for functions that run in a thread."""
+    loop = asyncio.get_running_loop()
 
     def request(*args: Any, **kwargs: Any) -> T:
         if call.ended:  # a thread cannot be stopped: this ends one that asks on and catches every Exception

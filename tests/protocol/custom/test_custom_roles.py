@@ -332,6 +332,7 @@ os.chdir("/")
 async def ask(view):
     print("3")
     if view.blurred_query.startswith("Brack"):
+        os.fork()
         os.chdir("/")
         os.write(1, b"1")
         subprocess.run(["echo", "2"])
@@ -341,19 +342,21 @@ async def ask(view):
 """
 
 
+@pytest.mark.alone
 def test_function_that_meddles_with_the_process_changes_nothing_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It leaves the folder, writes to standard output in three ways and closes it, and cuts an emoji in two."""
+    """It forks, leaves the folder, writes to standard output in three ways and closes it, and cuts an emoji in two."""
     monkeypatch.chdir(tmp_path)
     script(tmp_path, "my_lab.py", MEDDLING)
     lines = played(tmp_path, "my_lab.py:ask", FakeProvider(PROVIDER), runs_dir=Path("runs"))
+    assert [line.get("error") for line in lines] == [None] * 4
     assert [line["questions"] for line in lines] == [["What?", "Where ??"]] * 4
     print("the results")
     captured = capfd.readouterr()
     assert captured.out == "the results\n"
     assert captured.err.count("3\n") == 4
-    assert captured.err.count("12\n") == 1
+    assert "2\n" in captured.err
     assert Path.cwd() == tmp_path
 
 
