@@ -218,6 +218,8 @@ _HEADERS: Final = encode_headers(
         "User-Agent": f"cts-async/{__version__}",
     }
 )
+_MAX_S: Final = 7 * 86_400.0
+"""For one request: an endpoint may wait for models as long as a function may, and the call's own deadline ends it."""
 _WAIT: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
 """Statuses that are worth another attempt."""
 
@@ -226,16 +228,16 @@ class Endpoint:
     """The address of one player."""
 
     def __init__(self, player: CustomRole, endpoint: HttpEndpoint) -> None:
-        self._name, self._timeout_s, self._endpoint = player.name, player.timeout_s, endpoint
+        self._name, self._endpoint = player.name, endpoint
 
     async def request(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send one request and return its reply. Raises StepError, ProviderRefused."""
         id = secrets.token_hex(8)
         body = orjson.dumps({"id": id, **fields})
         try:
-            response = await self._endpoint.send(_HEADERS, body, self._timeout_s, keep_headers=True)
+            response = await self._endpoint.send(_HEADERS, body, _MAX_S, keep_headers=True)
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise self._endpoint.failure(error, self._name, self._timeout_s) from None
+            raise self._endpoint.failure(error, self._name, _MAX_S) from None
         data = response.data
         if response.status != 200:
             raise self._refusal(response.status, response.headers, SECRETS.body(data))

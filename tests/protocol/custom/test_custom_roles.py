@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
 from cts_async.protocol.custom.players import THREAD
+from cts_async.protocol.custom.sources import custom_role
 
 PROVIDER = Settings()
 
@@ -457,6 +459,37 @@ def test_an_endpoint_is_asked_again_after_an_error_and_a_reply_of_the_wrong_shap
     (record,) = [one for one in read_records(tmp_path / "runs/run/steps.jsonl") if one["step"] == "clarify"]
     kinds = [attempt["kind"] for attempt in record["failed_attempts"]]
     assert kinds == ["transient", "unusable_output", "unusable_output", "transient"]
+
+
+def test_an_endpoint_that_mixes_up_its_replies_is_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def confused(request: Any) -> Any:
+        asked.append(request["id"])
+        id = "another" if len(asked) == 1 else request["id"]
+        return {"id": id, "questions": ["What?", f"Where, {len(asked)}?"]}
+
+    async def main() -> list[dict[str, Any]]:
+        async with endpoint(confused) as url:
+            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
+
+    (line,) = asyncio.run(main())
+    assert line["questions"] == ["What?", "Where, 2?"]
+    assert b"the reply has another request's id" in (tmp_path / "runs/run/steps.jsonl").read_bytes()
+
+
+def test_time_that_a_model_takes_does_not_count_as_an_endpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model takes 1 s of an endpoint that may take 0.4 s."""
+    soon = lambda *args: replace(custom_role(*args), timeout_s=0.4)  # noqa: E731
+    monkeypatch.setattr("cts_async.protocol.custom.sources.custom_role", soon)
+
+    async def main() -> list[dict[str, Any]]:
+        async with endpoint(clarify_over_http) as url:
+            return await play(tmp_path, url, FakeProvider(Settings(latency_s=1.0)), limit=2)
+
+    assert [line.get("error") for line in asyncio.run(main())] == [None, None]
 
 
 def test_a_permanent_error_fails_the_instance_with_its_message(tmp_path: Path) -> None:
