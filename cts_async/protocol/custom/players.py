@@ -9,9 +9,8 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, chdir, contextmanager, redirect_stdout, suppress
-from contextvars import copy_context
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, chdir, contextmanager, redirect_stdout
 from io import TextIOBase
 from threading import Thread
 from typing import Any, Final, TypeVar, cast
@@ -68,6 +67,7 @@ async def open_players(
         if any(player.kind == "function" for player in players):
             stack.enter_context(chdir("."))  # where a function leaves the process does not matter at the end
             stack.enter_context(_printing_to_stderr())
+            asyncio.get_running_loop().set_default_executor(_DaemonThreads())
         for player in players:
             if player.kind == "function":
                 perform = function_call(load_function(player))
@@ -161,38 +161,35 @@ def function_call(function: Callable[..., Any]) -> Perform:
 
     async def perform_in_thread(call: Call, view: View) -> Any:
         tools = {name: _from_thread(call, getattr(call, name)) for name in taken}
-        result = await _in_thread(partial(function, view, **tools))
+        result = await asyncio.to_thread(function, view, **tools)
         return await result if inspect.isawaitable(result) else result
 
     return perform if inspect.iscoroutinefunction(function) else perform_in_thread
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of `work` in a daemon thread: one that hangs is abandoned, and does not keep the process alive."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = loop.create_future()
+class _DaemonThreads(ThreadPoolExecutor):
+    """Runs each call in a daemon thread: one that hangs is abandoned, and does not keep the process alive.
 
-    def settle(error: BaseException | None, result: T | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(cast(T, result))
-        else:
-            # A future refuses StopIteration, and so does a coroutine.
-            stop = isinstance(error, StopIteration)
-            ended.set_exception(RuntimeError("raised StopIteration") if stop else error)
+    It is the loop's default, so that this holds for what functions give to `asyncio.to_thread`, too.
+    """
 
-    def run() -> None:
-        outcome: tuple[BaseException | None, T | None]
-        try:
-            outcome = (None, work())
-        except BaseException as error:
-            outcome = (error, None)
-        with suppress(RuntimeError):  # the loop has ended in the meantime
-            loop.call_soon_threadsafe(settle, *outcome)
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        ended: Future[T] = Future()
 
-    Thread(target=copy_context().run, args=(run,), daemon=True, name=THREAD).start()
-    return await ended
+        def run() -> None:
+            try:
+                ended.set_result(work(*args, **kwargs))
+            except StopIteration:  # no future takes it
+                ended.set_exception(RuntimeError("raised StopIteration"))
+            except BaseException as error:
+                ended.set_exception(error)
+
+        ended.set_running_or_notify_cancel()
+        Thread(target=run, daemon=True, name=THREAD).start()
+        return ended
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for nothing."""
 
 
 def _from_thread(call: Call, tool: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:

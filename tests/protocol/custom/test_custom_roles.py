@@ -143,6 +143,17 @@ def hangs_in_a_thread(view):
         time.sleep(2)
     return ["What?", "Where?"]
 
+@role("clarifier", timeout_s=0.2)
+async def waits_for_a_thread_that_hangs(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        await asyncio.to_thread(time.sleep, 30)
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def stops_an_iteration(view):
+    return next(iter(())) if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
 @role("clarifier")
 async def returns_one(view):
     return ["What?"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
@@ -259,6 +270,8 @@ async def fails_for_ever(view, llm):
         ("exits", "role", "SystemExit: giving up"),
         ("hangs", "timeout", "no reply within 0.2 s"),
         ("hangs_in_a_thread", "timeout", "no reply within 0.2 s"),
+        ("waits_for_a_thread_that_hangs", "timeout", "no reply within 0.2 s"),
+        ("stops_an_iteration", "role", "RuntimeError: raised StopIteration"),
         ("returns_one", "unusable_output", "exactly 2 strings"),
         ("returns_a_number", "unusable_output", "expected a list of questions, got int"),
         ("asks_nobody", "role", "unknown model 'nobody-knows-it'"),
@@ -280,7 +293,9 @@ def test_a_function_that_fails_harms_its_own_instance_only(
     tmp_path: Path, function: str, kind: str, message: str
 ) -> None:
     path = script(tmp_path, "my_lab.py", BAD)
+    began = time.monotonic()
     lines = played(tmp_path, f"{path}:{function}", FakeProvider(PROVIDER))
+    assert time.monotonic() - began < 25
     failed = [line for line in lines if "error" in line]
     assert [line["blurred_query"] for line in failed] == ["Brack Island ferry timetable"]
     assert failed[0]["error"]["kind"] == kind
