@@ -57,7 +57,7 @@ class Journal:
         self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
-        self.path = path
+        self.path, self.place = path, self._log.place
         scan = scan_journal(path)
         self.report = replace(scan, index=NO_KEYS, torn=self._log.torn)
         self._indexed = KeyLayers(scan.index)
@@ -189,6 +189,8 @@ class AppendLog:
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.path, self._sync = path, sync
+        self.place = path.absolute()
+        """The same path whatever the working directory is: code of the user's may change it."""
         self.torn = set_torn_tail_aside(path)
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._end = os.fstat(self._fd).st_size
@@ -288,7 +290,7 @@ class AppendLog:
             return
         offset = self._end
         try:
-            if not is_open_file(self.path, self._fd):
+            if not is_open_file(self.place, self._fd):
                 raise RunStopped(
                     f"{self.path}: was deleted, moved or replaced while this process was writing it. Put it back if it "
                     "was moved, and run the same command again"

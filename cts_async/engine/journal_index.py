@@ -100,6 +100,8 @@ class KeyLayers:
 
     def lookup(self, key: str) -> list[int]:
         """Offsets of lines that may have `key`, the latest first."""
+        if not self._layers:  # a new run, in which each step asks
+            return []
         return sorted((offset for layer in self._layers for offset in layer.lookup(key)), reverse=True)
 
 

@@ -8,23 +8,22 @@ another attempt are new ones.
 from __future__ import annotations
 
 import asyncio
-import inspect
+import math
+import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
-from contextvars import copy_context
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
-from threading import Thread
+from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 import orjson
 
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import Journal, StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
@@ -42,7 +41,7 @@ from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.custom.sources import CustomRole, last_line, tools_taken
+from cts_async.protocol.custom.sources import CustomRole, last_line
 from cts_async.protocol.custom.wire import View, response_of, trace_of, view_json
 from cts_async.protocol.views import (
     AnswererView,
@@ -59,12 +58,8 @@ from cts_async.search.tools import Tools, read_hits, read_page
 
 T = TypeVar("T")
 
-THREAD: Final = "cts-async role"
-"""The name of the threads of functions without `async`."""
 MAX_FAILURES: Final = 50
 """Requests of one call to models, search and pages that fail in a row: code that asks again for ever is ended."""
-ONCE: Final = RetryPolicy(max_transient=0, max_rate_limited=0, patience_s=0.0)
-"""A function's models have been asked again by their own steps; only an unusable reply is worth another call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +93,43 @@ class _Occurrences:
         self._last = 0
         self._free: list[int] = []
 
-    @contextmanager
-    def next(self) -> Iterator[int]:
+    def next(self) -> int:
         """The lowest number that no question in progress or answered has."""
         if self._free:
-            number = heappop(self._free)
-        else:
-            self._last += 1
-            number = self._last
-        try:
-            yield number
-        except BaseException:
-            heappush(self._free, number)
-            raise
+            return heappop(self._free)
+        self._last += 1
+        return self._last
+
+    def failed(self, number: int) -> None:
+        """Give the number to the next question: the one that had it has no answer."""
+        heappush(self._free, number)
 
 
 class Call:
-    """One call of a custom role in progress."""
+    """One call of a custom role in progress. As a context manager it is the time in which the run works for it."""
 
-    def __init__(self, host: Host, ctx: Context, step: str, attempt: int, timeout_s: float) -> None:
-        """`attempt` counts the unusable replies before: the questions of another attempt are new ones."""
+    __slots__ = (
+        "_active_at",
+        "_attempt",
+        "_failures",
+        "_host",
+        "_loop",
+        "_occurrences",
+        "_tool_calls",
+        "_waiting",
+        "answered",
+        "ctx",
+        "ended",
+        "model_calls",
+        "replayed",
+        "step",
+        "stopped",
+        "task",
+        "tools",
+    )
+
+    def __init__(self, host: Host, ctx: Context, step: str, attempt: int) -> None:
+        """Begin a call in this task. `attempt` counts the unusable replies before: its questions are new ones."""
         self.ctx, self.step = ctx, step
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
@@ -126,20 +138,17 @@ class Call:
         """Those of its model calls that have a reply."""
         self.replayed = 0
         """Those that the journal answered."""
-        self.stopped: RunStopped | RoleFailed | None = None
-        """Why the call is over: the run ended, or the role asked for what it cannot have. Code that catches this, or
-        could not be told so, must not go on."""
-        self._host, self._attempt = host, attempt
-        self._occurrences: dict[str, _Occurrences] = {}
-        self._tool_calls = 0
-        self._waiting = 0
-        self._failures = 0
-        self._timeout_s = timeout_s
-        self._active_at = 0.0
-        """When it was begun, or the run last ended working for it."""
-        self._limit: asyncio.Timeout | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self.stopped: RunStopped | RoleFailed | TimedOut | None = None
+        """Why the call is over: the run ended, it took too long, or the role asked for what it cannot have. Code that
+        catches this, or could not be told so, must not go on."""
         self.ended = False
+        self._host, self._attempt = host, attempt
+        self._loop = asyncio.get_running_loop()
+        self.task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
+        self._occurrences: dict[str, _Occurrences] = {}
+        self._tool_calls = self._waiting = self._failures = 0
+        self._active_at = self._loop.time()
+        """When it was begun, or the run last ended working for it."""
 
     async def llm(self, prompt: str | Sequence[Message], *, model: str, **params: Any) -> LlmReply:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
@@ -157,7 +166,9 @@ class Call:
         self, model: str, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
-        async with self._working():
+        if self.over:
+            await asyncio.sleep(0)
+        with self:
             found = await self._host.model(model)
             plain = all(isinstance(message["content"], str) for message in messages)
             if found.spec.api != "openai" and ("tools" in params or not plain):
@@ -169,46 +180,88 @@ class Call:
             except TypeError as error:  # nested too deeply, or no JSON
                 raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
             self.model_calls += 1
-            name = f"{self.step}/llm/{self.model_calls}"
-            occurrences = self._occurrences.setdefault(digest, _Occurrences())
-            with occurrences.next() as occurrence:
+            occurrences = self._occurrences.get(digest)
+            if occurrences is None:
+                occurrences = self._occurrences[digest] = _Occurrences()
+            occurrence, before = occurrences.next(), len(self.ctx.executed)
+            try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
                 step = found.step(
                     self.ctx,
                     f"{self.step}/llm",
                     messages,
-                    Completion(),
-                    request={"messages": messages, **({"params": params} if params else {})},
+                    _COMPLETION,
+                    request={"messages": messages, "params": params} if params else {"messages": messages},
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
                     decode=_as_recorded,
-                    name=name,
+                    name=f"{self.step}/llm/{self.model_calls}",
                 )
-                replayed = self.ctx.job.journal.find(step.key) is not None
                 response = await self.ctx.step(step)
+            except BaseException:
+                occurrences.failed(occurrence)
+                raise
             self.answered += 1
-            self.replayed += replayed
+            self.replayed += step.key not in self.ctx.executed[before:]
             return response
 
     async def search(self, query: str) -> list[Hit]:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
-        async with self._working():
+        if self.over:
+            await asyncio.sleep(0)
+        with self:
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
 
     async def visit(self, url: str) -> Page:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
-        async with self._working():
+        if self.over:
+            await asyncio.sleep(0)
+        with self:
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
 
-    def stop(self, reason: RunStopped | RoleFailed) -> None:
+    @property
+    def over(self) -> bool:
+        """True if it can ask for nothing more. Code that asks on is cancelled at its next chance: give it one."""
+        return self.ended or self.stopped is not None
+
+    def stop(self, reason: RunStopped | RoleFailed | TimedOut) -> None:
         """End the call, whatever the role makes of the error that it is given."""
         self.stopped = self.stopped or reason
-        if self._limit is not None and not self.ended:
-            self._limit.reschedule(asyncio.get_running_loop().time())
+        self._loop.call_soon(
+            self._cancel
+        )  # not now: a task that cancels itself, and then ends, cancels its caller
+
+    def _cancel(self) -> None:
+        if not self.ended:
+            self.task.cancel()
+
+    def silent_s(self, now: float) -> float:
+        """Seconds since the role was last heard of; 0 while the run works for it."""
+        return 0.0 if self._waiting else now - self._active_at
+
+    def __enter__(self) -> None:
+        """The run works for the role: its time does not pass. RoleFailed if the call is over."""
+        if self.over:
+            raise RoleFailed("this call has ended")
+        self._waiting += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._waiting -= 1
+        self._active_at = self._loop.time()
+        if error is None:
+            self._failures = 0
+        elif isinstance(error, RunStopped):
+            self.stop(error)
+        elif isinstance(error, StepError):
+            self._failures += 1
+            if self._failures == MAX_FAILURES:
+                self.stop(RoleFailed(f"{MAX_FAILURES} requests in a row failed (the last: {error})"))
 
     def _tool_step(self) -> str:
         self._tool_calls += 1
@@ -219,63 +272,45 @@ class Call:
             raise RoleFailed("this command has no search")
         return self._host.tools
 
-    @asynccontextmanager
-    async def _working(self) -> AsyncIterator[None]:
-        """The run works for the role: its time does not pass. RoleFailed if the call has ended."""
-        if self.ended or self.stopped:
-            await asyncio.sleep(0)  # a loop that asks again for ever is cancelled here
-            raise RoleFailed("this call has ended")
-        self._waiting += 1
-        try:
-            yield
-            self._failures = 0
-        except RunStopped as reason:
-            self.stop(reason)
-            raise
-        except StepError as error:
-            self._failures += 1
-            if self._failures == MAX_FAILURES:
-                self.stop(RoleFailed(f"{MAX_FAILURES} requests in a row failed (the last: {error})"))
-            raise
-        finally:
-            self._waiting -= 1
-            self._active_at = asyncio.get_running_loop().time()
 
-    async def within_time(self, work: Callable[[], Awaitable[T]], who: str) -> T:
-        """The result of `work`. Raises TimedOut when it neither ends nor asks the run for anything in time."""
-        loop = asyncio.get_running_loop()
-        self._active_at = loop.time()
-        self._timer = loop.call_later(self._timeout_s, self._check_time)
-        self._limit = limit = asyncio.timeout(None)
-        try:
-            async with limit:
-                return await work()
-        except TimeoutError:
-            if not limit.expired():  # the role's own
-                raise
-        finally:
-            self._timer.cancel()
-            self.ended = True
-        if self.stopped is not None:
-            raise self.stopped
-        raise TimedOut(f"{who}: no reply within {self._timeout_s:g} s")
-
-    def _check_time(self) -> None:
-        """End the call if it is too late, else look again when it could be.
-
-        One timer: moving the deadline at every question would cost more. A method: a function that names itself is a
-        cycle, and keeps its call and prompts in memory until Python looks for cycles.
-        """
-        loop = asyncio.get_running_loop()
-        left_s = self._timeout_s - (0.0 if self._waiting else loop.time() - self._active_at)
-        if left_s > 0:
-            self._timer = loop.call_later(left_s, self._check_time)
-        elif self._limit is not None:
-            self._limit.reschedule(loop.time())
+_COMPLETION: Final = Completion()
 
 
 def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
+
+
+class Deadlines:
+    """Ends the calls of one player that neither end nor ask the run for anything in time.
+
+    One timer for all of them: a timer and a scope for each would cost as much as all else that is noted of a call.
+    """
+
+    def __init__(self, who: str, timeout_s: float) -> None:
+        self._who, self._timeout_s = who, timeout_s
+        self._calls: set[Call] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, call: Call) -> None:
+        """Watch a call."""
+        self._calls.add(call)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._check)
+
+    def discard(self, call: Call) -> None:
+        """Watch a call no more: it has ended."""
+        self._calls.discard(call)
+
+    def _check(self) -> None:
+        """End what is late, and look again when another call could be; one that catches it is cancelled again then."""
+        loop, next_s = asyncio.get_running_loop(), self._timeout_s
+        for call in self._calls:
+            left_s = self._timeout_s - call.silent_s(loop.time())
+            if left_s > 0:
+                next_s = min(next_s, left_s)
+            else:
+                call.stop(TimedOut(f"{self._who}: no reply within {self._timeout_s:g} s"))
+        self._timer = loop.call_later(next_s, self._check) if self._calls else None
 
 
 Perform = Callable[[Call, View], Awaitable[Any]]
@@ -287,24 +322,18 @@ class Replays:
 
     def __init__(self) -> None:
         self.calls = self.asked = self.answered = 0
-        self._recorded: dict[Path, Counter[tuple[str, str]]] = {}
+        self.recorded: dict[StepMemory, Counter[tuple[str, str]]] = {}
+        """Model calls that each journal had when this process first asked, by instance and the role's step."""
         self._reading = anyio.Lock()
 
-    async def recorded(self, ctx: Context, step: str) -> int:
-        """Model calls of the role's call `step` that the journal had when this process first asked for one.
-
-        0 on another machine than the journal's.
-        """
-        journal = ctx.job.journal
-        if not isinstance(journal, Journal):
-            return 0
-        found = self._recorded.get(journal.path)
-        if found is None:
-            async with self._reading:
-                if journal.path not in self._recorded:
-                    self._recorded[journal.path] = await anyio.to_thread.run_sync(_model_calls, journal.path)
-            found = self._recorded[journal.path]
-        return found[ctx.job.id, step] if found else 0
+    async def read(self, journal: StepMemory) -> None:
+        """Fill `recorded` for a journal: with nothing on another machine than the journal's."""
+        async with self._reading:
+            if journal not in self.recorded:
+                found = Counter[tuple[str, str]]()
+                if isinstance(journal, Journal):
+                    found = await anyio.to_thread.run_sync(_model_calls, journal.place)
+                self.recorded[journal] = found
 
     def begun_again(self, asked: int) -> None:
         """Note that a call is begun again which had asked models so often."""
@@ -339,16 +368,21 @@ def _model_calls(journal: Path) -> Counter[tuple[str, str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
 class CustomPlayer:
     """An opened custom role: plays what it is, wherever a model could."""
 
-    player: CustomRole
-    perform: Perform
-    host: Host
-    lane: Lane | None = None
-    policy: RetryPolicy | None = None
-    replays: Replays = field(default_factory=Replays)
+    def __init__(
+        self,
+        player: CustomRole,
+        perform: Perform,
+        host: Host,
+        lane: Lane | None = None,
+        policy: RetryPolicy | None = None,
+    ) -> None:
+        self.player, self.replays = player, Replays()
+        self._perform, self._host, self._lane, self._policy = perform, host, lane, policy
+        self._identity, self._pid = player.identity, os.getpid()
+        self._deadlines = Deadlines(player.name, player.timeout_s)
 
     @property
     def name(self) -> str:
@@ -390,7 +424,7 @@ class CustomPlayer:
         turns = [await _recalled(ctx, *used) for used in response.get("tools", ())]
         return trace_of(response, turns, int(response.get("model_calls", 0)))
 
-    async def _ask(
+    def _ask(
         self,
         ctx: Context,
         step: str,
@@ -399,11 +433,11 @@ class CustomPlayer:
         *,
         on_record: Sequence[str] = (),
         shared: bool = False,
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         def decode(response: Mapping[str, Any]) -> T:
             return expect.parse(response["text"])
 
-        return await ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
+        return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 
     def _step(
         self,
@@ -416,68 +450,73 @@ class CustomPlayer:
         shared: bool = False,
     ) -> Step[T]:
         seen = view_json(view)
+        data = orjson.Fragment(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS))  # as step_key writes it
         unusable: list[UnusableOutput] = []
         earlier: Call | None = None
 
         async def execute(latest: UnusableOutput | None) -> Executed:
             nonlocal earlier
             if earlier is None:
-                self.replays.begun_again(await self.replays.recorded(ctx, step))
+                if (journal := ctx.job.journal) not in self.replays.recorded:
+                    await self.replays.read(journal)
+                self.replays.begun_again(self.replays.recorded[journal][ctx.job.id, step])
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
             elif earlier is not None:
                 self.replays.begun_again(earlier.answered)
-            earlier = call = Call(self.host, ctx, step, len(unusable), self.player.timeout_s)
-            try:
-                value = await call.within_time(partial(self.perform, call, view), self.player.name)
-            except (StepError, RunStopped):
-                if call.stopped:
-                    raise call.stopped from None
-                raise
-            except (Exception, SystemExit, asyncio.CancelledError) as error:
-                task = asyncio.current_task()
-                if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-                    raise  # ours; any other is the code's own, of a task that it has cancelled
-                raise RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}")) from None
-            finally:
-                self.replays.answered += call.replayed
-            if call.stopped:
-                raise call.stopped
-            response = _without_keys(response_of(self.player.role, value))
-            if call.model_calls:
-                response["model_calls"] = call.model_calls
-            if call.replayed:
-                response["replayed"] = call.replayed
-            if call.tools:
-                response["tools"] = call.tools
-            return Executed(response)
+            earlier = call = Call(self._host, ctx, step, len(unusable))
+            return Executed(await self._response(call, view))
 
+        request: dict[str, Any] = {"custom": self.player.label}
+        if new := {name: value for name, value in seen.items() if name not in on_record}:
+            request["view"] = new
+        if on_record:  # the run's data have these texts already
+            texts = {name: seen[name] for name in on_record} if new else data
+            request["on_record"] = step_key(texts)[:16]
         return Step(
             name=step,
-            key=step_key(step, None if shared else ctx.job.id, self.player.identity, seen),
+            key=step_key(step, None if shared else ctx.job.id, self._identity, data),
             execute=execute,
             decode=decode,
-            request=self._request(seen, on_record),
-            lane=self.lane,
-            policy=self.policy,
+            request=request,
+            lane=self._lane,
+            policy=self._policy,
         )
 
-    def _request(self, view: Mapping[str, Any], on_record: Sequence[str]) -> dict[str, Any]:
-        """The request as the journal stores it: texts that the run's data have already are left to their digest."""
-        request: dict[str, Any] = {"custom": self.player.label}
-        new = {name: value for name, value in view.items() if name not in on_record}
-        if new:
-            request["view"] = new
-        if on_record:
-            request["on_record"] = step_key({name: view[name] for name in on_record})[:16]
-        return request
-
-
-def _without_keys(response: dict[str, Any]) -> dict[str, Any]:
-    """What is recorded never has a key in it, whatever the code of the user's returns."""
-    data = orjson.dumps(response)
-    clean = SECRETS.body(data, good=True)
-    return response if clean is data else orjson.loads(clean)
+    async def _response(self, call: Call, view: View) -> dict[str, Any]:
+        """What the journal stores of one call. Raises StepError and RunStopped only, whatever the role does."""
+        task, cancelled = call.task, call.task.cancelling()
+        self._deadlines.add(call)
+        try:
+            response = response_of(self.player.role, await self._perform(call, view))
+            if task.cancelling() > cancelled:  # it has cancelled its task, or has caught that we did
+                await asyncio.sleep(0)
+        except (StepError, RunStopped) as error:
+            raise call.stopped or error from None
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and anyio.current_effective_deadline() == -math.inf:
+                raise  # the run has ended; any other cancellation is the code's own
+            failed = RoleFailed(SECRETS.text(f"{self.player.name}: {last_line(error)}"))
+            raise call.stopped or failed from None
+        finally:
+            if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's
+                os._exit(1)
+            call.ended = True
+            self._deadlines.discard(call)
+            self.replays.answered += call.replayed
+            while task.cancelling() > cancelled and anyio.current_effective_deadline() > -math.inf:
+                task.uncancel()
+        if call.stopped:
+            raise call.stopped
+        if call.model_calls:
+            response["model_calls"] = call.model_calls
+        if call.replayed:
+            response["replayed"] = call.replayed
+        if call.tools:
+            response["tools"] = call.tools
+        return response
 
 
 def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -498,68 +537,3 @@ async def _recalled(ctx: Context, kind: str, request: str, key: str) -> Turn:
         request,
         tuple(Source(h.url, h.title, h.snippet, "snippet") for h in read_hits(response)),
     )
-
-
-# --- Functions
-
-
-def function_call(function: Callable[..., Any]) -> Perform:
-    """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
-    taken, is_async = tools_taken(function), inspect.iscoroutinefunction(function)
-
-    async def perform(call: Call, view: View) -> Any:
-        offered: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-            "llm": call.llm,
-            "search": call.search,
-            "visit": call.visit,
-        }
-        tools = {name: offered[name] for name in taken}
-        if is_async:
-            return await function(view, **tools)
-        loop = asyncio.get_running_loop()
-        threaded = {name: _from_thread(call, tool, loop) for name, tool in tools.items()}
-        result = await _in_thread(partial(function, view, **threaded))
-        return await result if inspect.isawaitable(result) else result
-
-    return perform
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of `work` in a daemon thread: one that hangs is abandoned, and does not keep the process alive."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[T] = loop.create_future()
-
-    def settle(error: BaseException | None, result: T | None) -> None:
-        if ended.done():
-            return
-        if error is None:
-            ended.set_result(cast(T, result))
-        else:
-            # A future refuses StopIteration, and so does a coroutine.
-            stop = isinstance(error, StopIteration)
-            ended.set_exception(RuntimeError("raised StopIteration") if stop else error)
-
-    def run() -> None:
-        outcome: tuple[BaseException | None, T | None]
-        try:
-            outcome = (None, work())
-        except BaseException as error:
-            outcome = (error, None)
-        with suppress(RuntimeError):  # the loop has ended in the meantime
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    Thread(target=copy_context().run, args=(run,), daemon=True, name=THREAD).start()
-    return await ended
-
-
-def _from_thread(
-    call: Call, tool: Callable[..., Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop
-) -> Callable[..., T]:
-    """A coroutine function as an ordinary one, for functions that run in a thread."""
-
-    def request(*args: Any, **kwargs: Any) -> T:
-        if call.ended:  # a thread cannot be stopped: this ends one that asks on and catches every Exception
-            raise SystemExit("this call has ended")
-        return asyncio.run_coroutine_threadsafe(tool(*args, **kwargs), loop).result()
-
-    return request

@@ -23,6 +23,7 @@ from cts_async.engine.processes import child_environment
 from cts_async.errors import ProviderDown, TransientError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, command_line
+from cts_async.protocol.custom.wire import read_reply
 
 MAX_DEATHS: Final = 3
 MAX_LINE_BYTES: Final = 16 << 20
@@ -200,10 +201,7 @@ class _Process:
                 return f"wrote {MAX_STRAY_BYTES >> 20} MiB of lines that answer no request"
 
     def _deliver(self, line: bytes) -> bool:
-        try:
-            reply = orjson.loads(SECRETS.body(line, good=True))
-        except ValueError:
-            reply = None
+        reply = read_reply(line)
         waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
         if waiting is None or waiting.done():
             self._ignored(line)

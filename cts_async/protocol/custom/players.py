@@ -1,25 +1,44 @@
-"""Opening custom roles for a run: functions are imported, commands and endpoints connected, the gateway started."""
+"""The players of custom roles, opened for a run: functions imported, commands and endpoints connected to the gateway."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import os
+import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
-from typing import Any, Final
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, chdir, contextmanager, redirect_stdout
+from io import TextIOBase
+from threading import Thread
+from typing import Any, Final, TypeVar, cast
 
 import aiohttp
+import orjson
 
+from cts_async import __version__
 from cts_async.custom import RoleName
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.llm.http import ConnectionPool, HttpEndpoint
-from cts_async.protocol.custom.calls import ONCE, Call, CustomPlayer, Host, Perform, function_call
+from cts_async.engine.step import RetryPolicy
+from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError, UnusableOutput
+from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
+from cts_async.llm.redact import SECRETS
+from cts_async.llm.responses import retry_after_s
+from cts_async.protocol.custom.calls import Call, CustomPlayer, Host, Perform
 from cts_async.protocol.custom.command import Command
-from cts_async.protocol.custom.endpoint import Endpoint
 from cts_async.protocol.custom.gateway import Gateway
-from cts_async.protocol.custom.sources import CustomRole, load_function
-from cts_async.protocol.custom.wire import View, reply_value, view_json
+from cts_async.protocol.custom.sources import CustomRole, load_function, tools_taken
+from cts_async.protocol.custom.wire import View, read_reply, reply_value, view_json
 
+T = TypeVar("T")
+
+ONCE: Final = RetryPolicy(max_transient=0, max_rate_limited=0, patience_s=0.0)
+"""A function's models have been asked again by their own steps; only an unusable reply is worth another call."""
+THREAD: Final = "cts-async role"
+"""The name of the threads of functions without `async`."""
 MAX_CONCURRENCY: Final = 64
 """Requests that a command or an endpoint is sent at once, at most."""
 Roles = Mapping[str, Mapping[RoleName, CustomRole]]
@@ -46,7 +65,9 @@ async def open_players(
         if any(player.kind != "function" for player in players):
             await stack.enter_async_context(gateway.serving())
         if any(player.kind == "function" for player in players):
-            stack.enter_context(redirect_stdout(sys.stderr))
+            stack.enter_context(chdir("."))  # where a function leaves the process does not matter at the end
+            stack.enter_context(_printing_to_stderr())
+            asyncio.get_running_loop().set_default_executor(_DaemonThreads())
         for player in players:
             if player.kind == "function":
                 perform = function_call(load_function(player))
@@ -91,3 +112,147 @@ def _request_call(player: CustomRole, request: Request, gateway: Gateway) -> Per
             return reply_value(player.role, await request(fields), player.name)
 
     return perform
+
+
+# --- Functions
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Standard error in place of standard output, which has the results: also for the processes that a function starts.
+
+    Whatever a function does to it, standard output is as before at the end.
+    """
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed
+        kept = -1
+    try:
+        with redirect_stdout(cast("Any", _Stderr())):
+            if kept >= 0:
+                os.dup2(2, 1)
+            yield
+    finally:
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+class _Stderr(TextIOBase):
+    """Standard error as it is at the time; closing it is left to its owner."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Do nothing: other functions print, too."""
+
+
+def function_call(function: Callable[..., Any]) -> Perform:
+    """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
+    taken = tools_taken(function)
+
+    def perform(call: Call, view: View) -> Awaitable[Any]:
+        return cast("Awaitable[Any]", function(view, **{name: getattr(call, name) for name in taken}))
+
+    async def perform_in_thread(call: Call, view: View) -> Any:
+        tools = {name: _from_thread(call, getattr(call, name)) for name in taken}
+        result = await asyncio.to_thread(function, view, **tools)
+        return await result if inspect.isawaitable(result) else result
+
+    return perform if inspect.iscoroutinefunction(function) else perform_in_thread
+
+
+class _DaemonThreads(ThreadPoolExecutor):
+    """Runs each call in a daemon thread: one that hangs is abandoned, and does not keep the process alive.
+
+    It is the loop's default, so that this holds for what functions give to `asyncio.to_thread`, too.
+    """
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        ended: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                ended.set_result(work(*args, **kwargs))
+            except StopIteration:  # no future takes it
+                ended.set_exception(RuntimeError("raised StopIteration"))
+            except BaseException as error:
+                ended.set_exception(error)
+
+        ended.set_running_or_notify_cancel()
+        Thread(target=run, daemon=True, name=THREAD).start()
+        return ended
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for nothing."""
+
+
+def _from_thread(call: Call, tool: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """A coroutine function as an ordinary one, for functions that run in a thread."""
+    loop = asyncio.get_running_loop()
+
+    def request(*args: Any, **kwargs: Any) -> T:
+        if call.ended:  # a thread cannot be stopped: this ends one that asks on and catches every Exception
+            raise SystemExit("this call has ended")
+        return asyncio.run_coroutine_threadsafe(tool(*args, **kwargs), loop).result()
+
+    return request
+
+
+# --- Endpoints
+
+
+_HEADERS: Final = encode_headers(
+    {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": ENCODINGS,
+        "User-Agent": f"cts-async/{__version__}",
+    }
+)
+_MAX_S: Final = 7 * 86_400.0
+"""For one request: an endpoint may wait for models as long as a function may, and the call's own deadline ends it."""
+_WAIT: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
+"""Statuses that are worth another attempt."""
+
+
+class Endpoint:
+    """The address of one player."""
+
+    def __init__(self, player: CustomRole, endpoint: HttpEndpoint) -> None:
+        self._name, self._endpoint = player.name, endpoint
+
+    async def request(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send one request and return its reply. Raises StepError, ProviderRefused."""
+        id = secrets.token_hex(8)
+        body = orjson.dumps({"id": id, **fields})
+        try:
+            response = await self._endpoint.send(_HEADERS, body, _MAX_S, keep_headers=True)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._endpoint.failure(error, self._name, _MAX_S) from None
+        data = response.data
+        if response.status != 200:
+            raise self._refusal(response.status, response.headers, SECRETS.body(data))
+        reply = read_reply(data)
+        if not isinstance(reply, dict) or reply.get("id", id) != id:
+            wrong = "has another request's id" if isinstance(reply, dict) else "is not a JSON object"
+            text = SECRETS.body(data)[:2000].decode(errors="replace")
+            raise UnusableOutput(f"{self._name}: the reply {wrong}", text=text)
+        return reply
+
+    def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        said = " ".join(data[:300].decode(errors="replace").split())
+        text = f"{self._name}: HTTP {status}{f' ({said})' if said else ''}"
+        wait_s = retry_after_s(headers, time.time())
+        if status == 429:
+            return RateLimited(text, status=status, retry_after_s=wait_s)
+        if status in _WAIT:
+            return TransientError(text, status=status, retry_after_s=wait_s)
+        if status in (401, 403, 404, 405) or 300 <= status < 400:
+            return ProviderRefused(f"{text}; the same command resumes")
+        return RejectedError(text, status=status)

@@ -20,6 +20,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -42,6 +43,8 @@ MEMORY: Final = "python:"
 BASELINE: Final = "baseline"
 """The plug-in of cts_async's own."""
 MAX_SCRIPT_BYTES: Final = 16 << 20
+_FILE_MODULE: Final = "cts_role_"
+"""How the module names of imported files begin."""
 TOOLS: Final = ("llm", "search", "visit")
 """What a function may take by name, beside its view."""
 
@@ -200,7 +203,7 @@ def _import_file(place: str) -> ModuleType:
     path = path.resolve()
     content = path.read_bytes()
     # By content: in a notebook, a file that was edited is another module, and what is executed is what was hashed.
-    name = f"cts_role_{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
+    name = f"{_FILE_MODULE}{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     module = ModuleType(name)
@@ -209,7 +212,8 @@ def _import_file(place: str) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the file's neighbours shadow nothing
     try:
-        exec(compile(content, path, "exec"), vars(module))
+        with chdir("."):
+            exec(compile(content, path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _import_error(place, error) from None
@@ -220,7 +224,8 @@ def _import_module(name: str) -> ModuleType:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # as for a file; last, so that the folder shadows nothing
     try:
-        return importlib.import_module(name)
+        with chdir("."):
+            return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         raise _import_error(name, error) from None
 
@@ -233,7 +238,10 @@ def last_line(error: BaseException) -> str:
     """The last line of a traceback, with the place that raised it: `ValueError: no such thing (my_lab.py:12)`."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error}"[:300]  # which names file and line
-    text = " ".join("".join(traceback.format_exception_only(error)).split())
+    text = "".join(traceback.format_exception_only(error))
+    if type(error).__module__.startswith(_FILE_MODULE):
+        text = text.removeprefix(f"{type(error).__module__}.")
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename[:1] != "<"]
     if not frames:
         return text[:300]

@@ -13,8 +13,10 @@ A reply becomes the text that a model would have written, and is then checked by
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, get_args
+from contextlib import suppress
+from typing import Any, Final
 
 import orjson
 
@@ -36,9 +38,7 @@ FIELDS: Final[Mapping[RoleName, str]] = {
 """The field of each role's reply."""
 MAX_TEXT: Final = 200_000
 """Characters of an answer, a source or a trace's text that are kept."""
-_TURN_KINDS: Final = get_args(Turn.__annotations__["kind"]) or (
-    *("think", "search", "visit", "invalid", "repeated", "answer"),
-)
+_TURN_KINDS: Final = ("think", "search", "visit", "invalid", "repeated", "answer")
 
 
 def view_json(view: View) -> dict[str, Any]:
@@ -60,6 +60,17 @@ def view_json(view: View) -> dict[str, Any]:
 def _earlier(pairs: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
     """What was asked and answered before, in a conversation."""
     return {} if pairs is None else {"pairs": [list(pair) for pair in pairs]}
+
+
+def read_reply(data: bytes) -> Any:
+    """Parse a reply, also one with NaN or half a surrogate pair, as Python and JavaScript write them; None: no JSON."""
+    data = SECRETS.body(data, good=True)
+    with suppress(ValueError):
+        return orjson.loads(data)
+    with suppress(ValueError, RecursionError):
+        text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
+        return orjson.loads(text.encode(errors="replace"))
+    return None
 
 
 def reply_value(role: RoleName, reply: Any, who: str) -> Any:
@@ -84,8 +95,23 @@ def reply_value(role: RoleName, reply: Any, who: str) -> Any:
 def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     """What the journal stores of a reply: its `text` as a model would have written it, and an agent's evidence.
 
-    Raises UnusableOutput for a value of the wrong type.
+    There is no key in it, and no half of a surrogate pair, with which cut texts may end. Raises UnusableOutput for a
+    value of the wrong type.
     """
+    try:
+        response = _response(role, value)
+        data = orjson.dumps(response)
+    except TypeError:
+        value = orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        response = _response(role, value)
+        data = orjson.dumps(response)
+    if len(response["text"]) > MAX_TEXT:
+        raise UnusableOutput(f"expected at most {MAX_TEXT:,} characters, got {len(response['text']):,}")
+    clean = SECRETS.body(data, good=True)
+    return response if clean is data else orjson.loads(clean)
+
+
+def _response(role: RoleName, value: Any) -> dict[str, Any]:
     match role:
         case "clarifier":
             if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
@@ -102,9 +128,11 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
 
 
 def _wrong(expected: str, value: Any) -> UnusableOutput:
-    return UnusableOutput(
-        f"expected {expected}, got {type(value).__name__}", text=SECRETS.text(repr(value)[:2000])
-    )
+    try:
+        shown = SECRETS.text(repr(value)[:2000])
+    except Exception:  # a number of more digits than Python prints, or an object's own
+        shown = ""
+    return UnusableOutput(f"expected {expected}, got {type(value).__name__}", text=shown)
 
 
 def _labels(value: Any) -> list[dict[str, str]]:
@@ -114,11 +142,10 @@ def _labels(value: Any) -> list[dict[str, str]]:
         raise _wrong("the label of each nugget by its id", value)
     labels = []
     for pair in pairs:
-        id = label = None
-        if isinstance(pair, Mapping):
-            id, label = pair.get("id"), pair.get("coverage")
-        elif isinstance(pair, list | tuple) and len(pair) == 2:
-            id, label = pair
+        try:
+            id, label = (pair["id"], pair["coverage"]) if isinstance(pair, dict) else pair
+        except (KeyError, TypeError, ValueError):
+            id = label = None
         if not (isinstance(id, str) and isinstance(label, str)):
             raise _wrong("an id and a label", pair)
         labels.append({"id": id, "coverage": label})

@@ -80,6 +80,21 @@ replies(sys.stdin)
 }
 
 
+def test_reply_that_is_json_to_others_is_read(tmp_path: Path) -> None:
+    """Python writes NaN, and JavaScript half an emoji where a text was cut."""
+    content = """
+for line in sys.stdin:
+    id = json.loads(line)["id"]
+    print('{"id": "%s", "answer": "\\\\ud83d", "score": NaN}' % id, flush=True)
+"""
+
+    async def main() -> None:
+        async with started(tmp_path, content) as process:
+            assert await answered(process, 1) == ["?"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("flood", FLOODS)
 def test_command_that_floods_a_stream_is_answered_all_the_same(tmp_path: Path, run: Run, flood: str) -> None:
     seen: list[Event] = []

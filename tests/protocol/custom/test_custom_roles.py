@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from fake_provider import FakeProvider, Settings
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
-from cts_async.protocol.custom.calls import THREAD
+from cts_async.protocol.custom.players import THREAD
+from cts_async.protocol.custom.sources import custom_role
 
 PROVIDER = Settings()
 
@@ -141,6 +143,17 @@ def hangs_in_a_thread(view):
         time.sleep(2)
     return ["What?", "Where?"]
 
+@role("clarifier", timeout_s=0.2)
+async def waits_for_a_thread_that_hangs(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        await asyncio.to_thread(time.sleep, 30)
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def stops_an_iteration(view):
+    return next(iter(())) if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
 @role("clarifier")
 async def returns_one(view):
     return ["What?"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
@@ -165,6 +178,60 @@ async def is_cancelled_by_itself(view):
     import asyncio
     if view.blurred_query.startswith("Brack"):
         raise asyncio.CancelledError
+    return ["What?", "Where?"]
+
+class Panic(BaseException):
+    "As extension modules in Rust raise it."
+
+class Hostile:
+    def __repr__(self):
+        raise ValueError("no repr")
+    __str__ = __eq__ = __hash__ = __bool__ = __repr__
+
+class HostileList(list):
+    def __iter__(self):
+        raise ValueError("no items")
+
+@role("clarifier")
+async def panics(view):
+    if view.blurred_query.startswith("Brack"):
+        raise Panic("out of \\x1b[31m cheese \\ud800")
+    return ["What?", "Where?"]
+
+@role("clarifier")
+def panics_in_a_thread(view):
+    if view.blurred_query.startswith("Brack"):
+        raise BaseExceptionGroup("several", [Panic("out of cheese")])
+    return ["What?", "Where?"]
+
+@role("clarifier")
+async def recurses(view):
+    return recurses_for_ever() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+def recurses_for_ever():
+    return recurses_for_ever()
+
+@role("clarifier")
+async def returns_an_object(view):
+    return Hostile() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_a_hostile_list(view):
+    return HostileList("ab") if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_a_long_number(view):
+    return 10**10_000 if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def returns_too_much(view):
+    return ["x" * 200_000, "y"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
+
+@role("clarifier")
+async def cancels_its_task(view):
+    import asyncio
+    if view.blurred_query.startswith("Brack"):
+        asyncio.current_task().cancel()
     return ["What?", "Where?"]
 
 @role("clarifier")
@@ -203,10 +270,20 @@ async def fails_for_ever(view, llm):
         ("exits", "role", "SystemExit: giving up"),
         ("hangs", "timeout", "no reply within 0.2 s"),
         ("hangs_in_a_thread", "timeout", "no reply within 0.2 s"),
+        ("waits_for_a_thread_that_hangs", "timeout", "no reply within 0.2 s"),
+        ("stops_an_iteration", "role", "RuntimeError: raised StopIteration"),
         ("returns_one", "unusable_output", "exactly 2 strings"),
         ("returns_a_number", "unusable_output", "expected a list of questions, got int"),
         ("asks_nobody", "role", "unknown model 'nobody-knows-it'"),
         ("is_cancelled_by_itself", "role", "CancelledError"),
+        ("panics", "role", "panics: Panic: out of [31m cheese (my_lab.py:"),
+        ("panics_in_a_thread", "role", "BaseExceptionGroup: several (1 sub-exception)"),
+        ("recurses", "role", "RecursionError: maximum recursion depth exceeded"),
+        ("returns_an_object", "unusable_output", "expected a list of questions, got Hostile"),
+        ("returns_a_hostile_list", "role", "ValueError: no items"),
+        ("returns_a_long_number", "unusable_output", "expected a list of questions, got int"),
+        ("returns_too_much", "unusable_output", "expected at most 200,000 characters, got 200,008"),
+        ("cancels_its_task", "role", "CancelledError"),
         ("asks_nobody_for_ever", "role", "unknown model 'nobody-knows-it'"),
         ("asks_nobody_for_ever_in_a_thread", "role", "unknown model 'nobody-knows-it'"),
         ("fails_for_ever", "role", "50 requests in a row failed (the last: fake: the request cannot be sent"),
@@ -216,7 +293,9 @@ def test_a_function_that_fails_harms_its_own_instance_only(
     tmp_path: Path, function: str, kind: str, message: str
 ) -> None:
     path = script(tmp_path, "my_lab.py", BAD)
+    began = time.monotonic()
     lines = played(tmp_path, f"{path}:{function}", FakeProvider(PROVIDER))
+    assert time.monotonic() - began < 25
     failed = [line for line in lines if "error" in line]
     assert [line["blurred_query"] for line in failed] == ["Brack Island ferry timetable"]
     assert failed[0]["error"]["kind"] == kind
@@ -258,6 +337,44 @@ def test_what_a_function_prints_goes_to_standard_error(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "{}{}" in captured.err
+
+
+MEDDLING = """
+import os, subprocess, sys
+from cts_async import role
+
+os.chdir("/")
+
+@role("clarifier")
+async def ask(view):
+    print("3")
+    if view.blurred_query.startswith("Brack"):
+        os.fork()
+        os.chdir("/")
+        os.write(1, b"1")
+        subprocess.run(["echo", "2"])
+        sys.stdout.close()
+        os.close(1)
+    return ["What?", "Where \\ud83d?"]
+"""
+
+
+@pytest.mark.alone
+def test_function_that_meddles_with_the_process_changes_nothing_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It forks, leaves the folder, writes to standard output in three ways and closes it, and cuts an emoji in two."""
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "my_lab.py", MEDDLING)
+    lines = played(tmp_path, "my_lab.py:ask", FakeProvider(PROVIDER), runs_dir=Path("runs"))
+    assert [line.get("error") for line in lines] == [None] * 4
+    assert [line["questions"] for line in lines] == [["What?", "Where ??"]] * 4
+    print("the results")
+    captured = capfd.readouterr()
+    assert captured.out == "the results\n"
+    assert captured.err.count("3\n") == 4
+    assert "2\n" in captured.err
+    assert Path.cwd() == tmp_path
 
 
 DYING = """
@@ -357,6 +474,37 @@ def test_an_endpoint_is_asked_again_after_an_error_and_a_reply_of_the_wrong_shap
     (record,) = [one for one in read_records(tmp_path / "runs/run/steps.jsonl") if one["step"] == "clarify"]
     kinds = [attempt["kind"] for attempt in record["failed_attempts"]]
     assert kinds == ["transient", "unusable_output", "unusable_output", "transient"]
+
+
+def test_an_endpoint_that_mixes_up_its_replies_is_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def confused(request: Any) -> Any:
+        asked.append(request["id"])
+        id = "another" if len(asked) == 1 else request["id"]
+        return {"id": id, "questions": ["What?", f"Where, {len(asked)}?"]}
+
+    async def main() -> list[dict[str, Any]]:
+        async with endpoint(confused) as url:
+            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
+
+    (line,) = asyncio.run(main())
+    assert line["questions"] == ["What?", "Where, 2?"]
+    assert b"the reply has another request's id" in (tmp_path / "runs/run/steps.jsonl").read_bytes()
+
+
+def test_time_that_a_model_takes_does_not_count_as_an_endpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model takes 1 s of an endpoint that may take 0.4 s."""
+    soon = lambda *args: replace(custom_role(*args), timeout_s=0.4)  # noqa: E731
+    monkeypatch.setattr("cts_async.protocol.custom.sources.custom_role", soon)
+
+    async def main() -> list[dict[str, Any]]:
+        async with endpoint(clarify_over_http) as url:
+            return await play(tmp_path, url, FakeProvider(Settings(latency_s=1.0)), limit=2)
+
+    assert [line.get("error") for line in asyncio.run(main())] == [None, None]
 
 
 def test_a_permanent_error_fails_the_instance_with_its_message(tmp_path: Path) -> None:
