@@ -10,6 +10,7 @@ what is left, a slice at a time, so that an answer never waits for a whole file.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import logging
 import os
@@ -48,6 +49,10 @@ MAX_ADDRESS: Final = 1 << 16
 """Bytes of an address. A search for text may have 1,000 characters, nine bytes each."""
 SWITCH_S: Final = 0.001
 """How long an indexing thread may hold the interpreter while others wait."""
+HEAP_BYTES: Final = 1 << 18
+"""Freed memory that glibc may keep in each of its heaps. By itself it comes to keep twice the largest block that was
+ever freed: 205 MB instead of 168 MB after 100,000 instances."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LARGE: Final = 1 << 20
 """Bytes; larger bodies are sent piece by piece, MAX_LARGE at a time: a slow client keeps all of its body in memory."""
 MAX_LARGE: Final = 8
@@ -430,6 +435,7 @@ def _is_not_malformed_request(record: logging.LogRecord) -> bool:
 async def serve(library: Library, sock: socket.socket, started: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `started` receives the address."""
     sys.setswitchinterval(SWITCH_S)
+    _return_freed_memory()
     port = int(sock.getsockname()[1])
     runner = runner_of(library, port)
     await runner.setup()
@@ -444,3 +450,10 @@ async def serve(library: Library, sock: socket.socket, started: Callable[[str], 
         await stop.wait()
     finally:
         await runner.cleanup()
+
+
+def _return_freed_memory() -> None:
+    with suppress(AttributeError, OSError):  # not glibc
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_TRIM_THRESHOLD, HEAP_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, HEAP_BYTES)

@@ -222,7 +222,8 @@ class Columns:
 
     @property
     def nbytes(self) -> int:
-        return sum(column.nbytes for column in self._state[0])
+        columns, n = self._state
+        return sum(n * column.itemsize for column in columns)
 
     def add(self, *rows: Sequence[Any] | Array) -> None:
         """Append rows, given column by column. Arrays returned by `all` before do not change."""
@@ -231,10 +232,11 @@ class Columns:
         columns, n = self._state
         after = n + len(rows[0])
         if columns and after > len(columns[0]):
-            room = max(_FIRST_ROWS, after, len(columns[0]) * 3 // 2)
-            columns = tuple(
-                np.concatenate([column[:n], np.empty(room - n, column.dtype)]) for column in columns
-            )
+            # Doubled, and left empty: pages that nothing was written to take no memory.
+            larger = tuple(np.empty(max(_FIRST_ROWS, after, 2 * n), column.dtype) for column in columns)
+            for column, room in zip(columns, larger, strict=True):
+                room[:n] = column[:n]
+            columns = larger
         for column, new in zip(columns, rows, strict=True):
             column[n:after] = new
         self._state = (columns, after)
