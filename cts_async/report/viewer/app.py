@@ -198,17 +198,17 @@ class Server:
         return await self._send_file(request, name, "application/jsonl", lines)
 
     async def _csv(self, request: web.Request) -> web.StreamResponse:
-        """The instances of a run that pass the filters, or a leaderboard once it is computed."""
+        """The instances of runs that pass the filters, or a leaderboard once it is computed."""
         parameters = _parameters(request)
-        if data_sha := parameters.get("data", ""):
+        if (data_sha := parameters.get("data", "")) and "runs" not in parameters:
             board = await self._board(data_sha)
             while board["computing"] and not board["boards"]:
                 board = await self._board(data_sha)
             name, pieces = file_name(f"{board['data']}-leaderboard", "csv"), board_csv(board)
         else:
-            while await self._in_thread(partial(self.answers.index_results, parameters)):
+            while (found := await self._in_thread(partial(self.answers.csv, parameters))) is None:
                 pass
-            name, pieces = await self._in_thread(partial(self.answers.csv, parameters))
+            name, pieces = found
         return await self._send_file(request, name, "text/csv; charset=utf-8", pieces)
 
     async def _send_file(

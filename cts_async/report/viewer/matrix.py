@@ -15,37 +15,25 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from cts_async.analysis.runs import ORIG
-from cts_async.report.viewer.index import (
-    FILE_CHANGED,
-    NO_RUN,
-    Json,
-    Refused,
-    ResultLines,
-    id_hash,
-    instance_name,
-    opened,
-    record_in,
-)
+from cts_async.report.viewer.index import NO_RUN, Json, Refused, ResultLines, instance_name, opened
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.pages import (
-    MAX_ROWS,
-    MAX_TEXT,
-    ROWS,
-    SCAN_S,
+    MAX_CHARS,
     Parameters,
-    beginning,
+    Read,
     choice,
-    cursor,
-    integer,
+    csv_pieces,
     line_has,
-    place_after,
+    line_of,
+    page_of,
+    queries_of,
     score_limit,
 )
 from cts_async.report.viewer.run import OpenRun
@@ -67,8 +55,19 @@ SORTS: Final = ("file", "value", "-value", "spread", "-spread", "gap", "-gap")
 # --- Which runs
 
 
-def chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[str]]:
-    """Every run over the data as {name, system}, and the names of the columns. Raises Refused."""
+def opened_runs(library: Library, given: Parameters, max_s: float) -> tuple[list[Json], list[OpenRun]]:
+    """Every run over the data as {name, system}, and those that are columns, indexed for `max_s`. Raises Refused."""
+    known, chosen = _chosen_runs(library, given)
+    runs = [run for name in chosen if (run := library.open(name))]
+    until = time.monotonic() + max_s
+    for run in runs:
+        if given.get("show") in SPENDING:
+            run.index_spending()
+        run.advance(max(0.0, until - time.monotonic()))
+    return known, runs
+
+
+def _chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[str]]:
     asked = [unquote(name) for name in given.get("runs", "").split(",") if name]
     if len(asked) > MAX_COLUMNS:
         raise Refused(400, f"runs: at most {MAX_COLUMNS} at once")
@@ -173,62 +172,109 @@ def _spread(values: Array) -> Array:
     return np.where(several, np.where(several, high, 0.0) - np.where(several, low, 0.0), math.nan)
 
 
-# --- A page of it
+# --- A page of it, and all of it
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """What the cells of a table hold, and its rows that pass all filters but the text, in order."""
+
+    names: Sequence[str]
+    judges: Sequence[str]
+    judge: str
+    show: str
+    baseline: str | None
+    values: Array
+    spread: Array
+    gap: Array
+    """The value of the first column minus that of the second."""
+    fits: Array
+    order: Array
+
+
+def _cells(table: Table, given: Parameters) -> _Cells:
+    """What the parameters ask for. Raises Refused."""
+    import numpy as np
+
+    names = [run.place.name for run in table.runs]
+    judges = _judges(table.runs)
+    judge = choice(given, "judge", tuple(judges)) or next(iter(judges), "")
+    show = choice(given, "show", SHOWN) or SHOWN[0]
+    baseline = next((run.place.name for run in table.runs if run.metadata.system == ORIG), None)
+    scores = table.scores(judge)
+    values = _values(table, show, scores, names.index(baseline) if baseline else None)
+    spread = _spread(values)
+    gap = values[0] - values[1] if len(names) > 1 else np.full(len(table.ids), math.nan)
+    fits = np.flatnonzero(_fits(table, scores, names, given))
+    order = fits[_order(values, spread, gap, names, given)[fits].argsort(kind="stable")]
+    return _Cells(names, judges, judge, show, baseline, values, spread, gap, fits, order)
 
 
 def matrix_page(known: Sequence[Json], runs: Sequence[OpenRun], given: Parameters) -> Json:
     """One page of the table; only lines of its rows are read. `known` are all runs over the data. Raises Refused."""
     import numpy as np
 
-    limit = integer(given, "limit", ROWS, 1, MAX_ROWS)
-    needle = given.get("text", "")
-    if len(needle) > MAX_TEXT:
-        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
-    names = [run.place.name for run in runs]
-    judges = _judges(runs)
-    judge = choice(given, "judge", tuple(judges)) or next(iter(judges), "")
-    show = choice(given, "show", SHOWN) or SHOWN[0]
-    baseline = next((run.place.name for run in runs if run.metadata.system == ORIG), None)
     table = table_of(runs)
-    scores = table.scores(judge)
-    values = _values(table, show, scores, names.index(baseline) if baseline else None)
-    spread, gap = (
-        _spread(values),
-        values[0] - values[1] if len(runs) > 1 else np.full(len(table.ids), math.nan),
-    )
-    fits = np.flatnonzero(_fits(table, scores, names, given))
-    common = values[:, fits[np.isfinite(values[:, fits]).all(axis=0)]]
-    order = fits[_order(values, spread, gap, names, given)[fits].argsort(kind="stable")]
-    first = place_after(order, cursor(given))
-    rows: list[Json] = []
-    until, end = time.monotonic() + SCAN_S, len(order)
-    with suppress(OSError), _opened(runs) as files:
-        for place in range(first, len(order)):
-            row = int(order[place])
-            raws = _raw_lines(table, files, row, every=bool(needle))
-            if not needle or any(line_has(raw, needle) for raw in raws):
-                rows.append(_row(table, row, raws[0], values, spread, gap))
-            if len(rows) >= limit or (needle and time.monotonic() >= until):
-                end = place + 1
-                break
-    more = end < len(order)
+    cells = _cells(table, given)
+    values = cells.values[:, cells.fits]
+    common = values[:, np.isfinite(values).all(axis=0)]
     return {
-        "runs": [_column(run) for run in runs],
+        **page_of(cells.order, _reader(table, cells), given),
+        "runs": [
+            {"name": run.place.name, "system": run.metadata.system, "caveat": run.metadata.caveat}
+            for run in runs
+        ],
         # Over the instances in which every cell has a value, whatever the text.
         "means": common.mean(axis=1).tolist() if common.shape[1] else None,
         "n_common": common.shape[1],
         "known": list(known),
-        "judges": judges,
-        "judge": judge,
-        "show": show,
-        "shows": [name for name in SHOWN if baseline or name != "gain"],
-        "baseline": baseline,
-        "rows": rows,
-        "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        "total": None if needle and (more or first) else len(rows) if needle else len(order),
+        "judges": cells.judges,
+        "judge": cells.judge,
+        "show": cells.show,
+        "shows": [name for name in SHOWN if cells.baseline or name != "gain"],
+        "baseline": cells.baseline,
         "n": len(table.ids),
-        "ready": _ready(runs),
+        "ready": share_indexed(runs),
     }
+
+
+def csv_of_matrix(runs: Sequence[OpenRun], given: Parameters) -> Iterator[bytes]:
+    """The whole table as CSV, a column for each run, a piece at a time. Raises Refused."""
+    table = table_of(runs)
+    cells = _cells(table, given)
+    columns = [f"{name} ({cells.show})" for name in cells.names]
+    caveat = "; ".join(dict.fromkeys(run.metadata.caveat for run in runs if run.metadata.caveat)) or None
+
+    def named(row: Json) -> Json:
+        failed = (name for name, state in zip(cells.names, row["states"], strict=True) if state == "failed")
+        queries = {name: row[name] for name in ("id", "blurred_query", "fused_query")}
+        values = dict(zip(columns, row["values"], strict=True))
+        return {**queries, **values, "judge": cells.judge, "failed": ", ".join(failed), "caveat": caveat}
+
+    keys = ("id", "blurred_query", "fused_query", *columns, "judge", "failed", "caveat")
+    return csv_pieces(cells.order, _reader(table, cells, None), given, keys, named)
+
+
+@contextmanager
+def _reader(table: Table, cells: _Cells, max_chars: int | None = MAX_CHARS) -> Iterator[Read]:
+    with _opened(table.runs) as files:
+
+        def read(row: int, needle: str) -> Json | None:
+            raws = _raw_lines(table, files, row, every=bool(needle))
+            if needle and not any(line_has(raw, needle) for raw in raws):
+                return None
+            line = line_of(raws[0], int(table.ids[row]))
+            pairs = zip(table.rows[:, row] < 0, table.failed[:, row], strict=True)
+            return {
+                "id": instance_name(line),
+                **queries_of(line, max_chars),
+                "values": [_number(value) for value in cells.values[:, row]],
+                "states": ["missing" if none else "failed" if bad else "" for none, bad in pairs],
+                "spread": _number(cells.spread[row]),
+                "gap": _number(cells.gap[row]),
+            }
+
+        yield read
 
 
 def _values(table: Table, show: str, scores: Array, baseline: int | None) -> Array:
@@ -242,7 +288,7 @@ def _values(table: Table, show: str, scores: Array, baseline: int | None) -> Arr
     return table.spending(show) if show in SPENDING else scores
 
 
-def _ready(runs: Sequence[OpenRun]) -> float:
+def share_indexed(runs: Sequence[OpenRun]) -> float:
     """Share of what is indexed of the run that is furthest behind."""
     tails = [run.spending.tail for run in runs if run.spending]
     shares = [1 - tail.behind / max(1, tail.size) for tail in tails if tail.behind]
@@ -303,29 +349,6 @@ def _raw_lines(table: Table, files: Sequence[int], row: int, *, every: bool) -> 
         if at >= 0 and (every or not found):
             found.append(os.pread(fd, int(lines.lengths[at]), int(lines.offsets[at])))
     return found
-
-
-def _row(table: Table, row: int, raw: bytes, values: Array, spread: Array, gap: Array) -> Json:
-    line = record_in(raw)
-    id = instance_name(line) if line else None
-    if line is None or id is None or id_hash(id) != int(table.ids[row]):
-        raise Refused(409, FILE_CHANGED)
-    missing, failed = table.rows[:, row] < 0, table.failed[:, row]
-    return {
-        "id": id,
-        "blurred_query": beginning(line, "blurred_query"),
-        "fused_query": beginning(line, "fused_query") or beginning(line, "query"),
-        "values": [_number(value) for value in values[:, row]],
-        "states": [
-            "missing" if none else "failed" if bad else "" for none, bad in zip(missing, failed, strict=True)
-        ],
-        "spread": _number(spread[row]),
-        "gap": _number(gap[row]),
-    }
-
-
-def _column(run: OpenRun) -> Json:
-    return {"name": run.place.name, "system": run.metadata.system, "caveat": run.metadata.caveat}
 
 
 def _number(value: float) -> float | None:

@@ -62,6 +62,24 @@ def test_every_instance_of_any_run_is_a_row_and_no_failure_is_a_score(asker: Ask
     assert (page["judges"], page["judge"], page["baseline"]) == (["ernie", "gpt"], "ernie", ORIG)
 
 
+def test_csv_has_a_column_for_each_run_in_the_order_of_the_table(asker: Asker) -> None:
+    csv = asker.api("csv", runs=f"{ONE},with%2C comma", sort="-value", max=60)
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="matrix.csv"'
+    head, *rows = csv.body.decode().splitlines()
+    assert head == (
+        'id,blurred_query,fused_query,made-gpt-k1 (score),"with, comma (score)",judge,failed,caveat'
+    )
+    assert [row.partition(",the intent of")[2] for row in rows] == [
+        " a,60.0,100.0,ernie,,",
+        " b,40.0,,ernie,,",
+        ' c,30.0,,ernie,"with, comma",',
+        " d,,20.0,ernie,,",
+    ]
+    assert len(asker.api("csv", data=DATA, runs=ORIG, text="query of b").body.splitlines()) == 2
+    assert asker.api("csv", runs=ORIG, judge="nobody").status == 400
+    assert asker.api("csv", runs="nobody").status == 404
+
+
 def test_cells_may_hold_gains_and_scores_of_another_judge(asker: Asker) -> None:
     gains = asker.get("matrix", data=DATA, show="gain")
     assert cells(gains) == {
