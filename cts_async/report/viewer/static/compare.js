@@ -1,20 +1,17 @@
 // Several runs on the same instance: what each asked, searched, answered, and where their nuggets differ.
 
 import { get } from "./api.js";
-import { conversation } from "./conversation.js";
 import { marked } from "./diff.js";
-import { fill, h } from "./dom.js";
+import { fill, h, untrusted, visible } from "./dom.js";
 import { NONE, signed, weight } from "./format.js";
 import { crumbs } from "./header.js";
-import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { answer, conversation, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning } from "./longtext.js";
-import { where } from "./losses.js";
 import { letters, matrixBrowser } from "./matrix.js";
-import { coverage, nuggetText, worth } from "./nuggets.js";
+import { coverage, nuggetText, where, worth } from "./nuggets.js";
 import { caveatBadge, field, frame, later, section, select, table, tableRow } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
 import { go, href, joined, named } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { traceView } from "./trace.js";
 import { listOf, neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";

@@ -1,6 +1,6 @@
 // Numbers, amounts and times in the reader's language.
 
-import { visible } from "./untrusted.js";
+import { visible } from "./dom.js";
 import { language, t } from "./words.js";
 
 export const NONE = "–";

@@ -1,12 +1,11 @@
 // Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
 
 import { address, get, SERVED } from "./api.js";
-import { fill, h, svg } from "./dom.js";
+import { fill, h, svg, untrusted, visible } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
 import { caveatBadge, caveatNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
