@@ -9,8 +9,7 @@ from typing import Final
 from cts_async.analysis.board import Board
 from cts_async.analysis.losses import STAGES, NuggetLoss, Stage, SystemLosses, system_losses
 from cts_async.report.tables import Column, DataTable, number, text, text_columns
-from cts_async.report.viewer.instance import GoldTexts
-from cts_async.report.viewer.losses import instance_losses
+from cts_async.report.viewer.instance import GoldTexts, instance_losses
 from cts_async.report.viewer.run import OpenRun, Place, journal_of, read_metadata
 
 _HEADINGS: Final[dict[Stage, str]] = {
