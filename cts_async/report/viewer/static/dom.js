@@ -22,7 +22,7 @@ export function fill(element, ...children) {
 }
 
 /** An address that may be followed: of the web, of this page or of its server; null for any other. */
-function safeHref(address) {
+export function safeHref(address) {
   if (address.startsWith("#") || address.startsWith("api/")) return address;
   return webAddress(address);
 }
