@@ -296,14 +296,14 @@ def share_indexed(runs: Sequence[OpenRun]) -> float:
 
 
 def _judges(runs: Sequence[OpenRun]) -> list[str]:
-    """The judges of the runs: the one that scores most of them first, then those of most of them."""
+    """The judges of the runs: those of most of them first, of these the one that scores most of them."""
     scoring: Counter[str] = Counter()
     every: Counter[str] = Counter()
     for run in runs:
         judges = list(run.judges())
         scoring.update(judges[:1])
         every.update(judges)
-    return sorted(every, key=lambda judge: (-scoring[judge], -every[judge], judge))
+    return sorted(every, key=lambda judge: (-every[judge], -scoring[judge], judge))
 
 
 def _fits(table: Table, scores: Array, names: Sequence[str], given: Parameters) -> Array:

@@ -80,6 +80,17 @@ def test_csv_has_a_column_for_each_run_in_the_order_of_the_table(asker: Asker) -
     assert asker.api("csv", runs="nobody").status == 404
 
 
+def test_the_judge_that_most_runs_have_is_shown_first(tmp_path: Path) -> None:
+    """ernie scores two of three runs; gpt has judged all three, and scores one."""
+    made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "n"})])
+    made_run(tmp_path, label="gpt-k1", rows=[Row("a", labels={"ernie": "f", "gpt": "n"})])
+    third = made_run(tmp_path, label="gpt-k2", rows=[Row("a", score=20)])
+    for name in ("run.json", "results.jsonl"):
+        (third / name).write_text((third / name).read_text().replace("ernie", "gpt"))
+    with viewer(tmp_path) as asker:
+        assert asker.get("matrix", data=DATA)["judges"] == ["gpt", "ernie"]
+
+
 def test_cells_may_hold_gains_and_scores_of_another_judge(asker: Asker) -> None:
     gains = asker.get("matrix", data=DATA, show="gain")
     assert cells(gains) == {

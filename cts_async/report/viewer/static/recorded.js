@@ -176,10 +176,10 @@ async function columnsOf(answer, data, asked) {
   return { known: over, chosen: chosen.filter(Boolean) };
 }
 
-/** The judges of the lists: the one that scores most of them first, then those of most of them. */
+/** The judges of the lists: those of most of them first, of these the one that scores most of them. */
 function judgesOf(lists) {
   const n = (test) => lists.filter(test).length;
-  const rank = (judge) => [-n(({ judges }) => judges[0] === judge), -n(({ judges }) => judges.includes(judge))];
+  const rank = (judge) => [-n(({ judges }) => judges.includes(judge)), -n(({ judges }) => judges[0] === judge)];
   return [...new Set(lists.flatMap(({ judges }) => judges))].sort((a, b) => {
     const [left, right] = [rank(a), rank(b)];
     return left[0] - right[0] || left[1] - right[1] || (a < b ? -1 : 1);
