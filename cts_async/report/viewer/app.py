@@ -117,7 +117,7 @@ class Server:
         app.router.add_get("/api/leaderboard", self._leaderboard)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
-        app.router.add_get("/api/download", self._download)
+        app.router.add_get("/api/download", partial(self._file, self.answers.download, "application/jsonl"))
         app.router.add_get("/api/csv", self._csv)
         return app
 
@@ -189,27 +189,30 @@ class Server:
         body = await self._in_thread(lambda: self.answers.text(parameters).encode(errors="replace"))
         return await self._send(request, body, {"Content-Type": "text/plain; charset=utf-8"})
 
-    async def _download(self, request: web.Request) -> web.StreamResponse:
-        """An instance's journal lines, line by line at the client's pace."""
-        parameters = _parameters(request)
-        while await self._in_thread(partial(self.answers.index_further, parameters)):
-            pass  # all of the journal: a file that ends early would look complete
-        name, lines = await self._in_thread(partial(self.answers.download, parameters))
-        return await self._send_file(request, name, "application/jsonl", lines)
-
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         """The instances of runs that pass the filters, or a leaderboard once it is computed."""
         parameters = _parameters(request)
-        if (data_sha := parameters.get("data", "")) and "runs" not in parameters:
+        data_sha = parameters.get("data", "")
+        if not data_sha or "runs" in parameters:
+            return await self._file(self.answers.csv, "text/csv; charset=utf-8", request)
+        board = await self._board(data_sha)
+        while board["computing"] and not board["boards"]:
             board = await self._board(data_sha)
-            while board["computing"] and not board["boards"]:
-                board = await self._board(data_sha)
-            name, pieces = file_name(f"{board['data']}-leaderboard", "csv"), board_csv(board)
-        else:
-            while (found := await self._in_thread(partial(self.answers.csv, parameters))) is None:
-                pass
-            name, pieces = found
-        return await self._send_file(request, name, "text/csv; charset=utf-8", pieces)
+        name = file_name(f"{board['data']}-leaderboard", "csv")
+        return await self._send_file(request, name, "text/csv; charset=utf-8", board_csv(board))
+
+    async def _file(
+        self,
+        answer: Callable[[dict[str, str]], tuple[str, Iterator[bytes]] | None],
+        kind: str,
+        request: web.Request,
+    ) -> web.StreamResponse:
+        """A file, once all of it is indexed: one that ends early would look complete."""
+        parameters = _parameters(request)
+        while (found := await self._in_thread(partial(answer, parameters))) is None:
+            pass
+        name, pieces = found
+        return await self._send_file(request, name, kind, pieces)
 
     async def _send_file(
         self, request: web.Request, name: str, kind: str, pieces: Iterator[bytes]

@@ -414,13 +414,12 @@ class Endpoints:
         text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
         return text
 
-    def index_further(self, given: Parameters) -> bool:
-        """Index a run a little further; whether there is more to do."""
-        return self._opened(given).advance(FIRST_S)
-
-    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
-        """A file name, and an instance's journal lines."""
-        found: tuple[str, Iterator[bytes]] = _trace().download(self._opened(given), given.get("id", ""))
+    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
+        """A file name, and an instance's journal lines; None while the journal is being indexed."""
+        run = self._opened(given)
+        if run.advance(FIRST_S):
+            return None
+        found: tuple[str, Iterator[bytes]] = _trace().download(run, given.get("id", ""))
         return found
 
     def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
