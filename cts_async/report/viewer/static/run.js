@@ -13,6 +13,8 @@ import { go, href } from "./route.js";
 import { kindBadge, state } from "./runs.js";
 import { t } from "./words.js";
 
+const FEWEST = 5; // scores that an interval is given for, as in the leaderboard (analysis/stats.py)
+
 /** The run named in the address; its list of instances follows the filters there. */
 export function runPage({ main, heading, query, signal }) {
   const head = fill(heading(query.run ?? ""), untrusted(query.run ?? ""));
@@ -100,7 +102,7 @@ function figures(row, gained) {
 }
 
 function soFar({ mean_low: low, mean_high: high }, scored) {
-  const ends = low === null ? "" : `[${score(low)}, ${score(high)}] `;
+  const ends = low === null || scored < FEWEST ? "" : `[${score(low)}, ${score(high)}] `;
   return t("comma") + ends + t("overScored", { n: count(scored) });
 }
 
