@@ -104,12 +104,17 @@ def integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, h
     return int(value)
 
 
-def score_limit(parameters: Parameters, name: str, default: float) -> float:
-    value = parameters.get(name, "") or default
-    with suppress(ValueError):
-        if not math.isnan(float(value)):
-            return float(value)
-    raise Refused(400, f"{name}: must be a number from 0 to 100")
+def score_limits(parameters: Parameters) -> tuple[float, float]:
+    """`min` and `max`, inclusive; infinite where they are not given."""
+    limits = []
+    for name, default in (("min", -math.inf), ("max", math.inf)):
+        try:
+            limits.append(float(parameters.get(name, "") or default))
+        except ValueError:
+            limits.append(math.nan)
+        if math.isnan(limits[-1]):
+            raise Refused(400, f"{name}: must be a number from 0 to 100")
+    return limits[0], limits[1]
 
 
 def cursor(parameters: Parameters) -> tuple[int, int]:
@@ -261,8 +266,8 @@ def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array
     fits = np.ones(len(lines), bool)
     if failed := choice(parameters, "failed", ("0", "1")):
         fits &= lines.failed == (failed == "1")
-    if parameters.get("min") or parameters.get("max"):
-        low, high = score_limit(parameters, "min", -math.inf), score_limit(parameters, "max", math.inf)
+    low, high = score_limits(parameters)
+    if (low, high) != (-math.inf, math.inf):
         fits &= (scores >= low) & (scores <= high)
     if unknown := choice(parameters, "unknown", ("none", "some", "all")):
         some, every = lines.unknown > 0, lines.unknown == lines.asked
@@ -404,9 +409,10 @@ class Endpoints:
         return instance_page(run, given.get("id", ""), self._gold, self._beside(run))
 
     def matrix(self, given: Parameters) -> Json:
-        from cts_async.report.viewer.matrix import matrix_page, opened_runs
+        from cts_async.report.viewer.matrix import Matrix, opened_runs
 
-        return matrix_page(*opened_runs(self._library, given, FIRST_S), given)
+        known, runs = opened_runs(self._library, given, FIRST_S)
+        return Matrix(runs, given).page(known)
 
     def text(self, given: Parameters) -> str:
         """A long text of a search, whole."""
@@ -424,12 +430,12 @@ class Endpoints:
 
     def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
         """A file name, and the instances that pass the filters as CSV; None while they are being indexed."""
-        from cts_async.report.viewer.matrix import csv_of_matrix, opened_runs, share_indexed
+        from cts_async.report.viewer.matrix import Matrix, opened_runs, share_indexed
 
         if "runs" in given:
             _, runs = opened_runs(self._library, given, FIRST_S)
             return (
-                (file_name("matrix", "csv"), csv_of_matrix(runs, given)) if share_indexed(runs) >= 1 else None
+                (file_name("matrix", "csv"), Matrix(runs, given).csv()) if share_indexed(runs) >= 1 else None
             )
         run = self._opened(given)
         if run.ready < 1:
