@@ -100,7 +100,10 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
         "search": search if isinstance(search, dict) and is_serializable(search) else None,
-        "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
+        "scores": [
+            {"judge": judge, "score": as_float(verdict.get("restore_score_100"))}
+            for judge, verdict in verdicts.items()
+        ],
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "error": _error(line),
         "previous": _neighbour(run, lines, row - 1),
@@ -119,11 +122,6 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if verdict is not None and verdict.get("error") is None and as_list(verdict.get("nuggets")):
             yield judge, verdict
-
-
-def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
-    score = as_float(verdict.get("restore_score_100"))
-    return {"judge": judge, "score": score}
 
 
 def _losses(
