@@ -34,8 +34,7 @@ from cts_async.report.results import CAVEATS
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import caveats_json
 from cts_async.report.tables import Column, DataTable, number, text, text_columns
-from cts_async.report.viewer.instance import GoldTexts
-from cts_async.report.viewer.losses import instance_losses
+from cts_async.report.viewer.instance import GoldTexts, instance_losses
 from cts_async.report.viewer.run import OpenRun, Place, journal_of, read_metadata
 
 

@@ -305,7 +305,8 @@ def runs_table(runs: NamedRuns) -> DataTable:
     rows = [_run_row(name, run) for name, run in runs]
     columns = (
         *text_columns("system"),
-        *(Column(key, _day(key), numeric=False) for key in ("began", "ended")),
+        Column("started", _day("began"), numeric=False),
+        Column("ended", _day("ended"), numeric=False),
         *text_columns("data", *_ROLES, "judges"),
         Column("done", lambda row: f"{row['done']}/{row['expected']}"),
         *number_columns(failed="d", missing="d"),

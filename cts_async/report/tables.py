@@ -41,8 +41,8 @@ WIDE: Final = 100
 """Terminal width from which on columns are padded."""
 _UNUSUAL: Final = re.compile(r"[^\w.-]+")
 _NAME_CHARS: Final = 80
-_LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t")
-"""First characters of what spreadsheets take for a formula."""
+_LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
+"""First characters of what spreadsheets take for a formula; East Asian ones read wide signs as the narrow ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ def test_an_instance_leads_to_its_comparison_side_by_side(page: Page, viewer: Vi
     assert right
     assert right["x"] >= left["x"] + left["width"]
     expect(sides.nth(1)).to_contain_text("seniors aged 65 and over 7 crowns")
+    expect(sides.get_by_role("button", name="Copy Answer")).to_have_count(2)
     queries = page.get_by_role("region", name="Searched query").locator(".side")
     assert [queries.nth(side).locator("mark").all_text_contents() for side in (0, 1)] == [
         [],

@@ -64,10 +64,11 @@ def test_page_of_a_growing_run_updates_itself(page: Page, viewer: Viewer, growin
     expect(provider).to_contain_text("41 of 60")
     end_one_more(growing, "g1", 60.0)
     outage = lane("openai", open_s=34.0, reason="no answer")
-    write_live(growing, running(2, mean=40.0, lanes=[outage]))
+    write_live(growing, running(2, mean=40.0, mean_low=-214.1, mean_high=294.1, lanes=[outage]))
     expect(page.locator("tbody tr[data-id=g1]")).to_be_visible()
     expect(page.locator(".live")).to_contain_text("2 of 4")
     expect(page.locator(".facts.large")).to_contain_text("Mean so far40.0")
+    expect(page.locator(".facts.large")).not_to_contain_text("[")  # no interval below 5 scores
     expect(page.locator("dt", has_text="Mean")).to_have_count(1)
     expect(provider).to_contain_text("down")
     remove_live(growing)

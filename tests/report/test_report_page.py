@@ -108,6 +108,9 @@ def test_page_anchors_are_distinct_and_linked(page: Any) -> None:
 def test_page_opens_instance_with_conversation_and_nuggets(page: Any) -> None:
     (loss,) = (one for one in page.iterfind(".//details[@class='instance']") if "loss" in text(one[0]))
     assert text(loss[0]) == "greatest loss, lowest score 0.0, −100.0 over orig ferry times"
+    of_orig = page.find(".//details[@class='instance']")
+    titles = [{text(one) for one in shown.iterfind(".//dt")} for shown in (of_orig, loss)]
+    assert ["Rewritten query" in one for one in titles] == [False, True]
     assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
     assert [mark.text for mark in loss.iterfind(".//mark")] == ["冬季"]
     assert "… (2,500 characters)" in text(loss)

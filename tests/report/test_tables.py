@@ -87,6 +87,7 @@ def test_csv_has_all_fields_unrounded(tmp_path: Path) -> None:
         ("+1 or -1", "'+1 or -1"),
         ("-2+3", "'-2+3"),
         ("@SUM(1)", "'@SUM(1)"),
+        ("＝1+1", "'＝1+1"),
         ("\t=1", "'\t=1"),
         ("refused\rby the server", "refused[U+000D]by the server"),
         ("nul\x00 red\x1b[31m \u202eturned", "nul[U+0000] red[U+001B][31m [U+202E]turned"),

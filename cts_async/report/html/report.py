@@ -60,6 +60,7 @@ def run_section(run: OpenedRun, number: int) -> Markup:
 def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
     line = one.line
     query = as_text(line.get("blurred_query")) or as_text(line.get("fused_query")) or ""
+    rewritten = turns_of(line) and line.get("mode") != "select"
     summary = element(
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
@@ -72,7 +73,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
         ("Blurred query (q)", _quoted(line.get("blurred_query"))),
         ("Intent query (q*)", _quoted(line.get("fused_query"))),
         ("Questions and answers", _conversation(line)),
-        ("Rewritten query", _rewritten(line)),
+        ("Rewritten query" if rewritten else "Searched query", _rewritten(line)),
         ("Answer", _quoted(line.get("answer"), "div", class_="answer")),
         ("Nuggets", _nuggets(one)),
     ]

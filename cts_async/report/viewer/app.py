@@ -10,6 +10,7 @@ what is left, a slice at a time, so that an answer never waits for a whole file.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import logging
 import os
@@ -48,6 +49,10 @@ MAX_ADDRESS: Final = 1 << 16
 """Bytes of an address. A search for text may have 1,000 characters, nine bytes each."""
 SWITCH_S: Final = 0.001
 """How long an indexing thread may hold the interpreter while others wait."""
+HEAP_BYTES: Final = 1 << 22
+"""Freed memory that glibc may keep in each of its heaps. By itself it comes to keep twice the largest block that was
+ever freed: 205 MB instead of 177 MB after 100,000 instances."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LARGE: Final = 1 << 20
 """Bytes; larger bodies are sent piece by piece, MAX_LARGE at a time: a slow client keeps all of its body in memory."""
 MAX_LARGE: Final = 8
@@ -112,7 +117,7 @@ class Server:
         app.router.add_get("/api/leaderboard", self._leaderboard)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
-        app.router.add_get("/api/download", self._download)
+        app.router.add_get("/api/download", partial(self._file, self.answers.download, "application/jsonl"))
         app.router.add_get("/api/csv", self._csv)
         return app
 
@@ -184,27 +189,30 @@ class Server:
         body = await self._in_thread(lambda: self.answers.text(parameters).encode(errors="replace"))
         return await self._send(request, body, {"Content-Type": "text/plain; charset=utf-8"})
 
-    async def _download(self, request: web.Request) -> web.StreamResponse:
-        """An instance's journal lines, line by line at the client's pace."""
-        parameters = _parameters(request)
-        while await self._in_thread(partial(self.answers.index_further, parameters)):
-            pass  # all of the journal: a file that ends early would look complete
-        name, lines = await self._in_thread(partial(self.answers.download, parameters))
-        return await self._send_file(request, name, "application/jsonl", lines)
-
     async def _csv(self, request: web.Request) -> web.StreamResponse:
-        """The instances of a run that pass the filters, or a leaderboard once it is computed."""
+        """The instances of runs that pass the filters, or a leaderboard once it is computed."""
         parameters = _parameters(request)
-        if data_sha := parameters.get("data", ""):
+        data_sha = parameters.get("data", "")
+        if not data_sha or "runs" in parameters:
+            return await self._file(self.answers.csv, "text/csv; charset=utf-8", request)
+        board = await self._board(data_sha)
+        while board["computing"] and not board["boards"]:
             board = await self._board(data_sha)
-            while board["computing"] and not board["boards"]:
-                board = await self._board(data_sha)
-            name, pieces = file_name(f"{board['data']}-leaderboard", "csv"), board_csv(board)
-        else:
-            while await self._in_thread(partial(self.answers.index_results, parameters)):
-                pass
-            name, pieces = await self._in_thread(partial(self.answers.csv, parameters))
-        return await self._send_file(request, name, "text/csv; charset=utf-8", pieces)
+        name = file_name(f"{board['data']}-leaderboard", "csv")
+        return await self._send_file(request, name, "text/csv; charset=utf-8", board_csv(board))
+
+    async def _file(
+        self,
+        answer: Callable[[dict[str, str]], tuple[str, Iterator[bytes]] | None],
+        kind: str,
+        request: web.Request,
+    ) -> web.StreamResponse:
+        """A file, once all of it is indexed: one that ends early would look complete."""
+        parameters = _parameters(request)
+        while (found := await self._in_thread(partial(answer, parameters))) is None:
+            pass
+        name, pieces = found
+        return await self._send_file(request, name, kind, pieces)
 
     async def _send_file(
         self, request: web.Request, name: str, kind: str, pieces: Iterator[bytes]
@@ -430,6 +438,7 @@ def _is_not_malformed_request(record: logging.LogRecord) -> bool:
 async def serve(library: Library, sock: socket.socket, started: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `started` receives the address."""
     sys.setswitchinterval(SWITCH_S)
+    _return_freed_memory()
     port = int(sock.getsockname()[1])
     runner = runner_of(library, port)
     await runner.setup()
@@ -444,3 +453,10 @@ async def serve(library: Library, sock: socket.socket, started: Callable[[str], 
         await stop.wait()
     finally:
         await runner.cleanup()
+
+
+def _return_freed_memory() -> None:
+    with suppress(AttributeError, OSError):  # not glibc
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_TRIM_THRESHOLD, HEAP_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, HEAP_BYTES)

@@ -11,12 +11,13 @@ import math
 import os
 import re
 import stat
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import orjson
 
@@ -185,7 +186,6 @@ _GUARD_BYTES: Final = 64
 """Bytes before the end of what was read that must be unchanged for the file to count as the same."""
 _MAX_COUNT: Final = 65_535
 _FIRST_ROWS: Final = 1024
-_RESULT_KINDS: Final = ("int64", "int64", "int64", "float64", "uint16", "uint16", "uint16", "bool", "int64")
 _JOURNAL_LINE: Final = re.compile(
     rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
 )
@@ -222,7 +222,8 @@ class Columns:
 
     @property
     def nbytes(self) -> int:
-        return sum(column.nbytes for column in self._state[0])
+        columns, n = self._state
+        return sum(n * column.itemsize for column in columns)
 
     def add(self, *rows: Sequence[Any] | Array) -> None:
         """Append rows, given column by column. Arrays returned by `all` before do not change."""
@@ -231,10 +232,11 @@ class Columns:
         columns, n = self._state
         after = n + len(rows[0])
         if columns and after > len(columns[0]):
-            room = max(_FIRST_ROWS, after, len(columns[0]) * 3 // 2)
-            columns = tuple(
-                np.concatenate([column[:n], np.empty(room - n, column.dtype)]) for column in columns
-            )
+            # Doubled, and left empty: pages that nothing was written to take no memory.
+            larger = tuple(np.empty(max(_FIRST_ROWS, after, 2 * n), column.dtype) for column in columns)
+            for column, room in zip(columns, larger, strict=True):
+                room[:n] = column[:n]
+            columns = larger
         for column, new in zip(columns, rows, strict=True):
             column[n:after] = new
         self._state = (columns, after)
@@ -384,36 +386,62 @@ class ResultLines:
         return np.where(self.ids[rows] == hashes, rows, -1)
 
 
-class ResultsIndex:
+class Index:
+    """Columns of numbers about a growing file: one thread indexes it block by block while others read."""
+
+    kinds: ClassVar[tuple[str, ...]]
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self.tail = Tail(path, block)
+        self._columns = Columns(*self.kinds)
+
+    @property
+    def nbytes(self) -> int:
+        return self._columns.nbytes
+
+    def advance(self) -> bool:
+        """Index another block; False if there was none."""
+        if self.tail.renewed():
+            self._forget()
+        found = self.tail.next()
+        if found is None:
+            return False
+        if rows := list(self._rows(*found)):
+            self._columns.add(*zip(*rows, strict=True))
+        return True
+
+    def _forget(self) -> None:
+        """Begin again: the file is another one."""
+        self._columns = Columns(*self.kinds)
+
+    @abstractmethod
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
+        """The rows of a block of whole lines that begins at an offset of the file."""
+
+
+class ResultsIndex(Index):
     """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
 
     `mark` identifies the answer that a line is about (see `protocol.results`).
     """
 
+    kinds = ("int64", "int64", "int64", "float64", "uint16", "uint16", "uint16", "bool", "int64")
+
     def __init__(self, path: Path, mark: Fingerprint = no_fingerprint, block: int = BLOCK) -> None:
-        self.path = path
+        super().__init__(path, block)
         self.judge: str | None = None
         """The first judge named by a line."""
-        self.tail = Tail(path, block)
         self._mark = mark
-        self._columns = Columns(*_RESULT_KINDS)
         self._lines: tuple[Columns, int, ResultLines] | None = None
 
     @property
     def nbytes(self) -> int:
-        return 2 * self._columns.nbytes
+        return 2 * super().nbytes
 
-    def advance(self) -> bool:
-        """Index another block; False if there was none."""
-        if self.tail.renewed():
-            self.judge, self._columns, self._lines = None, Columns(*_RESULT_KINDS), None
-        found = self.tail.next()
-        if found is None:
-            return False
-        rows = list(self._rows(*found))
-        if rows:
-            self._columns.add(*zip(*rows, strict=True))
-        return True
+    def _forget(self) -> None:
+        super()._forget()
+        self.judge = self._lines = None
 
     def lines(self) -> ResultLines:
         """The lines that count, as far as the file is indexed."""
@@ -452,43 +480,24 @@ class ResultsIndex:
         )
 
 
-class JournalIndex:
+class JournalIndex(Index):
     """Index of the journal by instance.
 
     A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
     """
 
-    def __init__(self, path: Path, block: int = BLOCK) -> None:
-        self.path = path
-        self.tail = Tail(path, block)
-        self._columns = Columns("int64", "int64")
+    kinds = ("int64", "int64")
 
     @property
     def n_steps(self) -> int:
         return len(self._columns)
 
-    @property
-    def nbytes(self) -> int:
-        return self._columns.nbytes
-
-    def advance(self) -> bool:
-        """Index another block; False if there was none."""
-        if self.tail.renewed():
-            self._columns = Columns("int64", "int64")
-        found = self.tail.next()
-        if found is None:
-            return False
-        offset, block = found
-        ids: list[int] = []
-        offsets: list[int] = []
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
         for match in _JOURNAL_LINE.finditer(block):
             name = match[1]
             id = hash(name) if name is not None else _parsed_hash(match[0])
             if id is not None:
-                ids.append(id)
-                offsets.append(offset + match.start())
-        self._columns.add(ids, offsets)
-        return True
+                yield id, offset + match.start()
 
     def offsets(self, id: str) -> Array:
         """Offsets of an instance's lines in file order; shape (steps,)."""
@@ -504,43 +513,23 @@ def _parsed_hash(line: bytes) -> int | None:
     return id_hash(record["instance"])
 
 
-class SpendingIndex:
-    """Seconds and dollars of the model calls of each instance, as a journal has them.
+class SpendingIndex(Index):
+    """Seconds and dollars of the model calls of each instance, as a journal has them; a row for each in a block.
 
     In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
     model and kind.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        prefix: str,
-        prices: Mapping[str, Mapping[str, float | None]],
-        block: int = BLOCK,
-    ) -> None:
-        self.tail = Tail(path, block)
+    kinds = ("int64", "float64", "float64")
+
+    def __init__(self, path: Path, prefix: str, prices: Mapping[str, Mapping[str, float | None]]) -> None:
+        super().__init__(path)
         self._prefix, self._prices = prefix, prices
-        self._columns = Columns("int64", "float64", "float64")
-        """The steps of an instance in a block, as one row."""
 
-    @property
-    def nbytes(self) -> int:
-        return self._columns.nbytes
-
-    def advance(self) -> bool:
-        """Index another block; False if there was none."""
-        if self.tail.renewed():
-            self._columns = Columns("int64", "float64", "float64")
-        found = self.tail.next()
-        if found is None:
-            return False
-        rows = [
-            (id, spent.latency_s, math.nan if (cost := spent.cost_usd(self._prices)) is None else cost)
-            for id, spent in self._spent_in(found[1]).items()
-        ]
-        if rows:
-            self._columns.add(*zip(*rows, strict=True))
-        return True
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
+        for id, spent in self._spent_in(block).items():
+            cost = spent.cost_usd(self._prices)
+            yield id, spent.latency_s, math.nan if cost is None else cost
 
     def of(self, ids: Array) -> Array:
         """Seconds and dollars of instances, given by hash, NaN where unknown; shape (2, instances)."""

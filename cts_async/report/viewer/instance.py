@@ -1,4 +1,5 @@
-"""The page of one instance: its line of the results, the verdicts on it, and the nuggets' texts from the gold."""
+"""The page of one instance: its line of the results, the verdicts on it, the nuggets' texts from the gold, where points
+were lost, and what was done before a failure."""
 
 from __future__ import annotations
 
@@ -7,20 +8,23 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from cts_async.analysis.losses import GoldNugget, NuggetLoss
+from cts_async.analysis.losses import Document, GoldNugget, Label, NuggetLoss, QueryForms, nugget_losses
 from cts_async.analysis.stability import segments
 from cts_async.datasets.gold import NuggetReader, normalise
 from cts_async.datasets.io import CSV_SUFFIXES, Fields
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
-from cts_async.records import language_of
+from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
+from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
+from cts_async.records import COVERAGES, MODES, SCHEMES, Mode, Scheme, language_of
 from cts_async.report.untrusted import as_float, as_list, as_object, as_text, as_texts, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
     NO_INSTANCE,
@@ -34,13 +38,22 @@ from cts_async.report.viewer.index import (
     record_in,
     stat_of,
 )
-from cts_async.report.viewer.losses import instance_losses
 from cts_async.report.viewer.run import Metadata, OpenRun
-from cts_async.report.viewer.trace import n_steps, search_events
-from cts_async.report.viewer.unfinished import done_before
+from cts_async.report.viewer.trace import (
+    Event,
+    instance_records,
+    journal_bytes,
+    n_steps,
+    search_events,
+    whole_events,
+)
+from cts_async.search.tools import read_hits
 
 Line: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
+MAX_TRACE_BYTES: Final = 4_000_000
+"""Of an instance in the journal, three times that of 20 long pages. Words of 20 MB take 4 s, before a page is shown."""
 MAX_GOLD_BYTES: Final = 16 << 20
 """The gold is kept in memory; texts of nuggets from larger files are not shown."""
 MAX_GOLD_FILES: Final = 4
@@ -87,7 +100,10 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
         "search": search if isinstance(search, dict) and is_serializable(search) else None,
-        "scores": [_score(judge, verdict, run) for judge, verdict in verdicts.items()],
+        "scores": [
+            {"judge": judge, "score": as_float(verdict.get("restore_score_100"))}
+            for judge, verdict in verdicts.items()
+        ],
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "error": _error(line),
         "previous": _neighbour(run, lines, row - 1),
@@ -106,11 +122,6 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if verdict is not None and verdict.get("error") is None and as_list(verdict.get("nuggets")):
             yield judge, verdict
-
-
-def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
-    score = as_float(verdict.get("restore_score_100"))
-    return {"judge": judge, "score": score}
 
 
 def _losses(
@@ -271,3 +282,128 @@ def _references(gold: Any) -> tuple[str, ...]:
     """The URLs that a gold record gives for its intent as a whole; `gold` may be JSON in a text."""
     record = record_in(gold.encode(errors="replace")) if isinstance(gold, str) else gold
     return tuple(as_texts(as_object(record).get("reference_urls")))
+
+
+# --- Where points were lost
+
+
+def instance_losses(
+    run: OpenRun, line: Mapping[str, Any], verdict: Mapping[str, Any], gold: Mapping[str, GoldNugget]
+) -> tuple[NuggetLoss, ...]:
+    """Attribute what the answer in `line`, a line of results, lost by `verdict`, a judge's line on it."""
+    queries = QueryForms(
+        *(as_text(line.get(f"{name}_query")) or "" for name in ("fused", "blurred", "rewritten"))
+    )
+    labels = [
+        Label(row["id"], row["weight"], row["coverage"]["judge"])
+        for row in nuggets_of({"judge": verdict})
+        if row["coverage"]["judge"] in COVERAGES
+    ]
+    if not labels:
+        return ()
+    return nugget_losses(labels, gold, documents_of(run, str(line.get("id"))), queries)
+
+
+def documents_of(run: OpenRun, id: str) -> list[Document] | None:
+    """The search results and pages of an instance, in order; None without any, and for more than `MAX_TRACE_BYTES`.
+
+    What a custom agent fetched, or reports as its sources, counts as read by it.
+    """
+    if journal_bytes(run, id) > MAX_TRACE_BYTES:
+        return None
+    events = whole_events(run, id)
+    if not any(event.kind in ("search", "visit", "page", "source") for event in events):
+        return None
+    found: list[Document] = []
+    fetched: dict[str, str] = {}
+    """Pages of which the agent reads only what was extracted for its goal."""
+    extracts = any(event.kind == "visit" for event in events)
+    for n, event in enumerate(events, 1):
+        url, _, about = event.request.partition("\n")
+        if event.kind == "search":
+            found += _results(event, n)
+        elif event.kind == "page" and extracts:
+            fetched[url] = event.whole_text()
+        elif event.kind in ("page", "visit") and event.step:
+            title = as_text(as_object(event.step.record.get("response")).get("title")) or ""
+            found.append(Document(url, title, event.whole_text(), "page", n, unread=fetched.get(url, "")))
+        elif event.kind == "source":
+            found.append(Document(url, about, event.text, "page", n))
+    return found
+
+
+def _results(event: Event, n: int) -> list[Document]:
+    with suppress(CTSError):
+        hits = read_hits(event.step.record.get("response")) if event.step else ()
+        return [
+            Document(hit.url, hit.title, hit.snippet, "snippet", n, rank) for rank, hit in enumerate(hits, 1)
+        ]
+    return []
+
+
+# --- What was done before a failure
+
+
+def done_before(run: OpenRun, id: str) -> dict[str, Any]:
+    """The fields that a line of results would have, as far as successful steps of the journal give them."""
+    found = _Replies(instance_records(run, id))
+    scheme: Scheme = next((one for one in SCHEMES if one == run.metadata.scheme), "cts")
+    mode: Mode = next((one for one in MODES if one == run.metadata.mode), "at-once")
+    events = search_events(run, id)
+    line = {
+        "turns": list(
+            _at_once(found, scheme, run.metadata.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
+        ),
+        "rewritten_query": found.parsed("rewrite", OneLine().parse),
+        "answer": events[-1].text if events and events[-1].kind == "answer" else None,
+    }
+    return {name: value for name, value in line.items() if value}
+
+
+class _Replies:
+    """The replies of successful steps by name, the latest of each."""
+
+    def __init__(self, records: Iterator[Mapping[str, Any]]) -> None:
+        self._texts = {
+            as_text(one.get("step")) or "": as_text(as_object(one.get("response")).get("text")) or ""
+            for one in records
+            if one.get("ok") is True
+        }
+
+    def parsed(self, step: str, parse: Callable[[str], T]) -> T | None:
+        """A reply read by its form; None if there is none, or none of that form."""
+        with suppress(CTSError, ValueError):
+            return parse(self._texts[step]) if step in self._texts else None
+        return None
+
+    def answers(self, turn: int) -> list[str]:
+        """The user's answer at a turn, or to a question, from 1; [] without one."""
+        answer = self.parsed(f"answer/{turn}", ShortPhrase().parse)
+        return [answer.text] if answer else []
+
+
+def _at_once(found: _Replies, scheme: Scheme, k: int) -> Iterator[dict[str, Any]]:
+    """Each question with its answer."""
+    questions = found.parsed("clarify", QuestionList(k).parse) or ()
+    offer = found.parsed("clarify/1", form_of(scheme, "at-once", k).parse)
+    for n, question in enumerate(offer.offered if offer else questions, 1):
+        yield {"offered": [question], "answers": found.answers(n)}
+
+
+def _turns(found: _Replies, scheme: Scheme, mode: Mode) -> Iterator[dict[str, Any]]:
+    """The turns of a conversation, up to the first without an offer."""
+    form = form_of(scheme, mode, QUERIES_OFFERED if mode == "select" else 1)
+    for turn in count(1):
+        offer: Clarified | None = found.parsed(f"clarify/{turn}", form.parse)
+        if offer is None:
+            return
+        chosen = found.parsed(f"select/{turn}", Choice(offer.offered).parse) if mode == "select" else None
+        query = found.parsed(f"reformulate/{turn}", OneLine().parse)
+        yield {
+            "offered": list(offer.offered),
+            "types": list(offer.types),
+            "reasoning": offer.reasoning,
+            "answers": found.answers(turn),
+            "chosen": chosen,
+            "query": query if chosen is None else offer.offered[chosen],
+        }

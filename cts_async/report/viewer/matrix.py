@@ -15,38 +15,25 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from cts_async.analysis.runs import ORIG
-from cts_async.report.viewer.index import (
-    FILE_CHANGED,
-    NO_RUN,
-    Json,
-    Refused,
-    ResultLines,
-    id_hash,
-    instance_name,
-    opened,
-    record_in,
-)
+from cts_async.report.viewer.index import NO_RUN, Json, Refused, ResultLines, instance_name, opened
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.pages import (
-    MAX_ROWS,
-    MAX_TEXT,
-    ROWS,
-    SCAN_S,
+    MAX_CHARS,
     Parameters,
-    beginning,
+    Read,
     choice,
-    cursor,
-    integer,
+    csv_pieces,
     line_has,
-    place_after,
-    score_limit,
+    line_of,
+    page_of,
+    queries_of,
+    score_limits,
 )
 from cts_async.report.viewer.run import OpenRun
 
@@ -67,8 +54,19 @@ SORTS: Final = ("file", "value", "-value", "spread", "-spread", "gap", "-gap")
 # --- Which runs
 
 
-def chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[str]]:
-    """Every run over the data as {name, system}, and the names of the columns. Raises Refused."""
+def opened_runs(library: Library, given: Parameters, max_s: float) -> tuple[list[Json], list[OpenRun]]:
+    """Every run over the data as {name, system}, and those that are columns, indexed for `max_s`. Raises Refused."""
+    known, chosen = _chosen_runs(library, given)
+    runs = [run for name in chosen if (run := library.open(name))]
+    until = time.monotonic() + max_s
+    for run in runs:
+        if given.get("show") in SPENDING:
+            run.index_spending()
+        run.advance(max(0.0, until - time.monotonic()))
+    return known, runs
+
+
+def _chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[str]]:
     asked = [unquote(name) for name in given.get("runs", "").split(",") if name]
     if len(asked) > MAX_COLUMNS:
         raise Refused(400, f"runs: at most {MAX_COLUMNS} at once")
@@ -92,45 +90,101 @@ def chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[s
 # --- The table
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The instances of several runs. Columns are in the order of `runs`; matrices have shape (runs, instances)."""
+class Matrix:
+    """The instances of several runs with what the parameters ask for, sorted. Raises Refused for invalid ones.
 
-    runs: Sequence[OpenRun]
-    lines: Sequence[ResultLines]
-    ids: Array
-    """Hashes of all instances, in the order in which the first run that has each one has them."""
-    rows: Array
-    """The row of each instance in the lines of each run; -1 if it has none."""
+    Columns are in the order of `runs`; arrays have shape (runs, instances).
+    """
 
-    @cached_property
-    def failed(self) -> Array:
-        return self._of_lines([lines.failed for lines in self.lines], False)
-
-    @cached_property
-    def turns(self) -> Array:
+    def __init__(self, runs: Sequence[OpenRun], given: Parameters) -> None:
         import numpy as np
 
-        turns = self._of_lines([lines.turns.astype(float) for lines in self.lines], math.nan)
-        return np.where(turns > 0, turns, math.nan)
+        self.runs, self._given = runs, given
+        self.names = [run.place.name for run in runs]
+        self._lines = tuple(run.results.lines() for run in runs)
+        self._ids, self._rows = _aligned(self._lines)
+        self.judges = _judges(runs)
+        self.judge = choice(given, "judge", tuple(self.judges)) or next(iter(self.judges), "")
+        self.show = choice(given, "show", SHOWN) or SHOWN[0]
+        self.baseline = next((run.place.name for run in runs if run.metadata.system == ORIG), None)
+        self._failed = self._of_lines([lines.failed for lines in self._lines], False)
+        scores = self._scores()
+        self._values = self._shown(scores)
+        self._spread = _spread(self._values)
+        self._gap = self._values[0] - self._values[1] if len(runs) > 1 else np.full(len(self._ids), math.nan)
+        self._fits = np.flatnonzero(self._fitting(scores))
+        """Rows that pass all filters but the text."""
+        self._order = self._fits[self._keys()[self._fits].argsort(kind="stable")]
 
-    def spending(self, show: str) -> Array:
+    def page(self, known: Sequence[Json]) -> Json:
+        """One page; only lines of its rows are read. `known` are all runs over the data."""
+        import numpy as np
+
+        values = self._values[:, self._fits]
+        common = values[:, np.isfinite(values).all(axis=0)]
+        columns = [(run.place.name, run.metadata) for run in self.runs]
+        return {
+            **page_of(self._order, self._reader(), self._given),
+            "runs": [{"name": name, "system": of.system, "caveat": of.caveat} for name, of in columns],
+            # Over the instances in which every cell has a value, whatever the text.
+            "means": common.mean(axis=1).tolist() if common.shape[1] else None,
+            "n_common": common.shape[1],
+            "known": list(known),
+            "judges": self.judges,
+            "judge": self.judge,
+            "show": self.show,
+            "shows": [name for name in SHOWN if self.baseline or name != "gain"],
+            "baseline": self.baseline,
+            "n": len(self._ids),
+            "ready": share_indexed(self.runs),
+        }
+
+    def csv(self) -> Iterator[bytes]:
+        """The whole table as CSV, a column for each run, a piece at a time."""
+        columns = [f"{name} ({self.show})" for name in self.names]
+        caveat = "; ".join(dict.fromkeys(filter(None, (run.metadata.caveat for run in self.runs)))) or None
+
+        def cells(row: Json) -> Json:
+            failed = (
+                name for name, state in zip(self.names, row["states"], strict=True) if state == "failed"
+            )
+            queries = {name: row[name] for name in ("id", "blurred_query", "fused_query")}
+            values = dict(zip(columns, row["values"], strict=True))
+            return {**queries, **values, "judge": self.judge, "failed": ", ".join(failed), "caveat": caveat}
+
+        keys = ("id", "blurred_query", "fused_query", *columns, "judge", "failed", "caveat")
+        return csv_pieces(self._order, self._reader(None), self._given, keys, cells)
+
+    # What the cells hold; NaN where there is nothing
+
+    def _shown(self, scores: Array) -> Array:
+        import numpy as np
+
+        if self.show == "gain":
+            nothing = np.full_like(scores, math.nan)
+            return nothing if self.baseline is None else scores - scores[self.names.index(self.baseline)]
+        if self.show == "turns":
+            turns = self._of_lines([lines.turns.astype(float) for lines in self._lines], math.nan)
+            return np.where(turns > 0, turns, math.nan)
+        return self._spending() if self.show in SPENDING else scores
+
+    def _spending(self) -> Array:
         """Seconds or dollars; NaN where unknown, and where an instance is missing or failed."""
         import numpy as np
 
-        nothing = np.full((2, len(self.ids)), math.nan)
-        amounts = [run.spending.of(self.ids) if run.spending else nothing for run in self.runs]
-        done = (self.rows >= 0) & ~self.failed
-        found: Array = np.where(done, np.array(amounts)[:, SPENDING.index(show)], math.nan)
+        nothing = np.full((2, len(self._ids)), math.nan)
+        amounts = [run.spending.of(self._ids) if run.spending else nothing for run in self.runs]
+        done = (self._rows >= 0) & ~self._failed
+        found: Array = np.where(done, np.array(amounts)[:, SPENDING.index(self.show)], math.nan)
         return found
 
-    def scores(self, judge: str) -> Array:
+    def _scores(self) -> Array:
         """NaN where a run has no score by this judge."""
         import numpy as np
 
         columns = []
-        for run, lines in zip(self.runs, self.lines, strict=True):
-            index = run.judges().get(judge)
+        for run, lines in zip(self.runs, self._lines, strict=True):
+            index = run.judges().get(self.judge)
             columns.append(run.scores(index, lines) if index else np.full(len(lines), math.nan))
         return self._of_lines(columns, math.nan)
 
@@ -141,20 +195,76 @@ class Table:
         return np.array(
             [
                 np.where(rows >= 0, column[rows], missing) if len(column) else np.full(len(rows), missing)
-                for rows, column in zip(self.rows, columns, strict=True)
+                for rows, column in zip(self._rows, columns, strict=True)
             ]
         )
 
+    # Filters and order
 
-def table_of(runs: Sequence[OpenRun]) -> Table:
-    """The table of what is indexed of these runs."""
-    lines = tuple(run.results.lines() for run in runs)
-    return Table(runs, lines, *_aligned(lines))
+    def _fitting(self, scores: Array) -> Array:
+        import numpy as np
+
+        of = choice(self._given, "of", tuple(self.names))
+        looked_at = [self.names.index(of)] if of else list(range(len(self.names)))
+        fits = np.ones(len(self._ids), bool)
+        if failed := choice(self._given, "failed", ("0", "1")):
+            fits &= self._failed[looked_at].any(axis=0) == (failed == "1")
+        low, high = score_limits(self._given)
+        if (low, high) != (-math.inf, math.inf):
+            fits &= ((scores >= low) & (scores <= high))[looked_at].any(axis=0)
+        return fits
+
+    def _keys(self) -> Array:
+        """What the rows are sorted by, the lowest first; NaN comes last."""
+        import numpy as np
+
+        sort = choice(self._given, "sort", SORTS)
+        by = choice(self._given, "by", tuple(self.names)) or self.names[0]
+        keys: dict[str, Array] = {
+            "value": self._values[self.names.index(by)],
+            "spread": self._spread,
+            "gap": self._gap,
+        }
+        key = keys.get(sort.removeprefix("-"), np.zeros(len(self._ids)))
+        return np.negative(key) if sort.startswith("-") else key
+
+    # Its lines
+
+    @contextmanager
+    def _reader(self, max_chars: int | None = MAX_CHARS) -> Iterator[Read]:
+        with ExitStack() as stack:
+            files = [
+                (lines, rows, stack.enter_context(opened(run.results.path)))
+                for run, lines, rows in zip(self.runs, self._lines, self._rows, strict=True)
+                if len(lines)
+            ]
+
+            def raw_lines(row: int) -> Iterator[bytes]:
+                for lines, rows, fd in files:
+                    if (at := int(rows[row])) >= 0:
+                        yield os.pread(fd, int(lines.lengths[at]), int(lines.offsets[at]))
+
+            def read(row: int, needle: str) -> Json | None:
+                if needle and not any(line_has(raw, needle) for raw in raw_lines(row)):
+                    return None
+                line = line_of(next(raw_lines(row)), int(self._ids[row]))
+                pairs = zip(self._rows[:, row] < 0, self._failed[:, row], strict=True)
+                return {
+                    "id": instance_name(line),
+                    **queries_of(line, max_chars),
+                    "values": [_number(value) for value in self._values[:, row]],
+                    "states": ["missing" if none else "failed" if bad else "" for none, bad in pairs],
+                    "spread": _number(self._spread[row]),
+                    "gap": _number(self._gap[row]),
+                }
+
+            yield read
 
 
 @lru_cache(maxsize=1)  # sorting six runs of 100,000 instances takes 0.2 s, all else 0.02 s
 def _aligned(lines: Sequence[ResultLines]) -> tuple[Array, Array]:
-    """`Table.ids` and `Table.rows`."""
+    """The hashes of all instances, in the order in which the first run that has each one has them, and the row of each
+    in the lines of each run, -1 if it has none."""
     import numpy as np
 
     every = np.concatenate([one.ids for one in lines])
@@ -173,76 +283,7 @@ def _spread(values: Array) -> Array:
     return np.where(several, np.where(several, high, 0.0) - np.where(several, low, 0.0), math.nan)
 
 
-# --- A page of it
-
-
-def matrix_page(known: Sequence[Json], runs: Sequence[OpenRun], given: Parameters) -> Json:
-    """One page of the table; only lines of its rows are read. `known` are all runs over the data. Raises Refused."""
-    import numpy as np
-
-    limit = integer(given, "limit", ROWS, 1, MAX_ROWS)
-    needle = given.get("text", "")
-    if len(needle) > MAX_TEXT:
-        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
-    names = [run.place.name for run in runs]
-    judges = _judges(runs)
-    judge = choice(given, "judge", tuple(judges)) or next(iter(judges), "")
-    show = choice(given, "show", SHOWN) or SHOWN[0]
-    baseline = next((run.place.name for run in runs if run.metadata.system == ORIG), None)
-    table = table_of(runs)
-    scores = table.scores(judge)
-    values = _values(table, show, scores, names.index(baseline) if baseline else None)
-    spread, gap = (
-        _spread(values),
-        values[0] - values[1] if len(runs) > 1 else np.full(len(table.ids), math.nan),
-    )
-    fits = np.flatnonzero(_fits(table, scores, names, given))
-    common = values[:, fits[np.isfinite(values[:, fits]).all(axis=0)]]
-    order = fits[_order(values, spread, gap, names, given)[fits].argsort(kind="stable")]
-    first = place_after(order, cursor(given))
-    rows: list[Json] = []
-    until, end = time.monotonic() + SCAN_S, len(order)
-    with suppress(OSError), _opened(runs) as files:
-        for place in range(first, len(order)):
-            row = int(order[place])
-            raws = _raw_lines(table, files, row, every=bool(needle))
-            if not needle or any(line_has(raw, needle) for raw in raws):
-                rows.append(_row(table, row, raws[0], values, spread, gap))
-            if len(rows) >= limit or (needle and time.monotonic() >= until):
-                end = place + 1
-                break
-    more = end < len(order)
-    return {
-        "runs": [_column(run) for run in runs],
-        # Over the instances in which every cell has a value, whatever the text.
-        "means": common.mean(axis=1).tolist() if common.shape[1] else None,
-        "n_common": common.shape[1],
-        "known": list(known),
-        "judges": judges,
-        "judge": judge,
-        "show": show,
-        "shows": [name for name in SHOWN if baseline or name != "gain"],
-        "baseline": baseline,
-        "rows": rows,
-        "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        "total": None if needle and (more or first) else len(rows) if needle else len(order),
-        "n": len(table.ids),
-        "ready": _ready(runs),
-    }
-
-
-def _values(table: Table, show: str, scores: Array, baseline: int | None) -> Array:
-    """What the cells hold; NaN where there is nothing."""
-    import numpy as np
-
-    if show == "gain":
-        return np.full_like(scores, math.nan) if baseline is None else scores - scores[baseline]
-    if show == "turns":
-        return table.turns
-    return table.spending(show) if show in SPENDING else scores
-
-
-def _ready(runs: Sequence[OpenRun]) -> float:
+def share_indexed(runs: Sequence[OpenRun]) -> float:
     """Share of what is indexed of the run that is furthest behind."""
     tails = [run.spending.tail for run in runs if run.spending]
     shares = [1 - tail.behind / max(1, tail.size) for tail in tails if tail.behind]
@@ -250,82 +291,14 @@ def _ready(runs: Sequence[OpenRun]) -> float:
 
 
 def _judges(runs: Sequence[OpenRun]) -> list[str]:
-    """The judges of the runs: the one that scores most of them first, then those of most of them."""
+    """The judges of the runs: those of most of them first, of these the one that scores most of them."""
     scoring: Counter[str] = Counter()
     every: Counter[str] = Counter()
     for run in runs:
         judges = list(run.judges())
         scoring.update(judges[:1])
         every.update(judges)
-    return sorted(every, key=lambda judge: (-scoring[judge], -every[judge], judge))
-
-
-def _fits(table: Table, scores: Array, names: Sequence[str], given: Parameters) -> Array:
-    """Whether each instance passes all filters but the text."""
-    import numpy as np
-
-    of = choice(given, "of", tuple(names))
-    looked_at = [names.index(of)] if of else list(range(len(names)))
-    fits = np.ones(len(table.ids), bool)
-    if failed := choice(given, "failed", ("0", "1")):
-        fits &= table.failed[looked_at].any(axis=0) == (failed == "1")
-    if given.get("min") or given.get("max"):
-        low, high = score_limit(given, "min", -math.inf), score_limit(given, "max", math.inf)
-        fits &= ((scores >= low) & (scores <= high))[looked_at].any(axis=0)
-    return fits
-
-
-def _order(values: Array, spread: Array, gap: Array, names: Sequence[str], given: Parameters) -> Array:
-    """What the rows are sorted by, the lowest first; NaN comes last."""
-    import numpy as np
-
-    sort = choice(given, "sort", SORTS)
-    if sort in ("", "file"):
-        return np.zeros(values.shape[1])
-    by = choice(given, "by", tuple(names)) or names[0]
-    keys: dict[str, Array] = {"value": values[names.index(by)], "spread": spread, "gap": gap}
-    key = keys[sort.removeprefix("-")]
-    return np.negative(key) if sort.startswith("-") else key
-
-
-@contextmanager
-def _opened(runs: Sequence[OpenRun]) -> Iterator[list[int]]:
-    with ExitStack() as stack:
-        yield [stack.enter_context(opened(run.results.path)) for run in runs if len(run.results.lines())]
-
-
-def _raw_lines(table: Table, files: Sequence[int], row: int, *, every: bool) -> list[bytes]:
-    """The lines of an instance: of the first run that has it, or of every run."""
-    found: list[bytes] = []
-    filled = [(lines, rows) for lines, rows in zip(table.lines, table.rows, strict=True) if len(lines)]
-    for (lines, rows), fd in zip(filled, files, strict=True):
-        at = int(rows[row])
-        if at >= 0 and (every or not found):
-            found.append(os.pread(fd, int(lines.lengths[at]), int(lines.offsets[at])))
-    return found
-
-
-def _row(table: Table, row: int, raw: bytes, values: Array, spread: Array, gap: Array) -> Json:
-    line = record_in(raw)
-    id = instance_name(line) if line else None
-    if line is None or id is None or id_hash(id) != int(table.ids[row]):
-        raise Refused(409, FILE_CHANGED)
-    missing, failed = table.rows[:, row] < 0, table.failed[:, row]
-    return {
-        "id": id,
-        "blurred_query": beginning(line, "blurred_query"),
-        "fused_query": beginning(line, "fused_query") or beginning(line, "query"),
-        "values": [_number(value) for value in values[:, row]],
-        "states": [
-            "missing" if none else "failed" if bad else "" for none, bad in zip(missing, failed, strict=True)
-        ],
-        "spread": _number(spread[row]),
-        "gap": _number(gap[row]),
-    }
-
-
-def _column(run: OpenRun) -> Json:
-    return {"name": run.place.name, "system": run.metadata.system, "caveat": run.metadata.caveat}
+    return sorted(every, key=lambda judge: (-every[judge], -scoring[judge], judge))
 
 
 def _number(value: float) -> float | None:

@@ -8,6 +8,7 @@
     GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
     GET /api/matrix?data=SHA&runs=A,B&judge=&show=&sort=&by=&of=&min=&max=&failed=&text=&after=&limit=    (`matrix`)
     GET /api/csv?run=NAME&judge=&sort=&min=&...        all that pass the same filters, as CSV (CSV_COLUMNS)
+    GET /api/csv?runs=A,B&judge=&show=&...             the same of a matrix: a column for each run
     GET /api/csv?data=SHA                              a leaderboard as CSV
     GET /api/instance?run=NAME&id=ID                   one instance (`instance`)
     GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
@@ -33,8 +34,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -74,6 +75,7 @@ CSV_ROWS: Final = 500
 """Rows of a CSV file that are read and sent at a time."""
 CSV_COLUMNS: Final = (
     *("run", "id", "blurred_query", "fused_query", "judge", "score", "n_unknown", "n_answers", "error_kind"),
+    "caveat",
 )
 SCAN_S: Final = 0.18
 """How long one request searches for text."""
@@ -102,12 +104,17 @@ def integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, h
     return int(value)
 
 
-def score_limit(parameters: Parameters, name: str, default: float) -> float:
-    value = parameters.get(name, "") or default
-    with suppress(ValueError):
-        if not math.isnan(float(value)):
-            return float(value)
-    raise Refused(400, f"{name}: must be a number from 0 to 100")
+def score_limits(parameters: Parameters) -> tuple[float, float]:
+    """`min` and `max`, inclusive; infinite where they are not given."""
+    limits = []
+    for name, default in (("min", -math.inf), ("max", math.inf)):
+        try:
+            limits.append(float(parameters.get(name, "") or default))
+        except ValueError:
+            limits.append(math.nan)
+        if math.isnan(limits[-1]):
+            raise Refused(400, f"{name}: must be a number from 0 to 100")
+    return limits[0], limits[1]
 
 
 def cursor(parameters: Parameters) -> tuple[int, int]:
@@ -122,39 +129,70 @@ def cursor(parameters: Parameters) -> tuple[int, int]:
 # --- Lists of instances
 
 
-def list_instances(run: OpenRun, parameters: Parameters) -> Json:
-    """One page. Only lines on the page are read; a search for text reads lines until its time is up.
+Read: TypeAlias = Callable[[int, str], "Json | None"]
+"""Reads a row by its number; None if it lacks the text that is searched for."""
 
-    Raises Refused for an invalid parameter, and if the file changed meanwhile.
+
+def page_of(order: Array, reader: AbstractContextManager[Read], parameters: Parameters) -> Json:
+    """One page of rows in `order`. Only lines on the page are read; a search for text reads lines until its time is up.
+
+    Raises Refused for an invalid parameter, and if a file changed meanwhile.
     """
-    lines = run.results.lines()
-    limit = integer(parameters, "limit", ROWS, 1, MAX_ROWS)
-    needle = _needle(parameters)
-    scores = _scores(run, lines, _judge(run, parameters))
-    order = _ordered(lines, scores, parameters)
-    first = place_after(order, cursor(parameters))
+    limit, needle = integer(parameters, "limit", ROWS, 1, MAX_ROWS), _needle(parameters)
+    first, end = place_after(order, cursor(parameters)), len(order)
     rows: list[Json] = []
     until = time.monotonic() + SCAN_S
-    end = len(order)
-    # An OSError: the file was removed, or is not a regular file.
-    with suppress(OSError), opened(run.results.path) as fd:
+    # An OSError: a file was removed, or is not a regular file.
+    with suppress(OSError), reader as read:
         for place in range(first, len(order)):
-            row = int(order[place])
-            raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
-            if not needle or line_has(raw, needle):
-                rows.append(_instance_row(lines, row, _line_in(lines, row, raw), float(scores[row])))
+            if (found := read(int(order[place]), needle)) is not None:
+                rows.append(found)
             if len(rows) >= limit or (needle and time.monotonic() >= until):
                 end = place + 1
                 break
     more = end < len(order)
-    total = None if needle and (more or first) else len(rows) if needle else len(order)
     return {
         "rows": rows,
         # `after` of the next page. Without rows, the search for text goes on there.
         "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        "total": total,  # None while a search for text has not reached the end
+        # None while a search for text has not reached the end
+        "total": None if needle and (more or first) else len(rows) if needle else len(order),
+    }
+
+
+def csv_pieces(
+    order: Array,
+    reader: AbstractContextManager[Read],
+    parameters: Parameters,
+    keys: Sequence[str],
+    cells: Callable[[Json], Json],
+) -> Iterator[bytes]:
+    """All rows in `order` that have the text, as CSV with the columns `keys`, a piece at a time. Raises Refused."""
+    from cts_async.report.tables import csv_of
+
+    needle = _needle(parameters)
+
+    def pieces() -> Iterator[bytes]:
+        yield csv_of(keys, ()).encode(errors="replace")
+        with reader as read:
+            for start in range(0, len(order), CSV_ROWS):
+                found = (read(row, needle) for row in order[start : start + CSV_ROWS].tolist())
+                rows = [cells(row) for row in found if row is not None]
+                yield csv_of(keys, rows, header=False).encode(errors="replace")
+
+    return pieces()
+
+
+def list_instances(run: OpenRun, parameters: Parameters) -> Json:
+    """One page of the instances of a run."""
+    lines = run.results.lines()
+    scores = _scores(run, lines, _judge(run, parameters))
+    page = page_of(_ordered(lines, scores, parameters), _reader(run, lines, scores), parameters)
+    return {
+        **page,
         "n": len(lines),  # instances of the run, whatever the filter
         "histogram": _histogram(scores),  # of all of them, too
+        "judges": list(run.judges()),
         "ready": run.ready,
     }
 
@@ -169,39 +207,39 @@ def _histogram(scores: Array) -> list[int]:
 
 def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     """All instances that pass the filters as CSV, a piece at a time. Raises Refused as `list_instances` does."""
-    from cts_async.report.tables import csv_of
-
     lines = run.results.lines()
-    needle, judge = _needle(parameters), _judge(run, parameters)
+    judge = _judge(run, parameters)
     scores = _scores(run, lines, judge)
-    order = _ordered(lines, scores, parameters)
 
-    def row_of(row: int, line: Mapping[str, Any]) -> Json:
-        shown = _instance_row(lines, row, line, float(scores[row]), max_chars=None)
+    def cells(row: Json) -> Json:
         return {
             "run": run.place.name,
-            "id": shown["id"],
-            "blurred_query": shown["blurred_query"],
-            "fused_query": shown["fused_query"],
-            "judge": None if shown["score"] is None else judge,
-            "score": shown["score"],
-            "n_unknown": None if shown["failed"] else shown["unknown"],
-            "n_answers": None if shown["failed"] else shown["asked"],
-            "error_kind": shown["failed"] or None,
+            **{name: row[name] for name in ("id", "blurred_query", "fused_query", "score")},
+            "judge": None if row["score"] is None else judge,
+            "n_unknown": None if row["failed"] else row["unknown"],
+            "n_answers": None if row["failed"] else row["asked"],
+            "error_kind": row["failed"] or None,
+            "caveat": run.metadata.caveat or None,
         }
 
-    def pieces() -> Iterator[bytes]:
-        yield csv_of(CSV_COLUMNS, ()).encode()
-        with opened(run.results.path) as fd:
-            for start in range(0, len(order), CSV_ROWS):
-                rows = []
-                for row in order[start : start + CSV_ROWS].tolist():
-                    raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
-                    if not needle or line_has(raw, needle):
-                        rows.append(row_of(row, _line_in(lines, row, raw)))
-                yield csv_of(CSV_COLUMNS, rows, header=False).encode(errors="replace")
+    order = _ordered(lines, scores, parameters)
+    return csv_pieces(order, _reader(run, lines, scores, None), parameters, CSV_COLUMNS, cells)
 
-    return pieces()
+
+@contextmanager
+def _reader(
+    run: OpenRun, lines: ResultLines, scores: Array, max_chars: int | None = MAX_CHARS
+) -> Iterator[Read]:
+    with opened(run.results.path) as fd:
+
+        def read(row: int, needle: str) -> Json | None:
+            raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
+            if needle and not line_has(raw, needle):
+                return None
+            line = line_of(raw, int(lines.ids[row]))
+            return _instance_row(lines, row, line, float(scores[row]), max_chars)
+
+        yield read
 
 
 def _needle(parameters: Parameters) -> str:
@@ -228,8 +266,8 @@ def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array
     fits = np.ones(len(lines), bool)
     if failed := choice(parameters, "failed", ("0", "1")):
         fits &= lines.failed == (failed == "1")
-    if parameters.get("min") or parameters.get("max"):
-        low, high = score_limit(parameters, "min", -math.inf), score_limit(parameters, "max", math.inf)
+    low, high = score_limits(parameters)
+    if (low, high) != (-math.inf, math.inf):
         fits &= (scores >= low) & (scores <= high)
     if unknown := choice(parameters, "unknown", ("none", "some", "all")):
         some, every = lines.unknown > 0, lines.unknown == lines.asked
@@ -251,23 +289,23 @@ def place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-def _line_in(lines: ResultLines, row: int, raw: bytes) -> Mapping[str, Any]:
+def line_of(raw: bytes, hash: int) -> Mapping[str, Any]:
+    """A results line of the instance with this `id_hash`. Raises Refused for any other."""
     line = record_in(raw)
     id = instance_name(line) if line else None
-    if line is None or id is None or id_hash(id) != int(lines.ids[row]):
+    if line is None or id is None or id_hash(id) != hash:
         raise Refused(409, FILE_CHANGED)
     return line
 
 
 def _instance_row(
-    lines: ResultLines, row: int, line: Mapping[str, Any], score: float, max_chars: int | None = MAX_CHARS
+    lines: ResultLines, row: int, line: Mapping[str, Any], score: float, max_chars: int | None
 ) -> Json:
     error = line.get("error")
     kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
     return {
         "id": instance_name(line),
-        "blurred_query": _text(line, "blurred_query")[:max_chars],
-        "fused_query": (_text(line, "fused_query") or _text(line, "query"))[:max_chars],
+        **queries_of(line, max_chars),
         "score": None if score != score else score,
         "asked": int(lines.asked[row]),
         "unknown": int(lines.unknown[row]),
@@ -276,9 +314,12 @@ def _instance_row(
     }
 
 
-def beginning(line: Mapping[str, Any], name: str) -> str:
-    """The beginning of a line's text, for a list."""
-    return _text(line, name)[:MAX_CHARS]
+def queries_of(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> Json:
+    """q and q* of a line, or their beginnings."""
+    return {
+        "blurred_query": _text(line, "blurred_query")[:max_chars],
+        "fused_query": (_text(line, "fused_query") or _text(line, "query"))[:max_chars],
+    }
 
 
 def _text(line: Mapping[str, Any], name: str) -> str:
@@ -368,16 +409,10 @@ class Endpoints:
         return instance_page(run, given.get("id", ""), self._gold, self._beside(run))
 
     def matrix(self, given: Parameters) -> Json:
-        from cts_async.report.viewer.matrix import SPENDING, chosen_runs, matrix_page
+        from cts_async.report.viewer.matrix import Matrix, opened_runs
 
-        known, chosen = chosen_runs(self._library, given)
-        runs = [run for name in chosen if (run := self._library.open(name))]
-        until = time.monotonic() + FIRST_S
-        for run in runs:
-            if given.get("show") in SPENDING:
-                run.index_spending()
-            run.advance(max(0.0, until - time.monotonic()))
-        return matrix_page(known, runs, given)
+        known, runs = opened_runs(self._library, given, FIRST_S)
+        return Matrix(runs, given).page(known)
 
     def text(self, given: Parameters) -> str:
         """A long text of a search, whole."""
@@ -385,22 +420,26 @@ class Endpoints:
         text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
         return text
 
-    def index_further(self, given: Parameters) -> bool:
-        """Index a run a little further; whether there is more to do."""
-        return self._opened(given).advance(FIRST_S)
-
-    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
-        """A file name, and an instance's journal lines."""
-        found: tuple[str, Iterator[bytes]] = _trace().download(self._opened(given), given.get("id", ""))
+    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
+        """A file name, and an instance's journal lines; None while the journal is being indexed."""
+        run = self._opened(given)
+        if run.advance(FIRST_S):
+            return None
+        found: tuple[str, Iterator[bytes]] = _trace().download(run, given.get("id", ""))
         return found
 
-    def index_results(self, given: Parameters) -> bool:
-        """Index a run's results a little further; whether there is more to do."""
-        return self._opened(given).ready < 1
+    def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
+        """A file name, and the instances that pass the filters as CSV; None while they are being indexed."""
+        from cts_async.report.viewer.matrix import Matrix, opened_runs, share_indexed
 
-    def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
-        """A file name, and the instances that pass the filters as CSV."""
+        if "runs" in given:
+            _, runs = opened_runs(self._library, given, FIRST_S)
+            return (
+                (file_name("matrix", "csv"), Matrix(runs, given).csv()) if share_indexed(runs) >= 1 else None
+            )
         run = self._opened(given)
+        if run.ready < 1:
+            return None
         return file_name(f"{run.place.name}-instances", "csv"), csv_of_instances(run, given)
 
     def prepare(self, run: OpenRun) -> None:

@@ -127,7 +127,7 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
     for judge in ("", *judges[1:]):
         parameters = {**name, "judge": judge}
         listed = _whole_list(by_name["instances"], parameters)
-        yield "instances", parameters, {**listed, "judges": judges, "shows": SHOWN}
+        yield "instances", parameters, {**listed, "shows": SHOWN}
     for show in SHOWN[2:]:  # the first two follow from scores
         cells = _whole_list(by_name["matrix"], {"runs": quote(row["name"]), "show": show})
         yield "cells", {**name, "show": show}, [cell["values"][0] for cell in cells["rows"]]

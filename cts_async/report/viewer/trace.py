@@ -86,7 +86,7 @@ def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
 def _journal_lines(run: OpenRun, id: str) -> Iterator[bytes]:
     """Each with its newline; none if the journal cannot be read."""
     with suppress(OSError):
-        for _, line, _ in _records(*_journal_of(run, id), _offsets(run, id)):
+        for _, line, _ in _records(*_lines_of(run, id)):
             yield line + b"\n"
 
 
@@ -97,10 +97,10 @@ def n_steps(run: OpenRun, id: str) -> int | None:
 
 def list_steps(run: OpenRun, id: str, after: int) -> Json:
     """The steps behind number `after`, in journal order."""
-    offsets = _offsets(run, id)
+    path, name, offsets = _lines_of(run, id)
     until = time.monotonic() + PAGE_S
     rows: list[Json] = []
-    for at, line, record in _records(*_journal_of(run, id), offsets[after : after + STEPS]):
+    for at, line, record in _records(path, name, offsets[after : after + STEPS]):
         rows.append(_step_row(after + len(rows) + 1, at, len(line), record))
         if time.monotonic() >= until:
             break
@@ -138,14 +138,14 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return found
 
 
-def _journal_of(run: OpenRun, id: str) -> tuple[Path | None, str]:
-    """The path of the journal, and the name of an instance there."""
-    return run.journal.path if run.journal else None, run.metadata.journal_name(id)
+def _lines_of(run: OpenRun, id: str) -> tuple[Path | None, str, list[int]]:
+    """The path of the journal, the name of an instance there, and the offsets of its lines."""
+    return run.journal.path if run.journal else None, run.metadata.journal_name(id), _offsets(run, id)
 
 
 def journal_bytes(run: OpenRun, id: str) -> int:
     """Bytes of an instance's lines in the journal."""
-    return sum(len(line) for _, line, _ in _records(*_journal_of(run, id), _offsets(run, id)))
+    return sum(len(line) for _, line, _ in _records(*_lines_of(run, id)))
 
 
 def _records(path: Path | None, name: str, offsets: Sequence[int]) -> Iterator[tuple[int, bytes, Record]]:
@@ -384,17 +384,18 @@ def _without_texts(record: Record) -> Record:
 def search_events(run: OpenRun, id: str) -> list[Event]:
     """All events of an instance's search, as far as the journal is indexed."""
     inode = run.journal.tail.inode if run.journal else 0
-    return _events(*_journal_of(run, id), tuple(_offsets(run, id)), inode, _page_chars(run))
+    path, name, offsets = _lines_of(run, id)
+    return _events(path, name, tuple(offsets), inode, _page_chars(run))
 
 
 def instance_records(run: OpenRun, id: str) -> Iterator[Record]:
     """The records of an instance's steps in journal order, as far as it is indexed."""
-    return (record for _, _, record in _records(*_journal_of(run, id), _offsets(run, id)))
+    return (record for _, _, record in _records(*_lines_of(run, id)))
 
 
 def whole_events(run: OpenRun, id: str) -> list[Event]:
     """The same with the whole records of their steps, which may be megabytes: for one instance after the other."""
-    records = _records(*_journal_of(run, id), _offsets(run, id))
+    records = _records(*_lines_of(run, id))
     return list(_Search((RecordedStep(at, of) for at, _, of in records), _page_chars(run)).events())
 
 

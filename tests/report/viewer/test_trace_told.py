@@ -18,7 +18,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
-from cts_async.report.viewer.losses import documents_of
+from cts_async.report.viewer.instance import documents_of
 from cts_async.report.viewer.run import OpenRun, Place, read_metadata
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Hit, Page

@@ -82,15 +82,16 @@ def test_csv_has_the_filtered_instances_in_order_and_no_formulas(asker: Asker) -
     csv = asker.api("csv", run=RUN, max=50, sort="score")
     assert csv.headers["Content-Disposition"] == 'attachment; filename="made-gpt-k2-instances.csv"'
     head, *rows = csv.body.decode().splitlines()
-    assert head == "run,id,blurred_query,fused_query,judge,score,n_unknown,n_answers,error_kind"
+    assert head == "run,id,blurred_query,fused_query,judge,score,n_unknown,n_answers,error_kind,caveat"
     assert rows == [
-        "made-gpt-k2,c,the query of c,the intent of c,ernie,0.0,2,2,",
-        "made-gpt-k2,b,the query of b,the intent of b,ernie,50.0,1,2,",
+        "made-gpt-k2,c,the query of c,the intent of c,ernie,0.0,2,2,,",
+        "made-gpt-k2,b,the query of b,the intent of b,ernie,50.0,1,2,,",
     ]
     failed = asker.api("csv", run=RUN, failed=1).body.decode().splitlines()
-    assert failed == [head, "made-gpt-k2,d,'=1+1,the intent of d,,,,,rejected"]
+    assert failed == [head, "made-gpt-k2,d,'=1+1,the intent of d,,,,,rejected,"]
     assert len(asker.api("csv", run=RUN, text="the").body.splitlines()) == 1 + len(ids(asker, text="the"))
     assert asker.api("csv", run=RUN, judge="nobody").status == 400
+    assert asker.api("csv", run=RUN, text="x" * 1001).status == 400
 
 
 def test_histogram_counts_the_scores_of_the_judge_whatever_the_filter(asker: Asker) -> None:

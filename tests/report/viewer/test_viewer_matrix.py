@@ -62,6 +62,35 @@ def test_every_instance_of_any_run_is_a_row_and_no_failure_is_a_score(asker: Ask
     assert (page["judges"], page["judge"], page["baseline"]) == (["ernie", "gpt"], "ernie", ORIG)
 
 
+def test_csv_has_a_column_for_each_run_in_the_order_of_the_table(asker: Asker) -> None:
+    csv = asker.api("csv", runs=f"{ONE},with%2C comma", sort="-value", max=60)
+    assert csv.headers["Content-Disposition"] == 'attachment; filename="matrix.csv"'
+    head, *rows = csv.body.decode().splitlines()
+    assert head == (
+        'id,blurred_query,fused_query,made-gpt-k1 (score),"with, comma (score)",judge,failed,caveat'
+    )
+    assert [row.partition(",the intent of")[2] for row in rows] == [
+        " a,60.0,100.0,ernie,,",
+        " b,40.0,,ernie,,",
+        ' c,30.0,,ernie,"with, comma",',
+        " d,,20.0,ernie,,",
+    ]
+    assert len(asker.api("csv", data=DATA, runs=ORIG, text="query of b").body.splitlines()) == 2
+    assert asker.api("csv", runs=ORIG, judge="nobody").status == 400
+    assert asker.api("csv", runs="nobody").status == 404
+
+
+def test_the_judge_that_most_runs_have_is_shown_first(tmp_path: Path) -> None:
+    """ernie scores two of three runs; gpt has judged all three, and scores one."""
+    made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "n"})])
+    made_run(tmp_path, label="gpt-k1", rows=[Row("a", labels={"ernie": "f", "gpt": "n"})])
+    third = made_run(tmp_path, label="gpt-k2", rows=[Row("a", score=20)])
+    for name in ("run.json", "results.jsonl"):
+        (third / name).write_text((third / name).read_text().replace("ernie", "gpt"))
+    with viewer(tmp_path) as asker:
+        assert asker.get("matrix", data=DATA)["judges"] == ["gpt", "ernie"]
+
+
 def test_cells_may_hold_gains_and_scores_of_another_judge(asker: Asker) -> None:
     gains = asker.get("matrix", data=DATA, show="gain")
     assert cells(gains) == {

@@ -65,14 +65,14 @@ QUERIES = [{"run": "a/b&c=d#e", "id": "../../etc?x=%2e"}, {"text": "飞艇 100%"
 SCRIPT = """
 globalThis.localStorage = { getItem: () => "en" };
 globalThis.ResizeObserver = class {};
-const names = ["untrusted", "dom", "route", "format", "nuggets"];
-const [untrusted, dom, route, format, nuggets] = await Promise.all(names.map((name) => import(`${base}/${name}.js`)));
+const names = ["dom", "route", "format", "nuggets"];
+const [dom, route, format, nuggets] = await Promise.all(names.map((name) => import(`${base}/${name}.js`)));
 const asked = JSON.parse(process.argv[1]);
 console.log(JSON.stringify({
   hrefs: asked.hrefs.map(dom.safeHref),
   addresses: asked.addresses.map(dom.webAddress),
-  texts: asked.texts.map(untrusted.visible),
-  languages: asked.languages.map(untrusted.languageOf),
+  texts: asked.texts.map(dom.visible),
+  languages: asked.languages.map(dom.languageOf),
   routes: asked.queries.map((query) => route.readRoute(route.href("/run", { ...query, none: null, empty: "" }))),
   nowhere: route.readRoute(""),
   numbers: [1234567, -5, 1e300, null].map(format.count),

@@ -8,7 +8,7 @@ const followers = new Set();
 const missing = new Set();
 
 /** An error that the server reported. */
-export class ServerError extends Error {
+class ServerError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;

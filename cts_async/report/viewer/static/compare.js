@@ -1,20 +1,17 @@
 // Several runs on the same instance: what each asked, searched, answered, and where their nuggets differ.
 
 import { get } from "./api.js";
-import { conversation } from "./conversation.js";
 import { marked } from "./diff.js";
-import { fill, h } from "./dom.js";
+import { fill, h, untrusted, visible } from "./dom.js";
 import { NONE, signed, weight } from "./format.js";
 import { crumbs } from "./header.js";
-import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { answer, conversation, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning } from "./longtext.js";
-import { where } from "./losses.js";
 import { letters, matrixBrowser } from "./matrix.js";
-import { coverage, nuggetText, worth } from "./nuggets.js";
-import { caveatBadge, field, frame, later, section, select, table, tableRow } from "./parts.js";
+import { coverage, nuggetText, where, worth } from "./nuggets.js";
+import { caveatBadge, copyButton, field, frame, later, section, select, table, tableRow } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
 import { go, href, joined, named } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { traceView } from "./trace.js";
 import { listOf, neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";
@@ -93,9 +90,9 @@ function layout(query, all, signal) {
   fill(body,
     row(all, "scores", "scores", (page) => page.scores.length || page.error, outcome),
     row(all, "questions", "conversation", (page) => page.turns.length, conversation),
-    row(all, "rewrite", "searched", (page) => rewrites(page) !== null, beside(all, rewrites, rewritten)),
+    row(all, "rewrite", "searched", (page) => rewrites(page) !== null, beside(all, t("rewritten"), rewrites, rewritten)),
     row(all, "search", "search", searched, search),
-    row(all, "answer", "answer", (page) => page.answer !== null, beside(all, (page) => page.answer, answer)),
+    row(all, "answer", "answer", (page) => page.answer !== null, beside(all, t("answer"), (page) => page.answer, answer)),
     nuggetsBeside(query, all));
   const side = letters(all).some((letter) => letter === remembered("side")) ? remembered("side") : "both";
   choose(side);
@@ -119,8 +116,8 @@ function row(all, id, name, has, make) {
   return section(id, t(name), h("div", { class: "two" }, sides));
 }
 
-/** A text of a run, the words marked that A does not have, in A itself those that B does not have if there are two. */
-function beside(all, textOf, alone) {
+/** A text of a run, `what`, the words marked that A does not have, in A itself those that B has not if there are two. */
+function beside(all, what, textOf, alone) {
   const [a, b] = all.map(({ page }) => (page ? textOf(page) : null));
   return (page) => {
     const isA = page === all[0].page;
@@ -128,7 +125,8 @@ function beside(all, textOf, alone) {
     if (other === null || other === undefined) return alone(page);
     const text = textOf(page);
     const note = text === other ? t("sameText") : t("onlyHere", { run: isA ? "B" : "A" });
-    return h("div", { class: "card" }, marked(text, other), h("p", { class: "muted small" }, note));
+    return h("div", { class: "card" },
+      h("div", { class: "card-head" }, marked(text, other), copyButton(what, text)), h("p", { class: "muted small" }, note));
   };
 }
 

@@ -1,9 +1,8 @@
 // What a text has that another one has not, word by word.
 
-import { fill, h } from "./dom.js";
+import { fill, h, languageOf, untrusted, visible } from "./dom.js";
 import { size } from "./format.js";
 import { beginning, isLong } from "./longtext.js";
-import { languageOf, untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const MAX_PAIRS = 4_000_000; // of words: 16 MB and some 50 ms
@@ -20,7 +19,7 @@ export function marked(text, other) {
 }
 
 /** The text in parts {words, only}; `only` where the other has not these words. Texts too long for that are one part. */
-export function parts(text, other) {
+function parts(text, other) {
   const [here, there] = [text, other].map(wordsOf);
   let [start, left, right] = [0, here.length, there.length];
   while (start < left && start < right && here[start] === there[start]) start += 1;

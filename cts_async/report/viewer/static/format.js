@@ -1,6 +1,6 @@
 // Numbers, amounts and times in the reader's language.
 
-import { visible } from "./untrusted.js";
+import { visible } from "./dom.js";
 import { language, t } from "./words.js";
 
 export const NONE = "–";
@@ -31,7 +31,7 @@ export function signed(value) {
 export function dollars(value) {
   if (value === null || value === undefined) return NONE;
   const digits = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;
-  return `$${formatted(value, { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
+  return `$${formatted(value, { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
 /** A cost and a remark on it: dollars as far as the prices of models are known, and that others are not. */

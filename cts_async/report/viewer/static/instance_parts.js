@@ -1,11 +1,9 @@
 // What the page of one instance and that of two have in common.
 
-import { copyButton } from "./copy.js";
-import { h, fill } from "./dom.js";
+import { fill, h, untrusted, visible } from "./dom.js";
 import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
-import { caveatNotes, facts, scoreBar } from "./parts.js";
-import { untrusted, visible } from "./untrusted.js";
+import { caveatNotes, copyButton, facts, scoreBar } from "./parts.js";
 import { t } from "./words.js";
 
 /** What an instance is called: its underspecified query, or what there is instead. */
@@ -54,4 +52,56 @@ export function verdicts(page) {
 export function failure(error) {
   return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", untrusted(error.step, "code")),
     facts([[t("kind"), untrusted(error.kind)], [t("message"), passage(error.message, "span")]]));
+}
+
+// --- Questions and answers
+
+// However the user put it, a line of results has this for it.
+const UNKNOWN = "unknown";
+
+/** All turns, in order. */
+export function conversation({ turns, mode }) {
+  const byTurns = mode !== "at-once";
+  return h("ol", { class: "talk" }, turns.map((turn) => h("li", { class: "turn" },
+    byTurns ? h("h3", {}, t("turn", { n: turn.n })) : null,
+    turn.types.length || turn.reasoning ? aside(turn) : null,
+    mode === "select" ? offered(turn) : exchanged(turn),
+    byTurns && turn.query ? after(turn.query) : null)));
+}
+
+function after(query) {
+  return h("div", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", passage(query, "span"));
+}
+
+function aside(turn) {
+  return h("div", { class: "aside" },
+    turn.types.map((type) => untrusted(type, "span", { class: "badge quiet" })),
+    turn.reasoning ? h("details", {}, h("summary", {}, t("reasoning")), passage(turn.reasoning)) : null);
+}
+
+function exchanged(turn) {
+  const pairs = Math.max(turn.offered.length, turn.answers.length);
+  return Array.from({ length: pairs }, (_, index) => [
+    turn.offered[index] === undefined ? null : bubble("asks", t("clarifier"), turn.offered[index]),
+    turn.answers[index] === undefined ? null : reply(turn.answers[index]),
+  ]);
+}
+
+function reply(answer) {
+  if (answer !== UNKNOWN) return bubble("replies", t("user"), answer);
+  return h("div", { class: "bubble replies unknown" },
+    h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t("unknown")));
+}
+
+function bubble(side, who, text) {
+  return h("div", { class: `bubble ${side}` }, h("span", { class: "who" }, who), passage(text));
+}
+
+function offered(turn) {
+  return h("ul", { class: "offered" }, turn.offered.map((query, index) => {
+    const chosen = index === turn.chosen;
+    return h("li", { class: chosen ? "chosen" : "" },
+      h("span", { class: "mark", "aria-hidden": "true" }, chosen ? "●" : "○"), passage(query, "span"),
+      chosen ? h("span", { class: "badge accent" }, t("chosen")) : null);
+  }));
 }

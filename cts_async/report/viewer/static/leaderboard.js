@@ -1,12 +1,11 @@
 // Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
 
 import { address, get, SERVED } from "./api.js";
-import { fill, h, svg } from "./dom.js";
+import { fill, h, svg, untrusted, visible } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
 import { caveatBadge, caveatNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
@@ -38,7 +37,8 @@ function boards(found) {
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
   if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
   const caveats = found.boards.flatMap(({ standings }) => standings.map((row) => row.caveat));
-  const note = h("p", { class: "muted small" }, t("boardNote"));
+  const gained = found.boards.some(({ standings }) => standings.some((row) => row.delta !== null));
+  const note = h("p", { class: "muted small" }, t(gained ? "boardNote" : "boardFailed"));
   const csv = address("csv", { data: found.data_sha });
   const saved = SERVED ? h("p", { class: "small" }, h("a", { href: csv, download: true }, t("downloadCsv"))) : null;
   return [computing, problem, caveatNotes(caveats), found.boards.map(board), note, saved];

@@ -1,10 +1,9 @@
 // Long texts: their beginning first, the rest on request, in pieces that are rendered when they are visible.
 
 import { getText, SERVED } from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, untrusted } from "./dom.js";
 import { size } from "./format.js";
 import { later } from "./parts.js";
-import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
 const PIECE = 12_000;

@@ -2,19 +2,16 @@
 
 import { onConnection } from "./api.js";
 import { comparePage } from "./compare.js";
-import { fill, h } from "./dom.js";
-import { header } from "./header.js";
+import { fill, h, visible } from "./dom.js";
+import { header, listenToKeys } from "./header.js";
 import { instancePage } from "./instance.js";
-import { listenToKeys } from "./keys.js";
 import { leaderboardPage } from "./leaderboard.js";
 import { matrixPage } from "./matrix.js";
 import { trouble } from "./parts.js";
-import { leavePlace, returnToPlace, wasHere } from "./places.js";
 import { applyTheme } from "./prefs.js";
 import { readRoute } from "./route.js";
 import { runPage } from "./run.js";
 import { runsPage } from "./runs.js";
-import { visible } from "./untrusted.js";
 import { applyLanguage, t } from "./words.js";
 
 const PAGES = {
@@ -90,6 +87,47 @@ function languageChanged() {
   show({ renew: true });
   document.getElementById("language").focus();
 }
+
+// --- Where the reader was
+
+const WAIT_MS = 3000;
+const places = new Map();
+let entry = null;
+let last = 0;
+
+history.scrollRestoration = "manual";
+
+/** Note where the reader stands on the page that is being left, and which entry of the history comes up. */
+function leavePlace() {
+  if (entry !== null) places.set(entry, { top: scrollY, link: document.activeElement?.getAttribute?.("href") ?? null });
+  entry = history.state?.entry ?? null;
+  if (entry === null) {
+    entry = `${Date.now()}.${(last += 1)}`;
+    history.replaceState({ entry }, "");
+  }
+}
+
+/** Whether the reader has been at this entry of the history before. */
+const wasHere = () => places.has(entry);
+
+/** Go to where the reader was, as soon as `main` is long enough and has the link again; until then nothing moves. */
+function returnToPlace(main, signal) {
+  const { top, link } = places.get(entry);
+  const watcher = new ResizeObserver(() => {
+    const followed = link && [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === link);
+    if (main.offsetTop + main.scrollHeight < top + innerHeight || (link && !followed)) return;
+    end();
+    scrollTo(0, top);
+    if (followed) followed.focus({ preventScroll: true });
+  });
+  const end = () => { watcher.disconnect(); clearTimeout(timer); };
+  const timer = setTimeout(end, WAIT_MS);
+  watcher.observe(main);
+  signal.addEventListener("abort", end);
+  addEventListener("wheel", end, { once: true, passive: true, signal });
+}
+
+// --- The beginning
 
 onConnection((isGone) => {
   gone.hidden = !isGone;

@@ -1,8 +1,7 @@
 // Small things that every page uses.
 
-import { fill, h } from "./dom.js";
+import { fill, h, untrusted } from "./dom.js";
 import { count, NONE, score } from "./format.js";
-import { untrusted } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** A short mark: "caveat", "running", "failed", "quiet". Its words say what its colour says. */
@@ -85,7 +84,7 @@ export function scoreBar(value) {
 }
 
 /** "What is being fetched" as words that appear when it takes a while. */
-export const loading = () => h("p", { class: "loading", role: "status" }, t("loading"));
+const loading = () => h("p", { class: "loading", role: "status" }, t("loading"));
 
 export const empty = (words) => h("p", { class: "empty" }, words);
 
@@ -111,6 +110,16 @@ export async function later(place, make, signal) {
 
 /** Whether the reader is just pressing something within: what is replaced then is never clicked. */
 export const held = (place) => place.matches(":active");
+
+/** Change what `place` holds; whatever had the focus has it again, known by its `data-key` or its address. */
+export function keepFocus(place, change) {
+  const nameOf = (element) => element.dataset.key ?? element.getAttribute("href");
+  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  change();
+  if (!focused) return;
+  const again = [...place.querySelectorAll("a, button, input")].find((element) => nameOf(element) === focused);
+  again?.focus({ preventScroll: true });
+}
 
 /** A heading with its section, that the page's contents lead to. */
 export function section(id, title, ...children) {
@@ -139,4 +148,45 @@ export function select(options, chosen, change, attributes = {}) {
 /** "12 of 518", with what failed. */
 export function done(row) {
   return row.n_expected ? t("of", { n: count(row.n_done), all: count(row.n_expected) }) : count(row.n_done);
+}
+
+// --- Buttons that copy
+
+const SHOWN_MS = 2000;
+
+/** A button "Copy" for `what`, e.g. "answer"; `text` is the text, or a function that returns it. */
+export function copyButton(what, text) {
+  const words = h("span", {}, t("copy"));
+  const status = h("span", { class: "hidden", role: "status" });
+  let timer = null;
+  const click = async () => {
+    const done = await copied(typeof text === "function" ? text() : text);
+    button.focus({ preventScroll: true });
+    status.textContent = t(done ? "copied" : "notCopied");
+    words.textContent = t(done ? "copied" : "notCopied");
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      status.textContent = "";
+      words.textContent = t("copy");
+    }, SHOWN_MS);
+  };
+  const button = h("button", { type: "button", class: "plain copy", on: { click } },
+    words, h("span", { class: "hidden" }, ` ${what}`));
+  return h("span", { class: "copy-way" }, button, status);
+}
+
+/** Whether the text is on the clipboard now. Browsers that refuse the clipboard may still copy a selection. */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = h("textarea", { class: "hidden", "aria-hidden": "true", tabindex: "-1" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
 }

@@ -1,9 +1,8 @@
 // How a run that is going on comes along: its progress, each provider's account, and who shares its work.
 
-import { h } from "./dom.js";
+import { h, untrusted, visible } from "./dom.js";
 import { cost, count, dollars, duration, size } from "./format.js";
 import { facts, table, tableRow } from "./parts.js";
-import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 /** The run's process as it is just now; nothing where none is at work. The run's own numbers are shown elsewhere. */

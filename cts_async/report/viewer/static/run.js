@@ -1,38 +1,36 @@
 // One run: how it comes along, what it found, its instances, and what determined it.
 
 import { get, watch } from "./api.js";
-import { copyButton } from "./copy.js";
-import { fill, h } from "./dom.js";
-import { cost, count, duration, moment, NONE, rate, score, size } from "./format.js";
+import { fill, h, untrusted, visible } from "./dom.js";
+import { cost, count, duration, moment, NONE, rate, score, signed, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
-import { caveatBadge, caveatNotes, done, facts, field, frame, later, section, select, table, tableRow } from "./parts.js";
+import {
+  caveatBadge, caveatNotes, copyButton, done, facts, field, frame, later, section, select, table, tableRow,
+} from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
-import { kindBadge, state } from "./run_list.js";
-import { gain, histogram } from "./scores.js";
-import { untrusted, visible } from "./untrusted.js";
+import { kindBadge, state } from "./runs.js";
 import { t } from "./words.js";
+
+const FEWEST = 5; // scores that an interval is given for, as in the leaderboard (analysis/stats.py)
 
 /** The run named in the address; its list of instances follows the filters there. */
 export function runPage({ main, heading, query, signal }) {
   const head = fill(heading(query.run ?? ""), untrusted(query.run ?? ""));
   const page = frame(crumbs([[t("runs"), "#/"], [untrusted(query.run ?? "")]]), head);
   const spread = h("div", { class: "spread" });
-  let judge = "";
-  const browser = instanceBrowser(query, signal, (found, chosen) =>
-    fill(spread, histogram(found.histogram, chosen || judge)));
+  const browser = instanceBrowser(query, signal, (found, { judge }) =>
+    fill(spread, histogram(found.histogram, judge || (found.judges[0] ?? ""))));
   fill(main, page.element);
   later(page.body, async () => {
     const found = await get("run", { run: query.run }, signal);
-    judge = found.row.scores[0]?.judge ?? "";
-    browser.begin(found.row.scores.map((one) => one.judge));
     fill(head, untrusted(found.row.system || found.row.name));
     return layout(found, page.marks, spread, browser, signal);
   }, signal);
   return {
     update: browser.update,
-    keys: { "/": browser.focus, j: () => browser.step(1), k: () => browser.step(-1), u: () => go("#/") },
+    keys: { ...browser.keys, u: () => go("#/") },
   };
 }
 runPage.identity = (query) => query.run;
@@ -104,7 +102,7 @@ function figures(row, gained) {
 }
 
 function soFar({ mean_low: low, mean_high: high }, scored) {
-  const ends = low === null ? "" : `[${score(low)}, ${score(high)}] `;
+  const ends = low === null || scored < FEWEST ? "" : `[${score(low)}, ${score(high)}] `;
   return t("comma") + ends + t("overScored", { n: count(scored) });
 }
 
@@ -148,4 +146,45 @@ function settings({ row, manifest, command: words }) {
     h("details", {}, h("summary", {}, t("manifest")),
       untrusted(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
   ];
+}
+
+// --- Scores
+
+/** The number of instances in each bin of scores from 0 to 100, as a drawing and as a table; nothing without scores. */
+function histogram(counts, judge) {
+  const total = counts.reduce((sum, n) => sum + n, 0);
+  if (total === 0) return null;
+  const bins = counts.map((n, i) => ({ n, from: (100 * i) / counts.length, to: (100 * (i + 1)) / counts.length }));
+  const caption = t("histogram", { judge: visible(judge) });
+  const heads = [[t("score"), "name"], [t("instances"), "number"], [t("share"), "number"]];
+  const rows = bins.filter(({ n }) => n > 0).map(({ n, from, to }) =>
+    tableRow(heads, [t("range", { from, to }), count(n), rate(n / total)]));
+  return h("figure", { class: "histogram" },
+    h("figcaption", {}, caption), bars(bins, total),
+    h("details", {}, h("summary", {}, t("showData")), table(caption, heads, rows, { class: "quiet-caption" })));
+}
+
+function bars(bins, total) {
+  const most = bins.reduce((best, bin) => (bin.n > best.n ? bin : best));
+  const label = t("histogramWords", { n: count(total), most: count(most.n), from: most.from, to: most.to });
+  const bar = ({ n, from, to }) =>
+    h("span", { vars: { "--share": n / most.n }, title: `${t("range", { from, to })}: ${count(n)}` });
+  return [
+    h("div", { class: "bars", role: "img", "aria-label": label }, bins.map(bar)),
+    h("div", { class: "ticks", "aria-hidden": "true" }, [0, 25, 50, 75, 100].map((at) => h("span", {}, String(at)))),
+  ];
+}
+
+/** What the run gained over the baseline by its scoring judge, as one of `facts`; null where the leaderboard has none. */
+async function gain(row, signal) {
+  let found;
+  do found = await get("leaderboard", { data: row.data_sha }, signal);
+  while (found.computing && found.boards.length === 0);
+  const board = found.boards.find((one) => one.judge === row.scores[0]?.judge);
+  const own = board?.standings.find((one) => one.run === row.name);
+  if (!own || own.delta === null) return null;
+  const words = own.delta_low === null ? t("noInterval")
+    : t("intervalIs", { low: signed(own.delta_low), high: signed(own.delta_high) });
+  const pairs = t("pairs", { n: count(own.delta_pairs) });
+  return [t("gainOver", { baseline: visible(board.baseline) }), signed(own.delta), words + t("comma") + pairs];
 }

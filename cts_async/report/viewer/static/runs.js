@@ -1,12 +1,12 @@
 // All runs there are, by the data they are over, the newest first.
 
 import { get, onConnection, watch } from "./api.js";
-import { fill, h } from "./dom.js";
-import { moment } from "./format.js";
-import { held, later, stepRow } from "./parts.js";
-import { damagedNotice, orderChoice, runGroups } from "./run_list.js";
+import { fill, h, untrusted, visible } from "./dom.js";
+import { cost, count, duration, moment, NONE, rate, score } from "./format.js";
+import {
+  badge, caveatBadge, copyButton, done, empty, facts, field, held, keepFocus, later, select, stepRow, table, tableRow,
+} from "./parts.js";
 import { go, href } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const DRAW_MS = 1000;
@@ -93,12 +93,137 @@ function soon(note, draw, place, signal) {
   };
 }
 
-/** Change what `place` holds; whichever link had the focus has it again. */
-function keepFocus(place, change) {
-  const nameOf = (link) => link.dataset.key ?? link.getAttribute("href");
-  const focused = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
-  change();
-  if (!focused) return;
-  const again = [...place.querySelectorAll("a")].find((link) => nameOf(link) === focused);
-  again?.focus({ preventScroll: true });
+// --- The tables
+
+// A column's words, class, and what its rows are sorted by; names and times as texts.
+const COLUMNS = {
+  run: ["run", "name", (row) => row.system || row.name],
+  progress: ["progress", null, (row) => row.n_done / Math.max(row.n_expected, 1)],
+  mean: ["mean", "number", (row) => row.scores[0]?.mean],
+  unknown: ["unknownRate", "number", (row) => row.unknown_rate],
+  failed: ["failed", "number", (row) => row.n_failed],
+  cost: ["cost", "number", (row) => row.cost_usd],
+  time: ["commandTime", "number", (row) => row.wall_s],
+  started: ["started", null, (row) => row.started],
+};
+const NEWEST = "-started";
+
+/** The runs by data, the newest data first, each table sorted by `query.sort`; what to do where there are none. */
+function runGroups(runs, anyAtAll, query) {
+  if (runs.length === 0) return anyAtAll ? empty(t("noRunFits")) : beginning();
+  const groups = new Map();
+  for (const row of sorted(runs, NEWEST)) {
+    const key = row.data_sha || row.data;
+    groups.set(key, [...(groups.get(key) ?? []), row]);
+  }
+  const by = orderOf(query);
+  return [...groups.values()].map((rows, n) => group(sorted(rows, by), by, query, n));
+}
+
+/** A choice of the order, for screens that are too narrow for the heads of the columns. */
+function orderChoice(query, change) {
+  const options = Object.keys(COLUMNS).map((name) => [name, t(COLUMNS[name][0])]);
+  const chosen = ({ sort }) => orderOf({ sort }).replace(/^-/, "");
+  const control = select(options, chosen(query), (name) => change(firstOrder(name)));
+  const element = field(t("sort"), control, "narrow-only");
+  return { element, follow(now) { control.value = chosen(now); } };
+}
+
+const orderOf = ({ sort = "" }) => (Object.hasOwn(COLUMNS, sort.replace(/^-/, "")) ? sort : NEWEST);
+
+// What is read first: names from A, all others from the greatest or latest.
+const firstOrder = (name) => (name === "run" ? name : `-${name}`);
+
+/** Rows in order, by name where they are equal; those without a value last. */
+function sorted(rows, by) {
+  const [sign, value] = [by.startsWith("-") ? -1 : 1, COLUMNS[by.replace(/^-/, "")][2]];
+  const compared = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
+  return [...rows].sort((a, b) => {
+    const [left, right] = [value(a) ?? null, value(b) ?? null];
+    if (left === null || right === null) return (left === null) - (right === null) || compared(a.name, b.name);
+    return sign * compared(left, right) || compared(a.name, b.name);
+  });
+}
+
+/** Folders without a run that can be read; nothing where there are none. */
+function damagedNotice(reasons) {
+  if (reasons.length === 0) return null;
+  return h("section", { class: "notice" },
+    h("h2", {}, t("damaged")), h("ul", {}, reasons.map((reason) => untrusted(reason, "li"))));
+}
+
+/** Running, or not finished; nothing where a run is over. */
+export function state(row) {
+  if (row.running) return badge("running", t("running"));
+  return row.n_expected && row.n_done >= row.n_expected ? null : badge("quiet", t("stopped"));
+}
+
+/** What it is where it is not a run of the benchmark. */
+export function kindBadge(row) {
+  return row.kind === "run" ? null : badge("quiet", t(`kind_${row.kind}`));
+}
+
+function beginning() {
+  const ways = [["cts demo", "tryDemo"], ["cts run --all baseline", "tryBaseline"], ["cts run -m gpt -k 3", "tryRun"]];
+  return h("div", { class: "empty" }, h("p", {}, t("noRuns")), facts(ways.map(([command, why]) =>
+    [t(why), h("span", { class: "command" }, h("code", {}, command), copyButton(t("command"), command))]), "facts commands"),
+    h("p", {}, t("appear")));
+}
+
+function group(rows, by, query, n) {
+  // Who judged somebody's answers may know the gold only; a run knows what its data are called.
+  const { data, data_sha: sha } = rows.find((row) => row.kind !== "judged") ?? rows[0];
+  const name = data || t("unknownData");
+  const ranked = sha && rows.filter((row) => row.scores.length).length > 1;
+  const heads = Object.entries(COLUMNS).map(([name, [words, classes]]) => {
+    const order = by === name ? "ascending" : by === `-${name}` ? "descending" : null;
+    const first = firstOrder(name);
+    const other = first.startsWith("-") ? name : `-${name}`;
+    const link = { href: href("/", { ...query, sort: by === first ? other : first }), key: `${n} ${name}`, order };
+    return [t(words), classes, link];
+  });
+  const body = rows.map((row) => tableRow(heads, cells(row), { class: "link-row" }));
+  return h("section", { class: "group" },
+    h("div", { class: "group-head" },
+      untrusted(name, "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })),
+      ranked ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null,
+      ranked ? h("a", { href: href("/matrix", { data: sha }) }, t("matrix")) : null),
+    table(t("runsOver", { data: visible(name) }), heads, body, { class: "stack quiet-caption runs" }));
+}
+
+function costCell(row) {
+  const [known] = cost(row.priced_usd ?? row.cost_usd, row.unpriced_models);
+  return row.unpriced_models && row.priced_usd ? [known, h("small", {}, `+ ${t("unknownCost")}`)] : known;
+}
+
+function cells(row) {
+  return [
+    nameCell(row),
+    progress(row),
+    mean(row),
+    rate(row.unknown_rate),
+    row.n_failed ? h("span", { class: "bad" }, count(row.n_failed)) : count(0),
+    costCell(row),
+    duration(row.wall_s),
+    row.started ? h("time", { datetime: row.started }, moment(row.started)) : NONE,
+  ];
+}
+
+function nameCell(row) {
+  const link = untrusted(row.system || row.name, "a", { class: "row-link", href: href("/run", { run: row.name }) });
+  return h("span", { class: "run-name" }, link,
+    row.name === row.system ? null : untrusted(row.name, "small"),
+    h("span", { class: "badges" }, state(row), kindBadge(row), caveatBadge(row.caveat)));
+}
+
+function progress(row) {
+  const share = Math.min(row.n_done / Math.max(row.n_expected, 1), 1);
+  return h("span", { class: "progress", vars: { "--share": share } }, done(row),
+    row.ready < 1 ? h("small", {}, t("indexing", { share: rate(row.ready) })) : null);
+}
+
+function mean(row) {
+  const [first] = row.scores;
+  if (!first || first.mean === null) return h("span", { class: "muted" }, NONE);
+  return h("span", {}, h("strong", {}, score(first.mean)), " ", untrusted(first.judge, "small"));
 }

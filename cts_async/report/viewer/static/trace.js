@@ -1,13 +1,12 @@
 // What the agent did, turn by turn, fetched as one scrolls.
 
 import { get } from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, untrusted, visible } from "./dom.js";
 import { count } from "./format.js";
 import { beginning, longText, passage } from "./longtext.js";
-import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
+import { facts, trouble } from "./parts.js";
 import { href, readRoute } from "./route.js";
-import { untrusted, visible } from "./untrusted.js";
 import { t } from "./words.js";
 
 const SYMBOLS = {

@@ -80,6 +80,7 @@ export const en = {
   computing: "Computing …",
   noBoard: "There are no runs to compare.",
   boardNote: "Whiskers: 95 % intervals of the paired gain (percentile bootstrap), none below 5 instances. Failed instances have no score.",
+  boardFailed: "Failed instances have no score.",
   commonMean: "Common mean",
   commonNote: "Common mean: over the {n} instances that all systems have; the mean is over each system's own.",
   ownText: "‡ The judge is this system's Clarifier or agent: LLM judges tend to prefer their own text (Panickssery et al. 2024).",

@@ -80,6 +80,7 @@ export const zh = {
   computing: "正在计算……",
   noBoard: "没有可以并排比较的运行。",
   boardNote: "须线为配对增益的 95 % 区间（百分位自助法），少于 5 个实例时不给出。失败的实例不计分。",
+  boardFailed: "失败的实例不计分。",
   commonMean: "共同平均分",
   commonNote: "共同平均分：只计所有系统都已评分的 {n} 个实例；平均分则计各系统自己的实例。",
   ownText: "‡ 评判模型就是该系统的澄清模型或智能体：大模型评判往往偏爱自己的文本（Panickssery 等，2024）。",
