@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
 from cts_async.analysis.compare import Judged, Robustness, compare_under, robustness
-from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
+from cts_async.analysis.runs import (
+    ORIG,
+    FinishedRun,
+    check_same_data,
+    find_runs,
+    of_one_agent,
+    read_run,
+    read_runs,
+)
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, FEWEST, MANY, POWER
 from cts_async.errors import UsageError
@@ -86,6 +94,8 @@ def compare_runs(
     if not found:
         raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(one.path for one in found)
+    if baseline is None:
+        found = of_one_agent(found, notes.append)
     board = make_board(read_runs(found, notes.append))
     if len(board.entrants) < 2 and not partial:
         alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
@@ -144,7 +154,9 @@ def baseline_of(board: Board, wanted: str | None = None) -> str:
     if len(alike) == 1:
         return alike[0]
     if alike:
-        raise UsageError(f"several runs are {name}: {', '.join(alike)}; choose one with --baseline")
+        raise UsageError(
+            f"several runs are {name}: {', '.join(alike)}; choose one with --baseline, or name the runs to compare"
+        )
     if wanted is None:
         raise UsageError(_no_orig(board))
     raise UsageError(f"--baseline {wanted}: no such system here; there are {', '.join(board.systems)}")
