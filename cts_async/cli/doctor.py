@@ -12,7 +12,7 @@ import typer
 from cts_async.cli import options
 from cts_async.config import user_config_file, user_config_path
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_plainly
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -234,4 +234,4 @@ def _print(findings: list[CheckResult]) -> None:
     marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
     for finding in findings:
         console.print(marks[finding.ok], end="")
-        console.print(f"{finding.name}: {finding.text}", markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, f"{finding.name}: {finding.text}", copied=True)

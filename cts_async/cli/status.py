@@ -9,7 +9,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.errors import UsageError
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,6 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
 def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
-    from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.status import by_process, how_to_resume, idle_state
 
