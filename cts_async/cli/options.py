@@ -169,13 +169,15 @@ def read_deadline(text: str, now: datetime) -> datetime:
 
 
 def config_file(named: Path | None) -> Path | None:
-    """Return the named file, else ./cts.toml if it exists. Raises UsageError if the named file is missing."""
-    if named is not None:
-        if not named.is_file():
-            raise UsageError(f"--config {named}: no such file")
-        return named
-    here = Path("cts.toml")
-    return here if here.is_file() else None
+    """Return the named file, else ./cts.toml if it exists. Raises UsageError for a folder and for a missing file."""
+    file = named or Path("cts.toml")
+    if file.is_file():
+        return file
+    if file.exists():
+        raise UsageError(f"{file}: is not a regular file")
+    if named:
+        raise UsageError(f"--config {named}: no such file")
+    return None
 
 
 def config_consent(named: Path | None, trust: bool) -> Consent:

@@ -93,7 +93,7 @@ def _encodable(value: Any) -> Any:
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as JSON Lines to the file `out`, whole or not at all, or to standard output for "-".
 
-    Returns the number of rows; holds one at a time. A closed pipe (`| head`) ends it quietly. Raises the errors of
+    Returns the number of rows; holds one at a time. Raises the errors of
     `unwritable`.
     """
     from cts_async.safe_files import atomic_writer
@@ -104,9 +104,6 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     try:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        discard_stdout()
-        return 0
     except OSError as error:
         discard_stdout()
         raise write_error("standard output", error) from None
