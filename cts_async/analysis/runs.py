@@ -198,7 +198,7 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
     by_path: dict[Path, RunPath] = {}
-    for path in paths_named(words, "no such run, folder or file"):
+    for path in paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
         inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
         for run in inside or [path]:
             before = by_path.get(run.resolve())

@@ -506,8 +506,8 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
-        Column("new year", number("unsupported_years", ".3f")),
-        Column("new region", number("unsupported_regions", ".3f")),
+        Column("new year", number("unsupported_years", ".3f"), optional=True),
+        Column("new region", number("unsupported_regions", ".3f"), optional=True),
     )
     caption = (
         "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
