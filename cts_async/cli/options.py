@@ -346,6 +346,34 @@ Support = Annotated[
         **PLAYER,
     ),
 ]
+Judges = Annotated[
+    list[str] | None,
+    option(
+        MODELS,
+        "--judge",
+        metavar="MODEL",
+        help="Judge: a model, or lexical. Repeatable; the first gives the score [default: ernie, as in the paper].",
+        **JUDGE,
+    ),
+]
+Documents = Annotated[
+    Path | None,
+    option(SEARCHING, metavar="FILE", help="Search these documents: JSON Lines of id, url, title, text."),
+]
+Qrels = Annotated[
+    str,
+    option(
+        EVALUATION,
+        metavar="FILE|intent:N",
+        help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
+    ),
+]
+RunWords = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RUN", help="Run directories, folders of runs, or patterns [default: runs].", **RUNS
+    ),
+]
 
 
 class CommandOptions:
@@ -473,14 +501,7 @@ class SearchOptions(DataOptions):
             help="Date in the agent's prompt [default: today; a resumed run keeps its date].",
         ),
     ] = None
-    corpus: Annotated[
-        Path | None,
-        option(
-            SEARCHING,
-            metavar="FILE",
-            help="Search these documents: JSON Lines of id, url, title, text.",
-        ),
-    ] = None
+    corpus: Documents = None
     search: Annotated[
         str | None,
         option(
@@ -625,16 +646,7 @@ class RunOptions(SearchOptions):
             help="Use the answers people gave in qulac or clariq instead of a User Answerer.",
         ),
     ] = None
-    judges: Annotated[
-        list[str] | None,
-        option(
-            MODELS,
-            "--judge",
-            metavar="MODEL",
-            help="Judge; repeatable, the first gives the score [default: ernie, as in the paper].",
-            **JUDGE,
-        ),
-    ] = None
+    judges: Judges = None
     no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")] = False
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
     empty_answers: EmptyAnswersOption = "fail"

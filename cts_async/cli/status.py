@@ -24,14 +24,7 @@ PLAIN_COLUMNS: Final = 160
 
 
 def status(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Run directories, folders of runs, or patterns [default: runs].",
-            **options.RUNS,
-        ),
-    ] = None,
+    runs: options.RunWords = None,
     once: Annotated[bool, typer.Option("--once", help="Print the state once and exit.")] = False,
     as_json: options.AsJson = False,
 ) -> None:

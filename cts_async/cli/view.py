@@ -21,12 +21,11 @@ OpenBrowser = Annotated[bool, typer.Option("--open", help="Open the page in the 
 
 
 def view(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="A folder of runs, at any depth, or one run.", **options.RUNS),
-    ] = Path("runs"),
-    more: Annotated[
-        list[Path] | None, typer.Argument(metavar="DIR", help="Further ones.", **options.RUNS)
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR", help="Folders of runs, at any depth, or runs [default: runs].", **options.RUNS
+        ),
     ] = None,
     export: Annotated[
         Path | None,
@@ -55,7 +54,7 @@ def view(
     from cts_async.errors import UsageError
     from cts_async.report.viewer.app import listening, serve, viewed
 
-    library = viewed([folder, *(more or ())])
+    library = viewed(folders or [Path("runs")])
     if export is None:
         sock = listening(port)
         run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))
