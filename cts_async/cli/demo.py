@@ -59,4 +59,4 @@ def demo(
     )
     print_closing(steps, caveats_of(summaries))
     if not no_view:
-        view([out], port=port, open_=open_)
+        view(out, port=port, open_=open_)

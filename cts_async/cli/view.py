@@ -21,11 +21,12 @@ OpenBrowser = Annotated[bool, typer.Option("--open", help="Open the page in the 
 
 
 def view(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DIR", help="Folders of runs, at any depth, or runs [default: runs].", **options.RUNS
-        ),
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder of runs, at any depth, or one run.", **options.RUNS),
+    ] = Path("runs"),
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="DIR", help="Further ones.", **options.RUNS)
     ] = None,
     export: Annotated[
         Path | None,
@@ -54,7 +55,7 @@ def view(
     from cts_async.errors import UsageError
     from cts_async.report.viewer.app import listening, serve, viewed
 
-    library = viewed(folders or [Path("runs")])
+    library = viewed([folder, *(more or ())])
     if export is None:
         sock = listening(port)
         run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))

@@ -114,7 +114,7 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
         *(Column(name, text(name), numeric=False) for name in ("system", "judge")),
         Column("mean", number("mean", ".2f")),
         Column("Δ orig [95 % CI]", estimate("delta", "+.1f")),
-        *(Column(name, number(name, ".2f")) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".2f"), optional=True) for name in ("p50", "p90")),
         *(Column(name, text(name)) for name in ("scored", "failed")),
     )
     table = DataTable(
