@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,6 @@ import typer
 from typer.core import TyperGroup
 
 from cts_async.cli import options
-from cts_async.cli.completion import choices
 from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
@@ -124,21 +124,28 @@ def show(
         print_item(console, item)
 
 
-FILES: Final = ("gold", "candidates", "qrels", "run", "evaluations", "corpus")
-"""What a file may be besides a dataset."""
+class FileKind(StrEnum):
+    """What a file may be besides a dataset."""
+
+    GOLD = "gold"
+    CANDIDATES = "candidates"
+    QRELS = "qrels"
+    RUN = "run"
+    EVALUATIONS = "evaluations"
+    CORPUS = "corpus"
 
 
 @data.command("validate", short_help="Check a dataset or file; name the first mistake.")
 def validate(
     spec: Annotated[str, typer.Argument(metavar="DATASET", help="As for cts run --data; with --as a file.")],
-    gold: Gold = None,
+    gold: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Join and check this gold file (JSONL), too.")
+    ] = None,
     kind: Annotated[
-        str | None,
+        FileKind | None,
         typer.Option(
             "--as",
             metavar="FORMAT",
-            callback=options.one_of("--as", FILES),
-            autocompletion=choices(FILES),
             help="Check the file as gold, candidates, qrels, run, evaluations or corpus.",
         ),
     ] = None,
@@ -169,11 +176,11 @@ def validate(
     print_notes(contents.notes)
 
 
-def _contents(spec: str, gold: Path | None, kind: str | None, fields: dict[str, str]) -> Contents:
+def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
-    if kind == "corpus":
+    if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
         return FILE_READERS[kind](spec, fields)
