@@ -46,7 +46,7 @@ app = typer.Typer(
     name="cts",
     help="Does asking a clarifying question make a deep-search agent answer better? Run the "
     "Clarify-Then-Search benchmark, resumable at any point.\n\n"
-    "Start with cts demo (example runs in seconds), cts run (embedded model, sample world, no key) or "
+    "Start with cts demo (example runs in seconds), cts run --all baseline -k 3 (no model, no key) or "
     "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
     no_args_is_help=True,
     add_completion=False,

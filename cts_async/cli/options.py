@@ -32,6 +32,7 @@ N = TypeVar("N", bound=str)
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
 _ANY_COUNT = re.compile(r"  \[x>=[01]\]$|; x>=[01](?=\]$)")
+_BOTH_ENDS = re.compile(r"(\d+)<=x<=(\d+)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 PLAYER: Final = {"autocompletion": names("models", "baseline")}
@@ -76,7 +77,7 @@ class Command(TyperCommand):
                     panel = getattr(param, "rich_help_panel", None)
                     heading = panel if panel in sections else self.headings[-1]
                     names = re.sub("<int( range)?>", "N", record[0])
-                sections[heading].append((names, _ANY_COUNT.sub("", record[1])))
+                sections[heading].append((names, _BOTH_ENDS.sub(r"\1 to \2", _ANY_COUNT.sub("", record[1]))))
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
