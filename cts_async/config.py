@@ -265,8 +265,10 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
     another user (but root), or can be written by others. It may be a link, as managers of dotfiles make them.
     """
     path = user_config_path(environ)
-    if not path.is_absolute() or not path.is_file():
+    if not path.is_absolute() or not path.exists():
         return None
+    if not path.is_file():
+        raise UsageError(f"{path}: is not a regular file")
     target = path.resolve()
     for place in dict.fromkeys((path.parent, target.parent, target)):
         found = place.stat()

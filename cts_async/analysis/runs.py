@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -191,7 +192,7 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
     by_path: dict[Path, RunPath] = {}
-    for path in run_files.paths_named(words, "no such run, folder or file"):
+    for path in run_files.paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
         inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
         for run in inside or [path]:
             before = by_path.get(run.resolve())
@@ -215,6 +216,44 @@ def _has_results(path: Path) -> bool:
 
 def _has_run_files(path: Path) -> bool:
     return (path / run_files.MANIFEST).is_file() or _has_results(path)
+
+
+def of_one_agent(found: Sequence[RunPath], tell: Callable[[str], None]) -> list[RunPath]:
+    """Return the runs to compare where a folder has several runs of orig, each by another agent.
+
+    A difference to the orig of another agent would say more about the agents than about clarification. So the runs of
+    the agent whose orig was worked on last are taken, with those that were named themselves or name no agent; the
+    others are reported to `tell`.
+    """
+    agents = {one.path: _agent(one.path) for one in found}
+    origs = {agents[one.path]: one.path for one in sorted(found, key=_last_begun) if _is_orig(one.path)}
+    if len(origs) < 2 or all(one.named for one in found):
+        return list(found)
+    *_, newest = origs
+    taken = [one for one in found if one.named or agents[one.path] in (newest, "")]
+    others: dict[str, list[str]] = {}
+    for one in found:
+        if one not in taken:
+            others.setdefault(agents[one.path], []).append(str(one.path))
+    for agent, runs in others.items():
+        tell(
+            f"Left out, since their agent is {agent}, not {newest} (name them to see them): {shlex.join(runs)}"
+        )
+    return taken
+
+
+def _agent(path: Path) -> str:
+    """The run's agent; "" without a search, or a manifest."""
+    return str(run_files.manifest_of(path).get("players", {}).get("agent") or "")
+
+
+def _is_orig(path: Path) -> bool:
+    return bool(run_files.manifest_of(path).get("identity", {}).get("system") == ORIG)
+
+
+def _last_begun(one: RunPath) -> tuple[str, Path]:
+    sessions = run_files.manifest_of(one.path).get("sessions") or [{}]
+    return str(sessions[-1].get("start", "")), one.path
 
 
 def read_runs(
@@ -273,19 +312,19 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sibling_origs(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs of orig in the same folders as these run directories, over the same data."""
-    places = {(one.resolve().parent, _data_key(one)): one.parent for one in directories}
+    """Return the runs of orig in the same folders as these run directories, over the same data and by the same agent."""
+    places = {(one.resolve().parent, _paired_by(one)): one.parent for one in directories}
     return [
         shown / path.name
-        for (parent, data), shown in places.items()
+        for (parent, paired_by), shown in places.items()
         for path in sorted(parent.iterdir())
-        if run_files.manifest_of(path).get("identity", {}).get("system") == ORIG and _data_key(path) == data
+        if _is_orig(path) and _paired_by(path) == paired_by
     ]
 
 
-def _data_key(directory: Path) -> tuple[str, ...]:
+def _paired_by(directory: Path) -> tuple[str, ...]:
     data = data_of(run_files.manifest_of(directory).get("identity", {}))
-    return tuple(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
+    return _agent(directory), *(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
 
 
 # A run directory, or one that `cts judge --out` made

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json, visible
+from cts_async.report.output import print_json, print_plainly, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,9 +81,8 @@ def audit_json(audit: Audit) -> dict[str, Any]:
 def print_audits(console: Console, audits: Sequence[Audit]) -> None:
     """Print a verdict for each run, its basis, and the first findings, violations first."""
 
-    def write(text: str, style: str | None = None) -> None:
-        # Parts of it were written by models and data: no markup, no control characters.
-        console.print(visible(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    def write(text: str, style: str = "") -> None:
+        print_plainly(console, visible(text), style, copied=True)
 
     for audit in audits:
         write(f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")
@@ -94,7 +93,7 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
             write(f"  note: {note}", "yellow")
         findings = sorted(audit.findings, key=lambda finding: not finding.violates)
         for finding in findings[:SHOWN]:
-            write(f"  {_line(finding)}", "red" if finding.violates else None)
+            write(f"  {_line(finding)}", "red" if finding.violates else "")
         if len(findings) > SHOWN:
             write(f"  ... and {len(findings) - SHOWN} more (--json lists them all)")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 from cts_async.cli import options
-from cts_async.cli.options import DATA, EVALUATION, RESULTS, SEARCHING, TALKS, one_of, option
+from cts_async.cli.options import DATA, EVALUATION, RESULTS, TALKS, one_of, option
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.records import MODES, SCHEMES
 from cts_async.report.output import print_json
@@ -56,22 +55,8 @@ class ConverseOptions(options.DataOptions):
 @options.with_options(ConverseOptions, ConverseConfig)
 def converse(
     config: ConverseConfig,
-    corpus: Annotated[
-        Path | None,
-        option(
-            SEARCHING,
-            metavar="FILE",
-            help="Retrieve from these documents: JSON Lines of id, url, title, text.",
-        ),
-    ] = None,
-    qrels: Annotated[
-        str,
-        option(
-            EVALUATION,
-            metavar="FILE|intent:N",
-            help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
-        ),
-    ] = "intent:10",
+    corpus: options.Documents = None,
+    qrels: options.Qrels = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     measure: Annotated[
         list[str] | None,

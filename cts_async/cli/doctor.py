@@ -12,7 +12,7 @@ import typer
 from cts_async.cli import options
 from cts_async.config import user_config_file, user_config_path
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_plainly
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -60,7 +60,7 @@ def doctor(
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), asked, user)
-    findings = [*_machine(), *_extras(), _configuration(catalogue), *_proxies(os.environ)]
+    findings = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
     findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(spec, os.environ) for spec in asked]
     if as_json:
@@ -93,10 +93,21 @@ def _extras() -> Iterator[CheckResult]:
     for extra, packages in EXTRAS.items():
         found = {package: _version(package) for package in packages}
         if missing := [package for package in packages if found[package] is None]:
-            text = f"{missing[0]} is not installed: pip install 'cts-async[{extra}]'"
+            text = f"{missing[0]} is not installed: pip install {' '.join(missing)}"
             yield CheckResult(f"extra {extra}", None, text)
         else:
             yield CheckResult(f"extra {extra}", True, ", ".join(f"{name} {found[name]}" for name in packages))
+
+
+def _figures() -> CheckResult:
+    """Check what `cts report --plots` needs."""
+    from cts_async.report.plots.image_files import FORMATS, check_export
+
+    try:
+        check_export(FORMATS)
+    except UsageError as error:
+        return CheckResult("figures", None, str(error))
+    return CheckResult("figures", True, "cts report --plots finds kaleido and a browser")
 
 
 def _version(package: str) -> str | None:
@@ -234,4 +245,4 @@ def _print(findings: list[CheckResult]) -> None:
     marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
     for finding in findings:
         console.print(marks[finding.ok], end="")
-        console.print(f"{finding.name}: {finding.text}", markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, f"{finding.name}: {finding.text}", copied=True)

@@ -27,7 +27,7 @@ from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError
 from cts_async.llm.model import unpriced_models
 from cts_async.report.live_screen import LiveScreen, progress_line
-from cts_async.report.output import plain, print_notes
+from cts_async.report.output import print_notes, print_plainly
 from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def drive(
 
             def report(message: str) -> None:
                 if not quiet:
-                    console.print(message, markup=False, highlight=False, soft_wrap=True)
+                    print_plainly(console, message)
 
             keys = {spec.key_env for spec in used if spec.key_env}
             cluster = stack.enter_context(connect(ray, workers, keys, report=report))
@@ -175,11 +175,6 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
             lines.say_news()
 
 
-def print_plainly(console: Console, text: str) -> None:
-    """Print untrusted text: control characters are escaped, and nothing in it is markup."""
-    console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
-
-
 def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
     """Print the last lines of a command's results, which may be copied; before them its scores' caveats."""
     from cts_async.report.results import print_caveats
@@ -187,7 +182,7 @@ def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
     console = Console(emoji=False)
     print_caveats(console, caveats)
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, line, copied=True)
 
 
 class _Screen:

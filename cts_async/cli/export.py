@@ -12,14 +12,7 @@ from cts_async.errors import UsageError
 
 
 def export(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Run directories, folders of runs, or patterns [default: runs].",
-            **options.RUNS,
-        ),
-    ] = None,
+    runs: options.RunWords = None,
     layout: Annotated[
         str | None,
         typer.Option(

@@ -48,17 +48,7 @@ class JudgeOptions(options.CommandOptions):
     limit: Annotated[
         int | None, option(DATA, min=1, help="Judge only the first N answers of each file or run.")
     ] = None
-    judges: Annotated[
-        list[str] | None,
-        option(
-            MODELS,
-            "--judge",
-            metavar="MODEL",
-            help="Judge: a model, or lexical. Repeatable; the first gives the score "
-            "[default: ernie, as in the paper].",
-            **options.JUDGE,
-        ),
-    ] = None
+    judges: options.Judges = None
     lexical: Annotated[
         bool,
         option(MODELS, "--lexical", help="Add the lexical judge, to see how far judges agree."),

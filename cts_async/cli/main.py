@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated, Final, cast
@@ -35,7 +36,7 @@ from cts_async.cli.corpus import corpus
 from cts_async.cli.data import data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
-from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
+from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
@@ -45,7 +46,7 @@ app = typer.Typer(
     name="cts",
     help="Does asking a clarifying question make a deep-search agent answer better? Run the "
     "Clarify-Then-Search benchmark, resumable at any point.\n\n"
-    "Start with cts demo (example runs in seconds), cts run (embedded model, sample world, no key) or "
+    "Start with cts demo (example runs in seconds), cts run --all baseline -k 3 (no model, no key) or "
     "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
     no_args_is_help=True,
     add_completion=False,
@@ -118,7 +119,7 @@ def main() -> None:
     IS_COMMAND.set(True)
     occupy_closed_streams()
     ignore_stderr_failures()
-    replace_unencodable_output()
+    prepare_stdout()
     if completion.VARIABLE in os.environ:
         completion.register()
     try:
@@ -131,6 +132,7 @@ def main() -> None:
     except CTSError as error:
         _exit_expected(error)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not change the exit code
         resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
         effect = "resumes" if resumes else "starts again"
         print(f"cts: interrupted; the same command {effect}", file=sys.stderr)
@@ -142,8 +144,6 @@ def main() -> None:
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         _exit_expected(first)
-    except BrokenPipeError:
-        sys.exit(EXIT_USAGE)
     except OSError as error:
         if not _is_file_error(error):
             raise

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json, visible
+from cts_async.report.output import print_json, print_plainly
 
 
 def models(
@@ -48,4 +48,4 @@ def models(
             f"Installed roles (for -m, --agent, --judge, ...): {', '.join(plugin_names())}",
             f"Configuration files read: {read}",
         ):
-            console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+            print_plainly(console, line)

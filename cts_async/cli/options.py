@@ -32,6 +32,7 @@ N = TypeVar("N", bound=str)
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
 _ANY_COUNT = re.compile(r"  \[x>=[01]\]$|; x>=[01](?=\]$)")
+_BOTH_ENDS = re.compile(r"(\d+)<=x<=(\d+)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 PLAYER: Final = {"autocompletion": names("models", "baseline")}
@@ -76,7 +77,7 @@ class Command(TyperCommand):
                     panel = getattr(param, "rich_help_panel", None)
                     heading = panel if panel in sections else self.headings[-1]
                     names = re.sub("<int( range)?>", "N", record[0])
-                sections[heading].append((names, _ANY_COUNT.sub("", record[1])))
+                sections[heading].append((names, _BOTH_ENDS.sub(r"\1 to \2", _ANY_COUNT.sub("", record[1]))))
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
@@ -169,13 +170,15 @@ def read_deadline(text: str, now: datetime) -> datetime:
 
 
 def config_file(named: Path | None) -> Path | None:
-    """Return the named file, else ./cts.toml if it exists. Raises UsageError if the named file is missing."""
-    if named is not None:
-        if not named.is_file():
-            raise UsageError(f"--config {named}: no such file")
-        return named
-    here = Path("cts.toml")
-    return here if here.is_file() else None
+    """Return the named file, else ./cts.toml if it exists. Raises UsageError for a folder and for a missing file."""
+    file = named or Path("cts.toml")
+    if file.is_file():
+        return file
+    if file.exists():
+        raise UsageError(f"{file}: is not a regular file")
+    if named:
+        raise UsageError(f"--config {named}: no such file")
+    return None
 
 
 def config_consent(named: Path | None, trust: bool) -> Consent:
@@ -344,6 +347,34 @@ Support = Annotated[
         **PLAYER,
     ),
 ]
+Judges = Annotated[
+    list[str] | None,
+    option(
+        MODELS,
+        "--judge",
+        metavar="MODEL",
+        help="Judge: a model, or lexical. Repeatable; the first gives the score [default: ernie, as in the paper].",
+        **JUDGE,
+    ),
+]
+Documents = Annotated[
+    Path | None,
+    option(SEARCHING, metavar="FILE", help="Search these documents: JSON Lines of id, url, title, text."),
+]
+Qrels = Annotated[
+    str,
+    option(
+        EVALUATION,
+        metavar="FILE|intent:N",
+        help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
+    ),
+]
+RunWords = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RUN", help="Run directories, folders of runs, or patterns [default: runs].", **RUNS
+    ),
+]
 
 
 class CommandOptions:
@@ -471,14 +502,7 @@ class SearchOptions(DataOptions):
             help="Date in the agent's prompt [default: today; a resumed run keeps its date].",
         ),
     ] = None
-    corpus: Annotated[
-        Path | None,
-        option(
-            SEARCHING,
-            metavar="FILE",
-            help="Search these documents: JSON Lines of id, url, title, text.",
-        ),
-    ] = None
+    corpus: Documents = None
     search: Annotated[
         str | None,
         option(
@@ -623,16 +647,7 @@ class RunOptions(SearchOptions):
             help="Use the answers people gave in qulac or clariq instead of a User Answerer.",
         ),
     ] = None
-    judges: Annotated[
-        list[str] | None,
-        option(
-            MODELS,
-            "--judge",
-            metavar="MODEL",
-            help="Judge; repeatable, the first gives the score [default: ernie, as in the paper].",
-            **JUDGE,
-        ),
-    ] = None
+    judges: Judges = None
     no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")] = False
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
     empty_answers: EmptyAnswersOption = "fail"

@@ -10,16 +10,11 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.options import EVALUATION, MODELS, RESULTS, SEARCHING, option
+from cts_async.cli.options import EVALUATION, MODELS, RESULTS, option
 
 
 def report(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN", help="Runs, folders or patterns; see above [default: runs].", **options.RUNS
-        ),
-    ] = None,
+    runs: options.RunWords = None,
     judge: Annotated[
         str | None,
         option(
@@ -47,22 +42,17 @@ def report(
     plot_format: Annotated[
         str, option(RESULTS, metavar="LIST", help="Formats of the figures: svg, png, pdf.")
     ] = "svg,png",
-    corpus: Annotated[
-        Path | None,
-        option(SEARCHING, metavar="FILE", help="For runs of cts converse: the documents to search."),
-    ] = None,
-    qrels: Annotated[
-        str,
-        option(EVALUATION, metavar="FILE|intent:N", help="For runs of cts converse: relevance judgments."),
-    ] = "intent:10",
+    corpus: options.Documents = None,
+    qrels: options.Qrels = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     seed: options.Seed = 0,
     config_file: options.ConfigFile = None,
 ) -> None:
     """Write one HTML file about runs: figures, tables, tests, the best and the worst instances.
 
-    RUN is what cts compare takes, a single run, or runs of cts converse. The file needs no network and sends nothing.
-    Figures and tables can also be written as files for papers. [names] in cts.toml says what to call models and systems.
+    RUN is what cts compare takes, a single run, or runs of cts converse, which --corpus and --qrels evaluate. The file
+    needs no network and sends nothing. Figures and tables can also be written as files for papers. [names] in cts.toml
+    says what to call models and systems.
 
     Example: cts report runs
 

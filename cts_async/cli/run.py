@@ -11,8 +11,6 @@ from cts_async.config import RunConfig
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
@@ -107,11 +105,6 @@ def _tools(search: SearchPlan) -> str:
     return f"search: {search.engine.name}, pages: {search.reader.name}"
 
 
-def _go_on(plan: Plan, run: Path) -> str:
-    """The option that continues from a run without a search."""
-    return f"--{'rewrites' if plan.config.stop_after == 'rewrite' else 'questions'} {quote(str(run))} ..."
-
-
 def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
     from cts_async.protocol.custom.sources import BASELINE
@@ -125,7 +118,9 @@ def _next_steps(plan: Plan) -> list[str]:
             "Next: the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
         )
     elif not plan.searches:
-        lines.append(f"Next: cts diagnose {quote(str(last))}, or the search: cts run {_go_on(plan, last)}")
+        given = "rewrites" if plan.config.stop_after == "rewrite" else "questions"
+        run = quote(str(last))
+        lines.append(f"Next: cts diagnose {run}, or the search: cts run --{given} {run} ...")
     elif not plan.config.no_judge:
         lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
     runs = {

@@ -52,7 +52,25 @@ class _Unfailing(io.FileIO):
         return len(data) if written is None else written  # None: a non-blocking file that is not ready
 
 
-def replace_unencodable_output() -> None:
-    """Print "?" for characters that standard output's encoding lacks, instead of raising UnicodeEncodeError."""
+def prepare_stdout() -> None:
+    """Let standard output take all text, also when nobody reads it any more (`| head -1`).
+
+    "?" stands for characters that its encoding lacks. A reader that has left is no failure of the command, whose exit
+    code stays its own.
+    """
+    if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):
+        buffer = io.BufferedWriter(_Piped(1, "w", closefd=False))
+        lines = sys.stdout.line_buffering
+        sys.stdout = io.TextIOWrapper(buffer, sys.stdout.encoding, line_buffering=lines)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+class _Piped(io.FileIO):
+    """A file that reports writes as done once nobody reads them."""
+
+    def write(self, data: Any) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)

@@ -9,7 +9,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.errors import UsageError
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, print_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +24,7 @@ PLAIN_COLUMNS: Final = 160
 
 
 def status(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Run directories, folders of runs, or patterns [default: runs].",
-            **options.RUNS,
-        ),
-    ] = None,
+    runs: options.RunWords = None,
     once: Annotated[bool, typer.Option("--once", help="Print the state once and exit.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -105,7 +98,6 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
 def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
-    from cts_async.cli.drive import print_plainly
     from cts_async.report.live import by_process, how_to_resume, idle_state
     from cts_async.report.live_screen import LiveScreen
 

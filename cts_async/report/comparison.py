@@ -13,7 +13,15 @@ import numpy as np
 
 from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
 from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
-from cts_async.analysis.runs import ORIG, FinishedRun, check_same_data, find_runs, read_run, read_runs
+from cts_async.analysis.runs import (
+    ORIG,
+    FinishedRun,
+    check_same_data,
+    find_runs,
+    of_one_agent,
+    read_run,
+    read_runs,
+)
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, FEWEST, MANY, POWER
 from cts_async.errors import UsageError
@@ -88,6 +96,8 @@ def compare_runs(
     if not found:
         raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(one.path for one in found)
+    if baseline is None:
+        found = of_one_agent(found, notes.append)
     board = make_board(read_runs(found, notes.append))
     if len(board.entrants) < 2 and not partial:
         alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
@@ -146,7 +156,9 @@ def baseline_of(board: Board, wanted: str | None = None) -> str:
     if len(alike) == 1:
         return alike[0]
     if alike:
-        raise UsageError(f"several runs are {name}: {', '.join(alike)}; choose one with --baseline")
+        raise UsageError(
+            f"several runs are {name}: {', '.join(alike)}; choose one with --baseline, or name the runs to compare"
+        )
     if wanted is None:
         raise UsageError(_no_orig(board))
     raise UsageError(f"--baseline {wanted}: no such system here; there are {', '.join(board.systems)}")
@@ -328,7 +340,8 @@ def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
         Column("k", lambda row: str(row["k"] or "-")),
         Column("mean (Δ)" if baseline else "mean", _mean, rank=None if judged.n_differs else BEST),
         *others,
-        *(Column(name, number(name, ".3f")) for name in ("p50", "p90", "min", "max")),
+        *(Column(name, number(name, ".3f")) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".3f"), optional=True) for name in ("min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )
@@ -489,8 +502,8 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         Column("UA agree", number("ua_agreement", ".3f")),
         Column("rewrite sim.", number("rewrite_similarity", ".3f")),
         Column("unknown preserv.", number("unknown_preservation", ".3f")),
-        Column("new year", number("unsupported_years", ".3f")),
-        Column("new region", number("unsupported_regions", ".3f")),
+        Column("new year", number("unsupported_years", ".3f"), optional=True),
+        Column("new region", number("unsupported_regions", ".3f"), optional=True),
     )
     caption = (
         "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "

@@ -24,6 +24,7 @@ from cts_async.analysis.runs import (
     check_same_data,
     data_of,
     find_runs,
+    of_one_agent,
     read_runs,
     sibling_origs,
 )
@@ -131,6 +132,8 @@ def gather(
     found = find_runs(words)
     if is_gold_build(found[0].path):  # find_runs leaves gold out if there is anything else
         raise UsageError(f"{found[0].path}: gold that cts gold built; name the runs that are scored by it")
+    if not baseline:
+        found = of_one_agent(found, notes.append)
     named = tuple(one.path for one in found)
     runs = [path for path in named if not is_conversation(path)]
     check_same_data(path for path in named if path not in runs)

@@ -21,6 +21,7 @@ from cts_async.analysis.runs import (
     FinishedRun,
     check_same_data,
     find_runs,
+    of_one_agent,
     read_run,
     read_runs,
     sibling_origs,
@@ -124,7 +125,7 @@ def _of_runs(
     folder of runs those that have not finished are left out; one that is named itself is read as far as it got.
     """
     notes: list[str] = []
-    found = find_runs(words)
+    found = find_runs(words) if orig else of_one_agent(find_runs(words), notes.append)
     named = {one.path for one in found if one.named}
     runs: list[FinishedRun] = []
     for run in read_runs(found, notes.append):
@@ -158,7 +159,9 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
     """Return the run of orig among the runs, or beside them; add a note if it is not among them."""
     among = [run.directory for run in runs if run.system == ORIG and not run.clarifier]
     if len(among) > 1:
-        raise UsageError(f"{among[0]} and {among[1]} are both orig: choose one with --orig DIR")
+        raise UsageError(
+            f"{among[0]} and {among[1]} are both orig: choose one with --orig DIR, or name the runs to diagnose"
+        )
     if among:
         return among[0]
     beside = sibling_origs(run.directory for run in runs if run.clarifier)

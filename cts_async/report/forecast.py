@@ -23,7 +23,7 @@ from cts_async.protocol.forecast import (
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
-from cts_async.report.output import duration
+from cts_async.report.output import duration, print_plainly
 from cts_async.report.tables import Column, DataTable, print_table, text
 
 Row = tuple[str, ...]
@@ -128,7 +128,7 @@ def _timed_json(effort: Effort, seconds: float) -> dict[str, Any]:
 
 def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs) -> None:
     """Print accounts, systems, kinds of steps, totals and assumptions."""
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    say = partial(print_plainly, console)
     spent = actual(plan, runs.values())
     if any(forecast.left.values()):
         _print_table(
@@ -263,7 +263,7 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
 
 def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingForecast) -> None:
     """Print each judge, the total and the assumptions."""
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    say = partial(print_plainly, console)
     say(f"{plan.n_answers:,} answers of {', '.join(target.name for target in plan.targets)}.")
     if not forecast.total.calls:
         say("Nothing is left that needs calls.")

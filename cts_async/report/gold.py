@@ -15,7 +15,7 @@ from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS
 from cts_async.records import caveat_of
-from cts_async.report.output import plain
+from cts_async.report.output import plain, print_plainly
 from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, caveats_json, summarise_run
 from cts_async.report.tables import print_facts
@@ -118,10 +118,10 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
     suspects = summary.values["suspicious"]
     for suspect in suspects[:MOST_SUSPECTS]:
         style = "dim" if suspect["grounded"] else "yellow"
-        console.print(_suspect_line(suspect), style=style, markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, _suspect_line(suspect), style)
     if len(suspects) > MOST_SUSPECTS:
         more = len(suspects) - MOST_SUSPECTS
-        console.print(f"... and {more} more, each with its `grounding` in the gold file", markup=False)
+        print_plainly(console, f"... and {more} more, each with its `grounding` in the gold file")
     print_failures(console, [summary.run])
 
 

@@ -16,6 +16,7 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.llm.local import model_file
 from cts_async.protocol.systems import choose_roles
+from cts_async.report.output import print_plainly
 from cts_async.report.tables import print_facts
 
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
@@ -129,7 +130,7 @@ def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
     console.print(table)
     ready = ", ".join(entry.name for entry in entries if entry.ready) or "none"
     for line in (f"Ready: {ready}", "Details: cts models NAME; a test question: cts doctor --ask NAME"):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, line)
 
 
 def print_model(console: Console, entry: ModelEntry) -> None:

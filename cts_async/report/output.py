@@ -14,6 +14,8 @@ import typer
 from cts_async.errors import write_error
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cts_async.report.tables import DataTable
 
 STDOUT: Final = "-"
@@ -32,9 +34,8 @@ def show_tables(
     With `csv` every table is also written to that folder, which is created if it is missing.
     """
     from rich.console import Console
-    from rich.text import Text
 
-    from cts_async.report.tables import print_table, printable, write_csv
+    from cts_async.report.tables import print_table, write_csv
 
     if csv is not None:
         for table in tables:
@@ -47,13 +48,24 @@ def show_tables(
     for table in tables:
         print_table(console, table)
     for note in notes:
-        console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)
+        print_plainly(console, note, "yellow")
 
 
 def print_notes(notes: Iterable[str]) -> None:
     """Print notes on how input files were read to standard error, one line each."""
+    from rich.console import Console
+
     for note in notes:
-        typer.echo(plain(f"note: {note}"), err=True)
+        print_plainly(Console(stderr=True, emoji=False), plain(f"note: {note}"))
+
+
+def print_plainly(console: Console, text: str, style: str = "", *, copied: bool = False) -> None:
+    """Print untrusted text: control characters are replaced, and nothing in it is markup.
+
+    On a terminal lines break between words, unless commands or paths in the text are to be `copied`; elsewhere never.
+    """
+    whole = copied or not console.is_terminal
+    console.print(plain(text, lines=True), style=style, markup=False, highlight=False, soft_wrap=whole)
 
 
 def print_json(value: Any) -> None:
@@ -81,7 +93,7 @@ def _encodable(value: Any) -> Any:
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as JSON Lines to the file `out`, whole or not at all, or to standard output for "-".
 
-    Returns the number of rows; holds one at a time. A closed pipe (`| head`) ends it quietly. Raises the errors of
+    Returns the number of rows; holds one at a time. Raises the errors of
     `unwritable`.
     """
     from cts_async.safe_files import atomic_writer
@@ -92,9 +104,6 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     try:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        discard_stdout()
-        return 0
     except OSError as error:
         discard_stdout()
         raise write_error("standard output", error) from None

@@ -15,7 +15,6 @@ from cts_async.analysis.compare import Standing
 from cts_async.analysis.stats import ALPHA, ENOUGH, FEWEST
 from cts_async.report.comparison import (
     BEST,
-    NO_REFERENCES,
     OWN_NOTE,
     RunsCompared,
     references_of,
@@ -129,7 +128,10 @@ def _main_caption(found: RunsCompared, names: Mapping[str, str]) -> Iterator[str
             f"p: paired permutation test, corrected by Holm's method for {family}."
         )
     if any(one.best is False for one in judged.standings):
-        yield f"Bold: the highest mean {NO_REFERENCES}, and every mean that no test separates from it (p > {ALPHA})."
+        references = references_of(found.board)
+        apart = " and ".join(one.system for one in judged.ranked if one.system in references)
+        rivals = f" of a system that clarifies (not {apart})" if apart else ""
+        yield f"Bold: the highest mean{rivals}, and every mean that no test separates from it (p > {ALPHA})."
     elif len(judged.best) > 1:
         yield f"No mean is bold, since no test separates any from the highest one (p > {ALPHA})."
 

@@ -18,7 +18,7 @@ from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
-from cts_async.report.output import duration, plain
+from cts_async.report.output import duration, plain, print_plainly
 from cts_async.report.summary import (
     MOST,
     TOOLS,
@@ -91,7 +91,7 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
     further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
     _print_some(console, further, JUDGMENTS, "The same command retries these.")
     if n := sum(len(one.failures) for one in runs):
-        _print_line(
+        print_plainly(
             console,
             f"Not judged: {n:,} failed in the runs; the runs' command with --retry-failed retries them.",
         )
@@ -102,18 +102,18 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     print_table(console, scores_table(summaries))
     if any(one.spent.calls for one in summaries):
         calls = (f"{one.label} {one.spent.calls:,}" for one in summaries)
-        _print_line(console, f"Calls: {', '.join(calls)}")
-        latencies = ((one.label, one.spent.latency_per_instance_s()) for one in summaries)
+        print_plainly(console, f"Calls: {', '.join(calls)}")
+        latencies = ((one.label, one.spent.latency_per_instance_s()) for one in summaries if one.n_done)
         if seconds := [f"{label} {of:,.1f} s" for label, of in latencies if of is not None]:
-            _print_line(console, f"Latency per instance (median): {', '.join(seconds)}")
+            print_plainly(console, f"Latency per instance (median): {', '.join(seconds)}")
     else:
-        _print_line(console, "No model was called.")
+        print_plainly(console, "No model was called.")
     if len({one.wall_s for one in summaries}) == 1:  # else they are not of one command
-        _print_line(console, f"Wall clock of the command, all attempts: {duration(summaries[0].wall_s)}")
+        print_plainly(console, f"Wall clock of the command, all attempts: {duration(summaries[0].wall_s)}")
     for line in _remarks(summaries):
-        _print_line(console, line, "yellow")
+        print_plainly(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
-        _print_line(console, f"{agreement_sentence(agreement)}.")
+        print_plainly(console, f"{agreement_sentence(agreement)}.")
 
 
 def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
@@ -130,7 +130,7 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
         *(Column(name, text(name), numeric=False) for name in ("system", "judge")),
         Column("mean", number("mean", ".2f")),
         Column("Δ orig [95 % CI]", estimate("delta", "+.1f")),
-        *(Column(name, number(name, ".2f")) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".2f"), optional=True) for name in ("p50", "p90")),
         *(Column(name, text(name)) for name in ("scored", "failed")),
     )
     table = DataTable(
@@ -234,16 +234,11 @@ def _print_some(
     for summary, line in islice(((one, line) for one, lines in failures for line in lines), MOST_FAILURES):
         error = line["error"]
         found = f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"
-        console.print(plain(found), style="red", markup=False, highlight=False)
+        print_plainly(console, plain(found), "red")
     if n_failed > MOST_FAILURES:
-        console.print(f"... and {n_failed - MOST_FAILURES} more in {where}", style="red")
+        print_plainly(console, f"... and {n_failed - MOST_FAILURES} more in {where}", "red")
     if n_failed:
-        console.print(then)
-
-
-def _print_line(console: Console, line: str, style: str = "") -> None:
-    """Print a line of untrusted text, without markup or control characters."""
-    console.print(plain(line), style=style, markup=False, highlight=False, soft_wrap=True)
+        print_plainly(console, then)
 
 
 # --- Runs of conversations without scores (cts converse)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -54,6 +54,8 @@ class Column:
     numeric: bool = True
     rank: Rank | None = None
     """Marks the best values of the column bold in papers; None if no value is better than another."""
+    optional: bool = False
+    """A terminal that is too narrow for the table leaves the column out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,36 +89,41 @@ def marked(label: str, caveat: Caveat) -> str:
 def print_table(console: Console, table: DataTable) -> None:
     """Print a table as wide as the terminal allows, unless it has no rows to show.
 
-    Names fold, numbers do not: a terminal that is too narrow for them is overrun, where rich would leave out whole
-    columns or parts of numbers.
+    Names fold, numbers do not. Where they do not fit, optional columns are left out, the last ones first, and then the
+    terminal is overrun: rich would leave out other columns, or parts of numbers.
     """
     if not table.rows or table.shown == 0:
         return
     padding = 1 if console.width >= WIDE else 0
     drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
     rows = shown_rows(table)
-    cells = [[printable(column.show(row)) for column in table.columns] for row in rows]
-    least = (len(table.columns) - 1) * (2 * padding + 1)
-    for i, column in enumerate(table.columns):
-        heading = Text(printable(column.heading))
-        drawn.add_column(
-            heading,
-            justify="right" if column.numeric else "left",
-            no_wrap=column.numeric,
-            overflow="fold",
-        )
-        natural = max(heading.cell_len, *(cell_len(values[i]) for values in cells))
-        least += natural if column.numeric else min(natural, NAME_WIDTH)
-    for i, (row, values) in enumerate(zip(rows, cells, strict=True), start=1):
+    columns = [
+        (column, [printable(text) for text in (column.heading, *map(column.show, rows))])
+        for column in table.columns
+    ]
+    while (width := _least_width(columns, padding)) > console.width:
+        if not (optional := [i for i, (column, _) in enumerate(columns) if column.optional]):
+            drawn.width = width
+            break
+        del columns[optional[-1]]
+    for column, texts in columns:
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        drawn.add_column(Text(texts[0]), justify=justify, no_wrap=column.numeric, overflow="fold")
+    for i, row in enumerate(rows, start=1):
         last = bool(table.group) and i < len(rows) and rows[i][table.group] != row[table.group]
-        drawn.add_row(*map(Text, values), end_section=last)
-    if least > console.width:
-        drawn.width = least
+        drawn.add_row(*(Text(texts[i]) for _, texts in columns), end_section=last)
     for line, style in ((table.title, "bold"), (table.caption, "dim")):
         if line:
             console.print(Text(printable(line), style=style))
     console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
     console.print()
+
+
+def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int) -> int:
+    """The width that columns need, each given with its texts, where names fold."""
+    needed = [(max(map(cell_len, texts)), column.numeric) for column, texts in columns]
+    between = (len(columns) - 1) * (2 * padding + 1)
+    return between + sum(width if numeric else min(width, NAME_WIDTH) for width, numeric in needed)
 
 
 def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:

@@ -16,9 +16,11 @@ from cts_async.analysis.runs import (
     check_same_data,
     find_runs,
     named_system,
+    of_one_agent,
     read_judged,
     read_path,
     read_run,
+    sibling_origs,
 )
 from cts_async.errors import InputError, UsageError
 
@@ -230,3 +232,26 @@ def test_contradicting_score_in_judged_file_is_reported(tmp_path: Path) -> None:
     assert run.remarks == (
         f"Recomputed from the nuggets: {path}:1: restore_score_100 is 20 here, its nuggets give 75.0.",
     )
+
+
+def test_runs_of_one_agent_are_compared_where_a_folder_has_several(tmp_path: Path) -> None:
+    """The latest agent's, and those that are named themselves; a lone orig, or one agent, changes nothing."""
+    for label, agent, day in (("orig", "a", 1), ("gpt-k1", "a", 1), ("orig", "b", 2), ("gpt-k2", "b", 2)):
+        path = made_run(
+            tmp_path,
+            label=label,
+            rows=[Row("q", score=1.0)],
+            players={"agent": agent},
+            name=f"{label}-{agent}",
+        )
+        manifest = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps(manifest | {"sessions": [{"start": f"2026-01-0{day}"}]}))
+    notes: list[str] = []
+    taken = of_one_agent(find_runs([str(tmp_path)]), notes.append)
+    assert [one.path.name for one in taken] == ["gpt-k2-b", "orig-b"]
+    left = f"{tmp_path / 'gpt-k1-a'} {tmp_path / 'orig-a'}"
+    assert notes == [f"Left out, since their agent is a, not b (name them to see them): {left}"]
+    words = [str(tmp_path / name) for name in ("orig-a", "gpt-k1-a")]
+    assert len(of_one_agent(find_runs([*words, str(tmp_path)]), notes.append)) == 4
+    assert len(of_one_agent(find_runs(words), notes.append)) == 2
+    assert sibling_origs([tmp_path / "gpt-k1-a"]) == [tmp_path / "orig-a"]

@@ -186,6 +186,19 @@ def test_users_own_file_needs_no_consent_and_is_overridden_by_the_folders(cts: C
     assert "it belongs to" in cts(*RUN).err, "the user moved that key to another host"
 
 
+def test_folder_in_place_of_a_configuration_file_is_refused(cts: Cts, tmp_path: Path) -> None:
+    own = Path(os.environ["XDG_CONFIG_HOME"], "cts/cts.toml")
+    for place, words in (
+        (own, ()),
+        (Path("cts.toml"), ()),
+        (tmp_path / "other", ("--config", tmp_path / "other")),
+    ):
+        place.mkdir(0o700, parents=True)
+        done = cts("models", *map(str, words))
+        assert (done.code, done.err) == (2, f"cts: {place}: is not a regular file\n")
+        place.rmdir()
+
+
 def test_users_own_file_that_others_can_change_is_refused(cts: Cts, tmp_path: Path) -> None:
     cts("init", "--user")
     folder = Path(os.environ["XDG_CONFIG_HOME"], "cts")

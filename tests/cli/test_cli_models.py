@@ -67,10 +67,8 @@ def test_extra_is_listed_with_versions_or_how_to_install_it(
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert list(_extras()) == [
         CheckResult("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
-        CheckResult(
-            "extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"
-        ),
-        CheckResult("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
+        CheckResult("extra bertscore", None, "bert-score is not installed: pip install bert-score"),
+        CheckResult("extra ray", None, "ray is not installed: pip install ray grpcio"),
     ]
 
 

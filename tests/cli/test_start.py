@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -41,6 +42,27 @@ def test_closed_stream_number_is_not_given_to_a_file_and_readable_standard_error
     done = run_python("print(open('/dev/null').fileno() > 2)", "0<&- 2>&-")
     assert done.stdout == "True\n"
     assert run_python("print('é', file=sys.stderr)", "2>&1").stdout == "é\n"
+
+
+def test_reader_that_has_left_does_not_change_the_exit_code(tmp_path: Path) -> None:
+    command = f"{sys.executable} -P -m cts_async"
+    for words in (
+        "models",
+        "models --json",
+        "run --help",
+        "data list --json",
+        "run --all baseline --limit 1",
+    ):
+        script = f"{command} {words} | true; echo ${{PIPESTATUS[0]}}"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.stdout == "0\n", (words, done.stderr)
+        assert "Traceback" not in done.stderr
+    full = subprocess.run(
+        ["bash", "-c", f"{command} models > /dev/full"], capture_output=True, text=True, check=False
+    )
+    assert (full.returncode, full.stderr.count("\n")) == (75, 1)
 
 
 def in_latin_1(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:

@@ -147,6 +147,19 @@ def test_names_fold_and_numbers_do_not() -> None:
     assert lines(1) == lines(44)  # overruns the terminal
 
 
+def test_optional_columns_are_left_out_of_a_narrow_terminal_the_last_first() -> None:
+    columns = [Column(key, text(key), optional=key.startswith("m")) for key in ("mean", "min", "scored")]
+    table = DataTable("t", "", "", columns, [{"mean": "47.18", "min": "10.00", "scored": "14/14"}])
+
+    def headings(width: int) -> list[str]:
+        return printed(table, width).splitlines()[0].split()
+
+    # 5, 5 and 6 columns wide, and a space between two.
+    assert headings(18) == ["mean", "min", "scored"]
+    assert headings(17) == headings(12) == ["mean", "scored"]
+    assert headings(11) == headings(1) == ["scored"]
+
+
 SCORED = [
     {"system": "orig", "mean": 40.0, "ref": True},
     {"system": "gpt_k1|x", "mean": 45.25, "ref": False},

@@ -68,7 +68,7 @@ def check_export(formats: Sequence[str]) -> None:
     plotly_path()
     if find_spec("kaleido") is None:
         raise UsageError(
-            f"figures as files need kaleido (pip install 'cts-async[plots]') and Chrome or Chromium; {_ALTERNATIVE}"
+            f"figures as files need kaleido (pip install kaleido) and Chrome or Chromium; {_ALTERNATIVE}"
         )
     if _browser() is None:
         named = os.environ.get("BROWSER_PATH")
