@@ -19,7 +19,7 @@ from rich.text import Text
 from cts_async.analysis.stats import ENOUGH, FEWEST, Difference
 from cts_async.errors import UsageError
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
-from cts_async.report.output import plain, visible
+from cts_async.report.output import plain, print_json, visible
 from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 12
@@ -117,6 +117,31 @@ def print_table(console: Console, table: DataTable) -> None:
             console.print(Text(printable(line), style=style))
     console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
     console.print()
+
+
+def show_tables(
+    tables: Sequence[DataTable],
+    *,
+    notes: Sequence[str] = (),
+    as_json: bool | Mapping[str, Any] = False,
+    csv: Path | None = None,
+) -> None:
+    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes, or that value.
+
+    With `csv` every table is also written to that folder, which is created if it is missing.
+    """
+    if csv is not None:
+        for table in tables:
+            write_csv(csv, table)
+    if as_json:
+        rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
+        print_json(rows if as_json is True else as_json)
+        return
+    console = Console(emoji=False)
+    for table in tables:
+        print_table(console, table)
+    for note in notes:
+        console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)
 
 
 def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:
