@@ -40,7 +40,7 @@ def show(
     from itertools import islice
 
     from cts_async.report.datasets import documents_table, facts_table
-    from cts_async.report.output import show_tables
+    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     opened = Corpus.open(path)
@@ -81,7 +81,7 @@ def search(
     """
     from cts_async.errors import UsageError
     from cts_async.report.datasets import found_table
-    from cts_async.report.output import show_tables
+    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     if model not in MODELS:
@@ -105,7 +105,7 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     from time import perf_counter
 
     from cts_async.report.datasets import facts_table
-    from cts_async.report.output import show_tables
+    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     start = perf_counter()

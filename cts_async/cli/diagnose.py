@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import show_tables
 
 
 def diagnose(
@@ -48,7 +47,7 @@ def diagnose(
     Example: cts diagnose runs --json
     """
     from cts_async.report.diagnosis import diagnose_named, printed_notes, report_json, report_tables
-    from cts_async.report.tables import with_caveats
+    from cts_async.report.tables import show_tables, with_caveats
 
     report = diagnose_named(
         runs,

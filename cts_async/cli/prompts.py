@@ -11,7 +11,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data import SETTINGS
-from cts_async.report.output import plain, print_json, print_notes, show_tables
+from cts_async.report.output import plain, print_json, print_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +37,8 @@ def list_all(given: Given = None, config: options.ConfigFile = None, as_json: op
 
     Example: cts prompts list --prompts short=prompts/short --json
     """
+    from cts_async.report.tables import show_tables
+
     show_tables([_table(_every(_opened(given, config)))], as_json=as_json)
 
 
@@ -97,6 +99,8 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
         print_json({"prompts": [_row(one) for one in found], "problems": problems, "notes": notes})
     else:
         if found:
+            from cts_async.report.tables import show_tables
+
             show_tables([_table(found)])
         print_notes(notes)
         for problem in problems:

@@ -63,8 +63,8 @@ def report(
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, display_names
-    from cts_async.report.contents import make_report
     from cts_async.report.html.report import Origin
+    from cts_async.report.report_files import make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     lines = make_report(

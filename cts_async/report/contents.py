@@ -1,15 +1,13 @@
-"""`cts report`: its analyses, tables and opened instances, collected from the runs that a user names; and its files."""
+"""What `cts report` shows: analyses, tables and opened instances, collected from the runs that a user names."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,7 +32,6 @@ from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import (
     JUDGMENTS,
-    REPORT,
     is_conversation,
     is_gold_build,
     manifest_of,
@@ -52,22 +49,10 @@ from cts_async.report.comparison import (
     judges_tables,
 )
 from cts_async.report.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
-from cts_async.report.output import plain
-from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
-from cts_async.report.plots import Drawn, check_export, figures, write_figures
 from cts_async.report.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import RunSummary, summarise_runs
-from cts_async.report.tables import (
-    DataTable,
-    free_name,
-    with_caveats,
-    with_free_names,
-)
-
-if TYPE_CHECKING:
-    from cts_async.report.html.report import Origin
-
+from cts_async.report.tables import DataTable, free_name, with_caveats
 
 _USUAL: Final = EvaluationConfig()
 
@@ -474,91 +459,3 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 caveat=caveat_of(talk.manifest),
                 instances=tuple(_opened(talk.directory, opened, {})),
             )
-
-
-# --- cts report: checks the options, then computes everything, then writes
-
-
-def make_report(
-    runs: Sequence[str],
-    origin: Origin,
-    *,
-    out: Path | None = None,
-    tables: Path | None = None,
-    plots: Path | None = None,
-    formats: Sequence[str] = (),
-    **settings: Any,
-) -> Iterator[str]:
-    """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull.
-
-    `settings` are those of `gather`.
-    """
-    from cts_async.report.html.report import ReportContents, write_report
-
-    for option, folder in (("--tables", tables), ("--plots", plots)):
-        if folder is not None and folder.is_file():
-            raise UsageError(f"{folder}: is a file; name a folder with {option}")
-    if out is not None:
-        _check_writable(out)
-    if plots is not None:
-        check_export(formats)  # after what was typed: a wrong path is mended sooner than a missing browser
-    gathered = gather(runs, **settings)
-    out = out or default_path(gathered)
-    _check_writable(out)
-    opened, notes = open_instances(gathered)
-    opened += tuple(open_talks(gathered))
-    drawn = _figures(gathered)
-    contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
-    write_report(out, contents, origin)
-    n_figures, n_opened = len(drawn.figures), sum(len(run.instances) for run in opened)
-    yield plain(f"{out}: {n_figures} figures, {len(contents.tables)} tables, {n_opened} instances opened")
-    for note in gathered.notes:
-        yield plain(note)
-    if tables is not None:
-        main = [results_table(gathered.compared, gathered.names)] if gathered.compared else []
-        full = list(with_free_names((one.table for one in contents.tables), taken=(NAME, APPENDIX)))
-        written = write_paper_files(tables, main, full, origin.command)
-        yield plain(
-            f"{tables}: {len(full)} tables in {len(written)} files, for a paper "
-            f"{' and '.join(f'{name}.tex' for name in (*(one.name for one in main), APPENDIX))}"
-        )
-    if plots is not None:
-        written = write_figures(drawn.figures, plots, formats)
-        yield plain(f"{plots}: {n_figures} figures in {len(written)} files")
-
-
-def default_path(gathered: Gathered) -> Path:
-    """Return report.html in the run, or in the folder that the runs have in common."""
-    folders = [path if path.is_dir() else path.parent for path in gathered.named]
-    if len(folders) == 1:
-        return folders[0] / REPORT
-    common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
-    near = common.relative_to(Path.cwd()) if common.is_relative_to(Path.cwd()) else common
-    return near / REPORT
-
-
-def _figures(gathered: Gathered) -> Drawn:
-    talked = gathered.talked
-    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
-    return figures(
-        gathered.compared,
-        gathered.diagnosis,
-        summaries=gathered.summaries,
-        turns=talked.retrieved if talked else (),
-        judgments=talked.judgments if talked else "",
-        embedded_talks={str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded},
-    )
-
-
-def _check_writable(out: Path) -> None:
-    """Raise UsageError for a path that cannot be written, before anything is computed."""
-    if out == Path("-"):
-        raise UsageError("--out -: a report is written to a file; name one, such as report.html")
-    if out.is_dir():
-        raise UsageError(
-            f"{out}: is a folder; name a file in it with --out, such as {quote(str(out / REPORT))}"
-        )
-    if not out.parent.is_dir():
-        raise UsageError(f"{out}: the folder {out.parent} does not exist; choose another path with --out")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"{out}: cannot be written; choose another path with --out")

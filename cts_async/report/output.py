@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from unicodedata import category
@@ -16,39 +16,8 @@ from cts_async.errors import write_error
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.report.tables import DataTable
-
 STDOUT: Final = "-"
 """Names standard output where a file's name is expected."""
-
-
-def show_tables(
-    tables: Sequence[DataTable],
-    *,
-    notes: Sequence[str] = (),
-    as_json: bool | Mapping[str, Any] = False,
-    csv: Path | None = None,
-) -> None:
-    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes, or that value.
-
-    With `csv` every table is also written to that folder, which is created if it is missing.
-    """
-    from rich.console import Console
-
-    from cts_async.report.tables import print_table, write_csv
-
-    if csv is not None:
-        for table in tables:
-            write_csv(csv, table)
-    if as_json:
-        rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
-        print_json(rows if as_json is True else as_json)
-        return
-    console = Console(emoji=False)
-    for table in tables:
-        print_table(console, table)
-    for note in notes:
-        print_plainly(console, note, "yellow")
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -19,7 +19,7 @@ from rich.text import Text
 from cts_async.analysis.stats import ENOUGH, FEWEST, Difference
 from cts_async.errors import UsageError
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
-from cts_async.report.output import plain, visible
+from cts_async.report.output import plain, print_json, print_plainly, visible
 from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 12
@@ -124,6 +124,31 @@ def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int) 
     needed = [(max(map(cell_len, texts)), column.numeric) for column, texts in columns]
     between = (len(columns) - 1) * (2 * padding + 1)
     return between + sum(width if numeric else min(width, NAME_WIDTH) for width, numeric in needed)
+
+
+def show_tables(
+    tables: Sequence[DataTable],
+    *,
+    notes: Sequence[str] = (),
+    as_json: bool | Mapping[str, Any] = False,
+    csv: Path | None = None,
+) -> None:
+    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes, or that value.
+
+    With `csv` every table is also written to that folder, which is created if it is missing.
+    """
+    if csv is not None:
+        for table in tables:
+            write_csv(csv, table)
+    if as_json:
+        rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
+        print_json(rows if as_json is True else as_json)
+        return
+    console = Console(emoji=False)
+    for table in tables:
+        print_table(console, table)
+    for note in notes:
+        print_plainly(console, note, "yellow")
 
 
 def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:

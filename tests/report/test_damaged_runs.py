@@ -13,9 +13,9 @@ from made_runs import Row, made_run
 
 from cts_async.errors import InputError, UsageError
 from cts_async.report.comparison import compare_runs
-from cts_async.report.contents import make_report
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.html.report import Origin
+from cts_async.report.report_files import make_report
 
 ROWS = [Row("a", ["Which year?"], ["2024"], score=60), Row("b", ["Which year?"], ["unknown"], score=40)]
 

@@ -24,8 +24,8 @@ from cts_async.report.diagnosis import (
     printed_notes,
     report_json,
 )
-from cts_async.report.output import show_tables
 from cts_async.report.statistics import diagnosis_tables, run_rows
+from cts_async.report.tables import show_tables
 from cts_async.report.viewer.instance import GoldTexts
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"

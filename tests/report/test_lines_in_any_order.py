@@ -11,9 +11,9 @@ from typing import Any
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs, comparison_json
-from cts_async.report.contents import make_report
 from cts_async.report.diagnosis import diagnose_named, report_json
 from cts_async.report.html.report import Origin
+from cts_async.report.report_files import make_report
 from cts_async.report.summary import summarise_run, write_summary
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))

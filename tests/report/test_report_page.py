@@ -16,8 +16,8 @@ from lxml import html
 from made_runs import Row, made_run
 
 from cts_async.errors import StorageFull, UsageError
-from cts_async.report.contents import make_report
 from cts_async.report.html.report import Origin
+from cts_async.report.report_files import make_report
 from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))

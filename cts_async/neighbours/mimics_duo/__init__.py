@@ -68,8 +68,8 @@ def show_tables_beside_paper(
     """
     from cts_async.neighbours.mimics_duo import statistics
     from cts_async.neighbours.mimics_duo.panes import read_panes
-    from cts_async.report.output import print_json, show_tables
-    from cts_async.report.tables import write_csv
+    from cts_async.report.output import print_json
+    from cts_async.report.tables import show_tables, write_csv
 
     names = [name for name in statistics.TABLES if not table or name in table]
     if wrong := [name for name in table or () if name not in statistics.TABLES]:
@@ -139,7 +139,7 @@ def show_reranking(
     """
     from cts_async.neighbours.mimics_duo.panes import read_pane_scores, read_panes
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS, reranked_table
-    from cts_async.report.output import show_tables
+    from cts_async.report.tables import show_tables
 
     if ideal not in PANE_LABELS:
         raise UsageError(f"--ideal {ideal}: must be one of {', '.join(PANE_LABELS)}")
@@ -185,7 +185,7 @@ def show_ltr(
     from cts_async.neighbours.mimics_duo.ltr import ranking_report
     from cts_async.neighbours.mimics_duo.rankers import chosen
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
-    from cts_async.report.output import show_tables
+    from cts_async.report.tables import show_tables
 
     rankers = chosen(ranker or ())
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
