@@ -185,9 +185,9 @@ class _WorkerEntry:
     def heard_s(self) -> float:
         return max(0.0, self._loop.time() - self._heard_at)
 
-    def began(self, begun: WorkerReady) -> None:
-        self._heard_at, self.in_flight = self._loop.time(), begun.in_flight
-        self.status = replace(self.status, host=begun.host, pid=begun.pid, state="idle")
+    def is_ready(self, ready: WorkerReady) -> None:
+        self._heard_at, self.in_flight = self._loop.time(), ready.in_flight
+        self.status = replace(self.status, host=ready.host, pid=ready.pid, state="idle")
 
     def received(self, update: WorkerUpdate) -> None:
         """Note that the worker is alive, and what it has called."""
@@ -341,21 +341,21 @@ class Head:
             self._starting.add(scope)
             try:
                 entry.link = await self._cluster.start_worker(setup)
-                begun = await _answer(entry.link.begin(), START_TIMEOUT_S)
+                ready = await _answer(entry.link.begin(), START_TIMEOUT_S)
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
             entry.end("ended")
             return None
-        if problem := _problem(begun):
+        if problem := _problem(ready):
             entry.end("lost", problem)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
             else:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
             return None
-        limits.open(begun.accounts)
-        entry.began(begun)
+        limits.open(ready.accounts)
+        entry.is_ready(ready)
         return entry.link
 
     def _setup(self, worker: str) -> Setup:
@@ -414,11 +414,11 @@ class Head:
             self._pass_on(event)
         for task, one in ended:
             self._events.emit(JobEnded(task.group, task.id, one.failure))
-        self._stop_if_ended(entry, update)
+        self._apply_end(entry, update)
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
-        entry.share.open(update.accounts)
+        entry.share.limits.open(update.accounts)
         for report in update.reports:
             entry.share.report(report)
         for number, cost in update.settled:
@@ -464,7 +464,7 @@ class Head:
             gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
             self._held_up = self._held_up or ProviderDown(gone)
 
-    def _stop_if_ended(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
+    def _apply_end(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Apply to the whole run what ended in a worker."""
         if update.crash:
             self.stop(WorkerCrashed(f"{entry.name} on {entry.status.host} crashed\n{update.crash}"))
@@ -502,12 +502,12 @@ async def _release_later(share: WorkerShare) -> None:
     share.free()
 
 
-def _problem(begun: WorkerReady) -> str:
+def _problem(ready: WorkerReady) -> str:
     """Why a worker cannot do the work; "" if it can."""
-    if begun.version != __version__:
-        return f"{begun.host} has cts_async {begun.version}, this machine has {__version__}: install the same version"
-    elsewhere = begun.refused and begun.host != gethostname()
-    return f"{begun.host}: {begun.refused}" if elsewhere else begun.refused
+    if ready.version != __version__:
+        return f"{ready.host} has cts_async {ready.version}, this machine has {__version__}: install the same version"
+    elsewhere = ready.refused and ready.host != gethostname()
+    return f"{ready.host}: {ready.refused}" if elsewhere else ready.refused
 
 
 def _first_line(reason: Exception) -> str:

@@ -101,53 +101,31 @@ class Report:
 # --- The head's side
 
 
-@dataclass(slots=True)
-class _Lease:
-    """The time in which a permit may be used."""
-
-    at: float
-    until: float
-    used: bool = False
-
-
 class LeasedAccount(Account):
-    """An account whose permits are used within a lease after they were taken, by other processes.
-
-    Of each permit `used` says when it was used, and `ended` that its request is over.
-    """
+    """An account whose permits are used within a lease after they were taken, by other processes."""
 
     def __init__(self, limits: LaneLimits) -> None:
         super().__init__(limits, LEASE_S)
-        self.leases: dict[int, _Lease] = {}
-        """By number of the permit; of those whose requests are not over."""
         self._late_s, self._late_at = LATE_S, -inf
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         until = now + (EVEN_LEASE_S if self.paced else LEASE_S)
         permit = super().take(now, tokens, until, reserved=reserved)
-        self.leases[permit.number] = _Lease(now, until)
+        permit.leased_at = now
         return permit
 
     def used(self, permit: Permit, after_s: float, now: float) -> None:
         """Record that a permit was used at most so long after its grant; the first report counts."""
-        lease = self.leases.get(permit.number)
-        if lease is None or lease.used:
+        if permit.leased_at is None:
             return
-        lease.used = True
-        self.redate(permit, min(lease.until, lease.at + after_s))
+        self.redate(permit, min(permit.sent_at, permit.leased_at + after_s))
+        permit.leased_at = None
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
         if after_s > self._late_s:
             self.delay(after_s - self._late_s)
             self._late_s, self._late_at = after_s, now
-
-    def ended(self, permit: Permit) -> None:
-        self.leases.pop(permit.number, None)
-
-    def lost(self, permit: Permit) -> None:
-        self.ended(permit)
-        super().lost(permit)
 
 
 class SharedLane(Lane):
@@ -170,8 +148,9 @@ class SharedLane(Lane):
 
     def granted(self, permit: Permit, step_key: str) -> Grant:
         """A permit as it travels."""
-        lease = self.account.leases[permit.number]
-        return Grant(lease.at, lease.until - lease.at, self._outage, self.gave_up(step_key))
+        assert permit.leased_at is not None, "nobody has used it yet"
+        lease_s = permit.sent_at - permit.leased_at
+        return Grant(permit.leased_at, lease_s, self._outage, self.gave_up(step_key))
 
     def reported(self, permit: Permit, report: Report) -> None:
         """Record the outcome of a permit."""
@@ -186,7 +165,6 @@ class SharedLane(Lane):
                 self._outage = self.failed(permit, report.error, report.step_key)
             case _:
                 self.abandoned(permit)
-        self.account.ended(permit)
 
     def unused(self, permit: Permit) -> None:
         """Take a permit back that was not used and never will be."""
@@ -217,21 +195,17 @@ class WorkerShare:
     """What one worker has of the limits. `answer` is called with a request's number and its answer."""
 
     def __init__(self, limits: Limits, answer: Callable[[int, object], None]) -> None:
-        self._limits, self._answer = limits, answer
+        self.limits, self._answer = limits, answer
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._permits: dict[int, tuple[SharedLane, Permit]] = {}
         self._reserved: dict[int, Cost] = {}
-
-    def open(self, accounts: Iterable[RemoteAccount]) -> None:
-        """Open lanes for accounts that the worker uses from now on."""
-        self._limits.open(accounts)
 
     def ask(self, number: int, request: Admit | Reserve) -> None:
         """Answer a request as soon as there is room."""
         waiting: asyncio.Future[Any]
         try:
             if isinstance(request, Admit):
-                lane = self._limits.lanes[request.account]
+                lane = self.limits.lanes[request.account]
                 waiting = lane.request(request)
                 waiting.add_done_callback(partial(self._admitted, number, lane, request.step_key))
             else:
@@ -262,8 +236,8 @@ class WorkerShare:
     def settle(self, number: int, true: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
         reserved = self._reserved.pop(number, None)
-        if reserved is not None and self._limits.budget:
-            self._limits.budget.settle(reserved, true)
+        if reserved is not None and self.limits.budget:
+            self.limits.budget.settle(reserved, true)
 
     def lose(self) -> None:
         """Cancel the requests of a worker that is gone; all that it may have spent counts as spent."""
@@ -293,11 +267,11 @@ class WorkerShare:
             lane.unused(granted.result())
 
     async def _reserve(self, number: int, ask: Reserve) -> None:
-        assert self._limits.budget, "workers have a budget only if the head has one"
+        assert self.limits.budget, "workers have a budget only if the head has one"
         try:
-            await self._limits.budget.reserve(ask.seq, ask.most)
+            await self.limits.budget.reserve(ask.seq, ask.most)
         except RunStopped as reason:
-            self._limits.on_spent(reason)
+            self.limits.on_spent(reason)
         else:
             self._reserved[number] = ask.most
             self._answer(number, None)

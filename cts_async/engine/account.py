@@ -81,6 +81,8 @@ class Permit:
     """Tokens of prompt and longest reply; 0 where they are not known."""
     above: bool = False
     """True if the reservations exceed the token limit with this request."""
+    leased_at: float | None = None
+    """When another process was given it, which may use it until `sent_at`; None once it is known when it did."""
 
 
 class Account:

@@ -30,12 +30,13 @@ from cts_async.engine.events import Events
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job, Runner
-from cts_async.errors import UsageError
+from cts_async.errors import ParameterRefused, RateLimited, StepError, UnusableOutput, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts, plan_judging, run_judging
 from cts_async.protocol.run import open_runs, run_plan
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
+from cts_async.search.backends.fetch import HostUnavailable
 
 N = 6
 KEYS = {"FAKE_KEY": "sk-0123456789"}
@@ -215,3 +216,19 @@ def test_file_that_is_missing_or_differs_on_a_machine_is_refused(tmp_path: Path)
             needed.check()
     here.write_text("text")
     needed.check()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ParameterRefused("no top_p here", parameter="top_p", status=400),
+        RateLimited("slower", retry_after_s=2.0, status=429),
+        UnusableOutput("expected JSON", text="hm"),
+        HostUnavailable("h: no answer", "timeout", "h", 3.0),
+    ],
+)
+def test_failure_travels_with_all_its_fields(error: StepError) -> None:
+    error.step = "judge"
+    received = pickle.loads(pickle.dumps(error))
+    assert (type(received), str(received)) == (type(error), str(error))
+    assert received.__dict__ == error.__dict__
