@@ -40,6 +40,8 @@ def demo(
 
     plan = plan_demo(out)
     runs = plan.directories()
+    if out.is_file():
+        raise UsageError(f"--out {out}: is a file; name a folder")
     if out.is_dir() and any(out.iterdir()) and not any(run.exists() for run in runs):
         raise UsageError(f"--out {out}: holds other files; name a new folder")
     summaries, _ = summarise(runs)
@@ -53,8 +55,8 @@ def demo(
     print_scores(Console(emoji=False), summaries)
     folder = quote(str(out))
     steps = (
-        f"Look closer:  cts compare {folder}  or  cts report {folder}",
-        "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3",
+        f"Look closer:  cts compare {folder}, cts diagnose {folder}, cts report {folder}",
+        "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5",
         f"Delete it:    rm -r {folder}",
     )
     print_closing(steps, caveats_of(summaries))

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Final, cast
 
 import typer
 
 from cts_async import __version__
-from cts_async.cli import (
-    audit,
-    compare,
-    completion,
-    converse,
-    demo,
-    diagnose,
-    doctor,
-    export,
-    gold,
-    init,
-    judge,
-    models,
-    plan,
-    report,
-    run,
-    score,
-    status,
-    view,
-)
+from cts_async.cli import completion
 from cts_async.cli.corpus import corpus
-from cts_async.cli.data import data
+from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
 from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
@@ -48,39 +28,37 @@ app = typer.Typer(
     "Clarify-Then-Search benchmark, resumable at any point.\n\n"
     "Start with cts demo (example runs in seconds), cts run --all baseline -k 3 (no model, no key) or "
     "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **SETTINGS,
 )
-COMMANDS: Final[tuple[tuple[Callable[..., None], str], ...]] = (
-    (demo.demo, "Make example runs in seconds and view them: no key, no model."),
-    (run.run, "Clarify, search and judge; run it again to resume."),
-    (plan.plan, "Estimate a run: calls, tokens, dollars, time."),
-    (converse.converse, "Hold and evaluate clarifying conversations (AT-CoT)."),
-    (gold.gold, "Build gold: weighted nuggets with their sources."),
-    (judge.judge, "Judge existing answers: of runs, or of any system."),
-    (status.status, "Show the progress of runs from another shell."),
-    (score.score, "Compute restore_score_100 from judged files."),
-    (diagnose.diagnose, "Analyse the questions: types, answers, gains."),
-    (compare.compare, "Compare runs: leaderboard, intervals, tests."),
-    (report.report, "Write an HTML report; tables and figures for a paper."),
-    (export.export, "Export runs: release layout, Hugging Face, CSV."),
-    (view.view, "View runs in the browser, live."),
-    (models.models, "List the models and what each needs."),
-    (init.init, "Write a commented cts.toml for your own models and tools."),
-    (completion.completion, "Print a completion script for bash, zsh or fish."),
-    (audit.audit, "Prove that no role saw what it must not see."),
-    (doctor.doctor, "Check packages, keys and endpoints."),
-)
-"""The function of each command, which is named as the command, and one line for `cts --help`."""
+COMMANDS: Final = {
+    "demo": "Make example runs in seconds and view them: no key, no model.",
+    "run": "Clarify, search and judge; run it again to resume.",
+    "plan": "Estimate a run: calls, tokens, dollars, time.",
+    "converse": "Hold and evaluate clarifying conversations (AT-CoT).",
+    "gold": "Build gold: weighted nuggets with their sources.",
+    "judge": "Judge existing answers: of runs, or of any system.",
+    "status": "Show the progress of runs from another shell.",
+    "score": "Compute restore_score_100 from judged files.",
+    "diagnose": "Analyse the questions: types, answers, gains.",
+    "compare": "Compare runs: leaderboard, intervals, tests.",
+    "report": "Write an HTML report; tables and figures for a paper.",
+    "export": "Export runs: release layout, Hugging Face, CSV.",
+    "view": "View runs in the browser, live.",
+    "models": "List the models and what each needs.",
+    "init": "Write a commented cts.toml for your own models and tools.",
+    "completion": "Print a completion script for bash, zsh or fish.",
+    "audit": "Prove that no role saw what it must not see.",
+    "doctor": "Check packages, keys and endpoints.",
+}
+"""The commands, each a function of its name in a module of its name, with one line for `cts --help`."""
 _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
 """Commands with so many options that their help shows them under headings."""
 
-for _function, _line in COMMANDS:
-    _cls = Grouped if _function.__name__ in _GROUPED else Command
-    app.command(_function.__name__, cls=_cls, short_help=_line)(_function)
+for _name, _line in COMMANDS.items():
+    _cls = Grouped if _name in _GROUPED else Command
+    _function = getattr(import_module(f"cts_async.cli.{_name}"), _name)
+    app.command(_name, cls=_cls, short_help=_line)(_function)
 for _info in (*data.registered_commands, *corpus.registered_commands, *prompts.registered_commands):
     _info.cls = Command
 app.add_typer(data, short_help="List, check and convert datasets; published figures.")
@@ -132,7 +110,6 @@ def main() -> None:
     except CTSError as error:
         _exit_expected(error)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not change the exit code
         resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
         effect = "resumes" if resumes else "starts again"
         print(f"cts: interrupted; the same command {effect}", file=sys.stderr)

@@ -85,7 +85,8 @@ def _introduction(plan: Plan) -> str:
         if plan.config.no_judge
         else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
     )
-    of = f"{labels} over {plan.n_instances} instances of {plan.dataset.name}"
+    instances = "1 instance" if plan.n_instances == 1 else f"{plan.n_instances} instances"
+    of = f"{labels} over {instances} of {plan.dataset.name}"
     if plan.given:
         (kind,) = {one.kind for one in plan.given.values()}
         of += f"; {kind} from {', '.join(str(one.source) for one in plan.given.values())}"

@@ -24,8 +24,8 @@ def test_demo_plays_once_and_is_marked_in_every_output(played: list[str], cts: C
     made_up = "Made up: scripts played every role (cts demo). No number here is a model's score."
     assert played[-4:] == [
         made_up,
-        "Look closer:  cts compare cts-demo  or  cts report cts-demo",
-        "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3",
+        "Look closer:  cts compare cts-demo, cts diagnose cts-demo, cts report cts-demo",
+        "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5",
         "Delete it:    rm -r cts-demo",
     ]
     runs = sorted((tmp_path / "cts-demo").iterdir())
@@ -75,3 +75,6 @@ def test_demo_leaves_other_folders_alone(cts: Cts, tmp_path: Path) -> None:
         "cts: --out runs: holds other files; name a new folder\n",
     )
     assert len(list((tmp_path / "runs").iterdir())) == 1
+    (tmp_path / "file").touch()
+    done = cts("demo", "--out", "file")
+    assert (done.code, done.err) == (2, "cts: --out file: is a file; name a folder\n")

@@ -21,7 +21,7 @@ def test_given_questions_are_answered_and_shown_without_scores(tmp_path: Path) -
     words = ("run", "--questions", "mine.csv", "-k", "2", "--stop-after", "rewrite", *BASE)
     done = cts_in(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "mine-k2 over 1 instances of data; questions from mine.csv; support baseline" in done.stderr
+    assert "mine-k2 over 1 instance of data; questions from mine.csv; support baseline" in done.stderr
     assert "Asked, without a search" in done.stdout
     assert "restore_score_100" not in done.stdout
     (run,) = (tmp_path / "runs").iterdir()
