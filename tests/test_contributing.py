@@ -17,7 +17,6 @@ from made_runs import Row, made_run
 from cts_async.datasets.kinds import open_dataset
 from cts_async.engine.events import Usage
 from cts_async.errors import InputError, RejectedError, TransientError
-from cts_async.llm import apis
 from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Client
@@ -41,12 +40,9 @@ def example(
     (folder / f"{name}.py").write_text(EXAMPLES[position], "utf-8")
     module = importlib.import_module(package)
     monkeypatch.setattr(module, "__path__", [*module.__path__, str(folder)])
-    caches = (apis.api_names, statistics._statistics)
-    for cache in caches:
-        cache.cache_clear()
+    statistics._statistics.cache_clear()
     yield
-    for cache in caches:
-        cache.cache_clear()
+    statistics._statistics.cache_clear()
     sys.modules.pop(f"{package}.{name}", None)
     vars(module).pop(name, None)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "custom": set(),
     "baseline": {*BELOW[: BELOW.index("analysis") + 1], *FREE},
     "demo": {*BELOW[: BELOW.index("protocol") + 1], *FREE},
-    "__main__": {"cli"},
+    "__main__": {"cli", "errors"},
 }
 for _room in ("protocol", "report", "cli"):
     ALLOWED[_room].add("datasets")
@@ -111,6 +112,33 @@ def test_rooms_import_downwards_only() -> None:
         if room(name) not in ALLOWED[room(dotted(path))]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Imports inside functions and for type checking count, too: a reader follows them all the same."""
+    known = {dotted(path): path for path in MODULES}
+    graph = {
+        module: {
+            name
+            for _, name in named_modules(path)
+            if name in known and name != module and not is_face(known[name])
+        }
+        for module, path in known.items()
+    }
+    TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle
+
+
+def is_face(path: Path) -> bool:
+    """A package's `__init__` that only hands names on."""
+    return path.name == "__init__.py" and path.parent == PACKAGE
+
+
+def named_modules(path: Path) -> Iterator[tuple[int, str]]:
+    """The imports of a file, with `from package import module` as the module."""
+    yield from imports(path)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cts_async"):
+            yield from ((node.lineno, f"{node.module}.{name.name}") for name in node.names)
 
 
 def test_every_room_has_its_place_in_the_order() -> None:

@@ -186,7 +186,7 @@ WRITING_CALLS = {
     *("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
 }
 ELSEWHERE = {
-    "cli/start.py": "the null device, in place of a standard stream that is closed or fails",
+    "cli/streams.py": "the null device, in place of a standard stream that is closed or fails",
     "report/output.py": "the null device, in place of a standard output that fails",
     "search/backends/corpus.py": "bm25s and numpy save into a folder that tempfile has just made",
 }

@@ -15,7 +15,7 @@ from cts_async.cli import options
 from cts_async.report.output import print_json, print_notes
 
 if TYPE_CHECKING:
-    from cts_async.datasets.inspect import Contents
+    from cts_async.datasets.kinds import Contents
 
 SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,

@@ -16,7 +16,7 @@ from cts_async.cli.corpus import corpus
 from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
-from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
+from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS

@@ -7,7 +7,6 @@ import io
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -25,27 +24,22 @@ from cts_async.datasets.candidates import (
 )
 from cts_async.datasets.gold import normalise, read_gold
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.kinds import FILE, Annotations, Dataset, find_kind, imported_on_call, open_dataset
+from cts_async.datasets.kinds import (
+    FILE,
+    Annotations,
+    Contents,
+    Dataset,
+    Inspected,
+    Item,
+    find_kind,
+    imported_on_call,
+    open_dataset,
+)
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget, language_of
 from cts_async.safe_files import atomic_writer
 
 # --- Contents of a dataset
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Facts about a dataset, as JSON, the first being how many items it has; `notes` are remarks on the reading."""
-
-    facts: Mapping[str, Any]
-    notes: tuple[str, ...] = ()
-
-    def joined(self, other: Contents) -> Contents:
-        """Return both, one after the other."""
-        return Contents({**self.facts, **other.facts}, self.notes + other.notes)
-
-    def as_json(self) -> dict[str, Any]:
-        return {**self.facts, "notes": list(self.notes)}
 
 
 def spread(numbers: Sequence[int]) -> dict[str, float]:
@@ -117,25 +111,8 @@ def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]
 
 # --- Opening, and single items
 
-Item = Mapping[str, Any]
-"""An instance or another item of a dataset as JSON; `id` names it."""
 _MAX_IDS: Final = 10_000
 """Ids that are searched for one similar to a wrong one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inspected:
-    """A dataset to look at. `kind` is its name in the registry, or "file"."""
-
-    kind: str
-    title: str
-    paths: tuple[Path, ...]
-    contents: Callable[[], Contents] = field(repr=False)
-    """Reads everything there is."""
-    items: Callable[[], Iterator[Item]] = field(repr=False)
-    """Streams the items in file order."""
-    dataset: Dataset | None = field(default=None, repr=False)
-    """None if it has no instances."""
 
 
 def open_to_inspect(

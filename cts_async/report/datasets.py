@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from cts_async.datasets.inspect import Contents, spread
+from cts_async.datasets.inspect import spread
 from cts_async.datasets.io import unreadable
-from cts_async.datasets.kinds import Kind
+from cts_async.datasets.kinds import Contents, Kind
 from cts_async.report.tables import Column, DataTable, number_columns, print_facts, text_columns
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import read_documents

@@ -72,7 +72,7 @@ OURS = str(Path(cts_async.__file__).parents[1])
 FEW, MANY = 24, 80
 LIMITED = """
 import resource
-from cts_async.cli.start import start
+from cts_async.__main__ import start
 
 resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))
 start()

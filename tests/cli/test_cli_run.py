@@ -114,7 +114,7 @@ def test_full_disk_is_resumable_and_tears_nothing(priced: Remote, tmp_path: Path
     words = ["run", "--all", "fake", "--limit", "3", "--no-orig", "-q"]
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (5500, 5500))"
     # -B: a truncated .pyc file would break every later process.
-    command = [sys.executable, "-B", "-c", f"{limit}\nfrom cts_async.cli.start import start; start()", *words]
+    command = [sys.executable, "-B", "-c", f"{limit}\nfrom cts_async.__main__ import start; start()", *words]
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": OURS}
     done = subprocess.run(
         command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=100, check=False

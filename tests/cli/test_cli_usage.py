@@ -191,7 +191,7 @@ def test_unknown_word_is_one_line_with_pointer_to_help(
 # The background job of a shell, which a test run may be, begins with SIGINT ignored.
 READING = """
 import signal, time
-from cts_async.cli.start import start
+from cts_async.__main__ import start
 from cts_async.protocol import rejudge
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
-from cts_async.datasets.inspect import FILE_READERS, Inspected, convert, item_of, open_to_inspect
-from cts_async.datasets.kinds import Dataset, open_dataset
+from cts_async.datasets.inspect import FILE_READERS, convert, item_of, open_to_inspect
+from cts_async.datasets.kinds import Dataset, Inspected, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 

@@ -19,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cts_async.datasets.gold import GoldIndex, NuggetReader, read_gold
 from cts_async.datasets.io import (
@@ -35,9 +35,6 @@ from cts_async.datasets.io import (
 )
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import Instance
-
-if TYPE_CHECKING:
-    from cts_async.datasets.inspect import Contents, Inspected
 
 _COUNTED_BYTES: Final = 16 * 1024 * 1024
 
@@ -177,6 +174,40 @@ RUN_COMMANDS: Final = "cts run, converse, plan"
 
 Opener = Callable[[str, Path | None, Mapping[str, str], bool], Dataset]
 """(text after the colon or "", gold file, field mapping, `skip_bad_gold`) -> the dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Facts about a dataset, as JSON, the first being how many items it has; `notes` are remarks on the reading."""
+
+    facts: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def joined(self, other: Contents) -> Contents:
+        """Return both, one after the other."""
+        return Contents({**self.facts, **other.facts}, self.notes + other.notes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.facts, "notes": list(self.notes)}
+
+
+Item = Mapping[str, Any]
+"""An instance or another item of a dataset as JSON; `id` names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """A dataset to look at. `kind` is its name in the registry, or "file"."""
+
+    kind: str
+    title: str
+    paths: tuple[Path, ...]
+    contents: Callable[[], Contents] = field(repr=False)
+    """Reads everything there is."""
+    items: Callable[[], Iterator[Item]] = field(repr=False)
+    """Streams the items in file order."""
+    dataset: Dataset | None = field(default=None, repr=False)
+    """None if it has no instances."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,8 @@ wire format is one file in this folder with the four names of `Api`.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from cts_async.engine.events import Usage
@@ -89,12 +87,6 @@ class Api(Protocol):
         """
 
 
-@lru_cache(maxsize=1)
-def api_names() -> tuple[str, ...]:
-    """The wire formats that there are."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
-
-
 def load_api(name: str) -> Api:
-    """The wire format called `name`, one of `api_names`."""
+    """The wire format called `name`, a module of this folder."""
     return cast(Api, importlib.import_module(f"{__name__}.{name}"))

@@ -22,9 +22,9 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.inspect import Contents, contents_of
+from cts_async.datasets.inspect import contents_of
 from cts_async.datasets.io import short
-from cts_async.datasets.kinds import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.kinds import AnnotatedQuery, Annotations, Contents, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, annotations_of, checked, facet_instances, read_columns
 from cts_async.neighbours.qulac.collection import unescape

@@ -18,8 +18,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from cts_async.datasets.inspect import Contents, Inspected, Item, spread
+from cts_async.datasets.inspect import spread
 from cts_async.datasets.io import TSV_SUFFIXES, read_rows, read_table, short
+from cts_async.datasets.kinds import Contents, Inspected, Item
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, checked, read_columns
 

@@ -25,8 +25,8 @@ from cts_async.analysis.retrieval import (
     relevant_from,
 )
 from cts_async.analysis.stats import holm, mean_or_none, paired_t_test
-from cts_async.datasets.inspect import Contents
 from cts_async.datasets.io import short
+from cts_async.datasets.kinds import Contents
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Share, read_evaluation, read_json, read_judgments, write_json_file
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic

@@ -43,7 +43,6 @@ from cts_async.llm.http import BrokenResponse, UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
-from cts_async.search.backends.services import capped, charset_of
 from cts_async.search.catalog import ReaderSpec
 
 # --- The body of a page
@@ -57,6 +56,24 @@ _PLAIN: Final = frozenset({"application/json", "application/ld+json", "applicati
 _BINARY: Final = re.compile(rb"%PDF-|PK\x03\x04|\x89PNG|\xff\xd8\xff|GIF8|\x1f\x8b|Rar!|\x7fELF|OggS|ID3")
 _BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _SNIFFED_BYTES: Final = 1024
+
+
+def capped(text: str, max_chars: int, chars: int | None = None) -> str:
+    """Strip `text` and cut it after `max_chars` characters, with a note that says so.
+
+    `chars` is its full length, if it was cut before.
+    """
+    text = text.strip()
+    chars = len(text) if chars is None else chars
+    if chars <= max_chars:
+        return text
+    return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset that a content type names, "" if none."""
+    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    return found[1].lower() if found else ""
 
 
 def declared_kind(content_type: str) -> PageKind | None:

@@ -69,6 +69,7 @@ from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
 from cts_async.search.backends import Hit, Page, PageReader
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
+from cts_async.search.backends.fetch import DirectReader, capped, charset_of
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
@@ -86,18 +87,6 @@ _LINE_CHARS: Final = 200
 # --- Foreign text
 
 
-def capped(text: str, max_chars: int, chars: int | None = None) -> str:
-    """Strip `text` and cut it after `max_chars` characters, with a note that says so.
-
-    `chars` is its full length, if it was cut before.
-    """
-    text = text.strip()
-    chars = len(text) if chars is None else chars
-    if chars <= max_chars:
-        return text
-    return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
-
-
 def text_value(value: object) -> str:
     """Return a JSON string or number as text, "" for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -106,12 +95,6 @@ def text_value(value: object) -> str:
 
 
 # --- Exchanges
-
-
-def charset_of(content_type: str) -> str:
-    """Return the charset that a content type names, "" if none."""
-    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
-    return found[1].lower() if found else ""
 
 
 class HttpService:
@@ -373,8 +356,6 @@ class JinaReader(HttpReader):
 def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
     """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions."""
     if spec.kind == "direct":
-        from cts_async.search.backends.fetch import DirectReader
-
         return DirectReader(spec)
     return (JinaReader if spec.kind == "jina" else HttpReader)(spec, environ, session)
 

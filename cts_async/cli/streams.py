@@ -1,4 +1,4 @@
-"""Where the command `cts` begins: standard streams that cannot fail, and Ctrl-C while commands are being imported."""
+"""Standard streams that cannot fail, whatever the command `cts` was started with."""
 
 from __future__ import annotations
 
@@ -6,18 +6,6 @@ import io
 import os
 import sys
 from typing import Any
-
-from cts_async.errors import EXIT_RESUMABLE
-
-
-def start() -> None:
-    """Import the commands and run one."""
-    try:
-        from cts_async.cli.main import main
-    except KeyboardInterrupt:
-        print("cts: interrupted before anything was started", file=sys.stderr)
-        sys.exit(EXIT_RESUMABLE)
-    main()
 
 
 def occupy_closed_streams() -> None:

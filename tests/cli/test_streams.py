@@ -14,12 +14,12 @@ from types import ModuleType
 import pytest
 
 from cts_async import __version__
+from cts_async.__main__ import start
 from cts_async.cli.main import main
-from cts_async.cli.start import start
 from cts_async.report.output import print_json
 
 PREPARED = (
-    "import sys; from cts_async.cli.start import ignore_stderr_failures, occupy_closed_streams\n"
+    "import sys; from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams\n"
     "occupy_closed_streams(); ignore_stderr_failures()\n"
 )
 
