@@ -51,8 +51,11 @@ def main() -> None:
     if find_chromium() is None:
         raise SystemExit(NONE_FOUND)
     folder.mkdir(parents=True, exist_ok=True)
-    faults = list(walk(folder.resolve()))
-    print("\n".join([*faults, f"{folder}: {len(list(folder.glob('*.png')))} pictures, {len(faults)} faults"]))
+    faults = []
+    for fault in walk(folder.resolve()):
+        faults.append(fault)
+        print(fault, flush=True)
+    print(f"{folder}: {len(list(folder.glob('*.png')))} pictures, {len(faults)} faults")
     raise SystemExit(bool(faults))
 
 
@@ -143,8 +146,8 @@ def unreached(page: Page) -> Iterator[str]:
         }""",
         STOPS,
     )
-    for _ in range(MOST_TABS):  # a page may grow on the way
-        if not page.evaluate("window.unreached.size"):
+    for pressed in range(MOST_TABS):  # a page may grow on the way
+        if pressed % 10 == 0 and not page.evaluate("window.unreached.size"):
             break
         page.keyboard.press("Tab")
     names: list[str] = page.evaluate(
