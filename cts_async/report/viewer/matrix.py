@@ -1,11 +1,11 @@
 """Instances by runs: a row for each instance of runs over the same data, a column for each run.
 
-Parameters, besides those of a list of instances (see `pages`): `runs` names the columns, separated by commas (a comma
-in a name is "%2C", a percent sign "%25"); without it they are those of `data`, orig first, MAX_COLUMNS at most.
-`show` is what the cells hold. `sort` is "file" (the default: as the first run has them), "value" or "-value" (of the
-run `by`; rows without one last), "spread" or "-spread" (largest difference within a row), "gap" or "-gap" (value of
-the first column minus that of the second). `min` and `max` limit scores, `failed` chooses failures: those of the run
-`of`, or without it of any column.
+Parameters, besides those of a list (see `instances`): `runs` names the columns, separated by commas (a comma in a name
+is "%2C", a percent sign "%25"); without it they are those of `data`, orig first, MAX_COLUMNS at most. `show` is what
+the cells hold. `sort` is "file" (the default: as the first run has them), "value" or "-value" (of the run `by`; rows
+without one last), "spread" or "-spread" (largest difference within a row), "gap" or "-gap" (value of the first column
+minus that of the second). `min` and `max` limit scores, `failed` chooses failures: those of the run `of`, or without
+it of any column.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from urllib.parse import unquote
 
 from cts_async.analysis.runs import ORIG
 from cts_async.report.viewer.index import NO_RUN, Json, Refused, ResultLines, instance_name, opened
-from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.pages import (
+from cts_async.report.viewer.instances import (
     MAX_CHARS,
     Parameters,
     Read,
@@ -35,6 +34,7 @@ from cts_async.report.viewer.pages import (
     queries_of,
     score_limits,
 )
+from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.run import OpenRun
 
 if TYPE_CHECKING:

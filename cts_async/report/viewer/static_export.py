@@ -31,10 +31,11 @@ import orjson
 
 from cts_async.errors import UsageError, write_error
 from cts_async.report.viewer.index import NO_RUN, Json, Refused, instance_name
+from cts_async.report.viewer.instances import MAX_ROWS, Parameters, searched
 from cts_async.report.viewer.leaderboards import leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.matrix import SHOWN
-from cts_async.report.viewer.pages import MAX_ROWS, Endpoints, Parameters, searched
+from cts_async.report.viewer.pages import Endpoints
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 
 STATIC: Final = Path(__file__).resolve().with_name("static")

@@ -14,7 +14,7 @@ from made_runs import Row, made_run
 from viewer_server import Asker, viewer
 
 from cts_async.protocol.results import answer_digest
-from cts_async.report.viewer.pages import line_has
+from cts_async.report.viewer.instances import line_has
 
 ROWS = [
     Row("a", ["q?", "r?"], ["yes", "no"], labels={"ernie": "ff", "gpt": "nn"}, rewritten_query="Tide Tables"),
