@@ -68,6 +68,8 @@ def read_reply(data: bytes) -> Any:
     with suppress(ValueError):
         return orjson.loads(data)
     with suppress(ValueError, RecursionError):
+        if data[:1] != b"{":  # a log line, perhaps one of many
+            return None
         text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
         return orjson.loads(text.encode(errors="replace"))
     return None
