@@ -35,7 +35,7 @@ RUN = ("run", "--all", "fake", "--no-orig", "--limit", "2", "-q")
 
 
 @pytest.mark.parametrize(
-    ("owner", "function", "path"), [(os, "fsync", "judged/run.json"), (RunFiles, "add_judgment", "somewhere")]
+    ("owner", "function", "path"), [(os, "fsync", "judged/run.json"), (RunFiles, "add_lines", "somewhere")]
 )
 def test_full_disk_is_resumable(
     cts: Cts,
@@ -63,7 +63,7 @@ def test_bug_during_a_run_is_not_reported_as_a_full_disk(
     async def fail(*_: object) -> None:
         raise OSError("no file of anybody's")
 
-    monkeypatch.setattr(RunFiles, "add_judgment", fail)
+    monkeypatch.setattr(RunFiles, "add_lines", fail)
     with pytest.raises(BaseExceptionGroup):
         cts(*RUN)
 
