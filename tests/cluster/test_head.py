@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -265,6 +266,22 @@ def test_provider_gone_for_one_group_does_not_stop_the_other(cluster: Cluster) -
         GroupHeldUp("odd", "odd")
     ]
     assert notices(cluster) == ["bad key; systems that do not use this provider continue"]
+
+
+def test_job_that_another_worker_ends_after_its_provider_is_gone_has_a_result(cluster: Cluster) -> None:
+    cluster.group = lambda i: "odd" if i % 2 else "even"
+    cluster.lane = lambda group: group
+
+    def refuse_one(label: str, n: int) -> None:
+        if label == "i1/c":
+            raise ProviderRefused("bad key")
+
+    cluster.world.act = refuse_one
+    with pytest.raises(ProviderRefused, match="bad key"):
+        run(cluster)
+    done = {label.removesuffix("/c") for label in cluster.world.done if label.endswith("/c")}
+    assert {orjson.loads(line)["id"] for line in cluster.results()} == done
+    assert any(int(id[1:]) % 2 for id in done), "some of the group that is held up"
 
 
 def test_provider_gone_for_all_groups_stops_the_run(cluster: Cluster) -> None:
