@@ -42,7 +42,7 @@ SAMPLE = 200
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""PastUsage steps of a kind from which their averages replace the estimates."""
+"""Observed steps of a kind from which their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
 """Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
 
@@ -125,7 +125,7 @@ class StepsForecast:
     in_a_row: float
     """How many of them are sequential within one instance."""
     observed: int = 0
-    """PastUsage steps behind these numbers; 0: estimated."""
+    """Observed steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
