@@ -218,6 +218,39 @@ def test_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> 
     assert len(tried) == 5
 
 
+def test_workers_that_never_start_hold_up_nobody(cluster: Cluster) -> None:
+    original = cluster._start_worker
+
+    async def start_worker(setup: Any) -> Link:
+        if setup.worker.startswith(("w2", "w3")):
+            await asyncio.Event().wait()
+        return await original(setup)
+
+    cluster._start_worker = start_worker  # type: ignore[method-assign]
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert notices(cluster) == []
+
+
+def test_worker_waits_for_a_head_that_was_suspended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    original = Link.turn
+
+    async def late(self: Link, turn: Any) -> Any:
+        if self.turns == 3 and not slept:
+            slept.append(30.0)
+            await asyncio.sleep(30.0)
+        return await original(self, turn)
+
+    monkeypatch.setattr(Link, "turn", late)
+    monkeypatch.setattr(heads, "TURN_TIMEOUT_S", 60.0)
+    run(cluster, 1)
+    assert_same_files(cluster, alone())
+    assert (slept, notices(cluster), cluster.paid_twice()) == ([30.0], [], 0)
+
+
 # --- Stops
 
 
