@@ -144,10 +144,11 @@ def _labels(value: Any) -> list[dict[str, str]]:
         raise _wrong("the label of each nugget by its id", value)
     labels = []
     for pair in pairs:
-        try:
-            id, label = (pair["id"], pair["coverage"]) if isinstance(pair, dict) else pair
-        except (KeyError, TypeError, ValueError):
-            id = label = None
+        id = label = None
+        if isinstance(pair, Mapping):
+            id, label = pair.get("id"), pair.get("coverage")
+        elif isinstance(pair, list | tuple) and len(pair) == 2:
+            id, label = pair
         if not (isinstance(id, str) and isinstance(label, str)):
             raise _wrong("an id and a label", pair)
         labels.append({"id": id, "coverage": label})
