@@ -294,14 +294,23 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
 
 
 def agreement_sentence(found: Agreement) -> str:
-    """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`"""
+    """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`
+
+    Scores are left out where their correlation is not defined, as that of a single answer.
+    """
     if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
+    nuggets, answers = _counted(found.n_nuggets, "nugget"), _counted(found.n_answers, "answer")
+    scores = "" if found.score_r is None else f"; scores of {answers} correlate by {found.score_r:.3f}"
     return (
-        f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {found.n_nuggets:,} nuggets "
-        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)}); "
-        f"scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
+        f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {nuggets}"
+        f"{'' if scores else f' in {answers}'} (Cohen's kappa {_figure(found.kappa)}, quadratic "
+        f"{_figure(found.kappa_quadratic)}){scores}"
     )
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _figure(value: float | None) -> str:
