@@ -242,6 +242,18 @@ def of_one_agent(found: Sequence[RunPath], tell: Callable[[str], None]) -> list[
     return taken
 
 
+def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
+
+    As in `of_one_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
+    """
+    agents = {path: _agent(path) for path in paths}
+    if len({agent for path, agent in agents.items() if _is_orig(path)}) < 2:
+        return {"": [*agents]}
+    named = sorted(filter(None, set(agents.values())))
+    return {name: [path for path, agent in agents.items() if agent in (name, "")] for name in named}
+
+
 def _agent(path: Path) -> str:
     """The run's agent; "" without a search, or a manifest."""
     return str(run_files.manifest_of(path).get("players", {}).get("agent") or "")
