@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async import scorer
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol import run_files
 from cts_async.protocol.results import Line, answer_digest, checked_results, failed
@@ -242,6 +242,18 @@ def of_one_agent(found: Sequence[RunPath], tell: Callable[[str], None]) -> list[
     return taken
 
 
+def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
+
+    As in `of_one_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
+    """
+    agents = {path: _agent(path) for path in paths}
+    if len({agent for path, agent in agents.items() if _is_orig(path)}) < 2:
+        return {"": [*agents]}
+    named = sorted(filter(None, set(agents.values())))
+    return {name: [path for path, agent in agents.items() if agent in (name, "")] for name in named}
+
+
 def _agent(path: Path) -> str:
     """The run's agent; "" without a search, or a manifest."""
     return str(run_files.manifest_of(path).get("players", {}).get("agent") or "")
@@ -252,7 +264,7 @@ def _is_orig(path: Path) -> bool:
 
 
 def _last_begun(one: RunPath) -> tuple[str, Path]:
-    sessions = run_files.manifest_of(one.path).get("sessions") or [{}]
+    sessions = sessions_of(run_files.manifest_of(one.path)) or [{}]
     return str(sessions[-1].get("start", "")), one.path
 
 
@@ -346,7 +358,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         lines.add(line)
     for path in sorted((directory / run_files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
-    players = dict(manifest.get("players", {}))
+    players, models = dict(manifest.get("players", {})), identity.get("models")
     system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
     if "candidates" in identity:
         system, k = named_system(system)
@@ -370,7 +382,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         players=players,
         models={
             role: of["model"]
-            for role, of in (identity.get("models") or {}).items()
+            for role, of in (models.items() if isinstance(models, Mapping) else ())
             if isinstance(of, Mapping) and isinstance(of.get("model"), str)
         },
         data=data_of(identity),

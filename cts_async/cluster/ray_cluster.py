@@ -191,7 +191,7 @@ def connect(
     where there is no cluster, or no CPU for a worker.
     """
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'")
+        raise UsageError("--ray and --workers need Ray, which is not installed: pip install ray grpcio")
     if address is None:
         where, workers = "", workers or 1
         most = MAX_PER_CPU * (os.cpu_count() or 1)

@@ -354,6 +354,8 @@ def make_plan(
         environ,
         also_missing=_missing(search, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
+        # The baseline extracts no nuggets and has no scheme.
+        trial="--all local" if config.extractor or config.schemes != ("cts",) else "--all baseline",
         keyless=keyless,
         keys_elsewhere=keys_elsewhere,
     )

@@ -228,7 +228,7 @@ def resolve_all(
     *,
     also_missing: Sequence[str] = (),
     options: str,
-    trial: str = "--all local",
+    trial: str = "--all baseline",
     keyless: bool = False,
     keys_elsewhere: bool = False,
 ) -> dict[str, ModelSpec]:

@@ -21,7 +21,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
-from cts_async.analysis.stats import RunningMean
+from cts_async.analysis.stats import FEWEST, RunningMean
 from cts_async.engine.journal import record_at
 from cts_async.engine.run_dir import command_of, json_bytes, read_manifest, sessions_of
 from cts_async.errors import CTSError, InputError
@@ -113,7 +113,7 @@ class _State(Counts):
     """By the judge that gives the score."""
     mean_low: float | None
     mean_high: float | None
-    """95 % interval of the mean: Student's t over the instances."""
+    """95 % interval of the mean: Student's t over the instances. It is shown from FEWEST scores on."""
     n_scored: int
     note: str
     """Why it waits, or why it ends early; "" for nothing."""
@@ -332,10 +332,8 @@ class RunState:
             kinds = ", ".join(f"{kind} {n}" for kind, n in self.failures.items())
             pieces.append(f"{self.n_failed} failed ({kinds})")
         if self.mean is not None:
-            half = "" if self.mean_high is None else f" ± {self.mean_high - self.mean:.1f}"
-            pieces.append(
-                f"mean {self.mean:.1f}{half} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat)
-            )
+            mean = mean_text(self.mean, self.mean_high, self.n_scored)
+            pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
         if self.last_worked is not None:
             pieces.append(f"last written {_when(self.last_worked, now)}")
         why = f"; {self.reason}" if self.reason and self.resumable else ""
@@ -353,6 +351,11 @@ class RunState:
             found |= caveats_json([self.caveat]) if name == "caveat" else {name: value}
         del found["directory"]
         return found
+
+
+def mean_text(mean: float, high: float | None, n: int) -> str:
+    """`54.2 ± 3.1`: the mean of n scores and half of its 95 % interval, which is shown from FEWEST scores on."""
+    return f"{mean:.1f}" if high is None or n < FEWEST else f"{mean:.1f} ± {high - mean:.1f}"
 
 
 def idle_state(directory: Path) -> RunState:

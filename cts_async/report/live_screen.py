@@ -18,13 +18,20 @@ from rich.text import Text
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.records import SMOKE_TEST
-from cts_async.report.live import LiveCluster, LiveFile, LiveLane, LivePart, LiveWorker, compact, short_number
+from cts_async.report.live import (
+    LiveCluster,
+    LiveFile,
+    LiveLane,
+    LivePart,
+    LiveWorker,
+    compact,
+    mean_text,
+    short_number,
+)
 from cts_async.report.output import duration, plain
 
 T = TypeVar("T")
 
-WIDEST: Final = 50.0
-"""Wider halves of an interval are not shown: with two or three scores it may exceed the scale, 0 to 100."""
 MAX_MEANS: Final = 6
 """A plain line shows no means if there are more."""
 WIDE: Final = 100
@@ -62,9 +69,9 @@ def progress_line(live: LiveFile) -> str:
     """The state of a process in one plain line."""
     parts = live["parts"]
     named = labels([part["name"] for part in parts])
-    means = [f"{named[part['name']]} {mean_text(part)}" for part in parts if part["mean"] is not None]
+    means = [f"{named[part['name']]} {part_mean(part)}" for part in parts if part["mean"] is not None]
     if len(parts) == 1 and means:
-        means = [f"mean {mean_text(parts[0])}"]
+        means = [f"mean {part_mean(parts[0])}"]
     return _progress(live) + (f"; {', '.join(means)}" if 0 < len(means) <= MAX_MEANS else "")
 
 
@@ -113,13 +120,12 @@ def _spent(live: LiveFile) -> Iterator[str]:
             yield f"{amount(line, value)} of {amount(line, limit)}{unit}"
 
 
-def mean_text(part: LivePart) -> str:
-    """`54.2 ± 3.1`: the mean and half of its 95 % interval (see WIDEST); "" without a score."""
+def part_mean(part: LivePart) -> str:
+    """`54.2 ± 3.1 (smoke test)`; "" without a score."""
     if part["mean"] is None:
         return ""
-    half = None if part["mean_high"] is None else part["mean_high"] - part["mean"]
-    about = "" if half is None or half > WIDEST else f" ± {half:.1f}"
-    return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
+    mean = mean_text(part["mean"], part["mean_high"], part["n_scored"])
+    return mean + f" ({SMOKE_TEST})" * part["smoke_test"]
 
 
 def state_of(lane: LiveLane) -> str:
@@ -250,7 +256,7 @@ def _bar(part: LivePart, label: str, width: int) -> list[Text]:
     name.truncate(40 if width >= WIDE else min(24, width // 4), overflow="ellipsis")
     failed = Text(f"{part['n_failed']} failed" if part["n_failed"] else "", "red")
     count = _count(part["n_done"], part["n_expected"], width)
-    return [name, *count, failed, Text(mean_text(part)), Text(plain(outlook))]
+    return [name, *count, failed, Text(part_mean(part)), Text(plain(outlook))]
 
 
 def _count(done: int, expected: int, width: int) -> list[Text]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-import numpy as np
 from rich.console import Console
 
 from cts_async.analysis.retrieval import TurnRetrieval
@@ -155,14 +154,13 @@ def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
     """Estimate the same judge's paired difference over the instances that both systems have a score for.
 
-    Pairs are resampled in the order of their scores, so that the result does not depend on what finished first.
+    Pairs are resampled in the order of orig's scores, that of the ids: as `cts compare` does, whatever finished first.
     """
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
-    own, theirs = scores.paired(baseline)
-    order = np.lexsort((theirs, own))
-    return paired_difference(own[order], theirs[order])
+    theirs, own = baseline.paired(scores)
+    return paired_difference(own, theirs)
 
 
 def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:

@@ -17,6 +17,7 @@ import numpy as np
 from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, label_pairs
+from cts_async.analysis.runs import ORIG
 from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
@@ -127,15 +128,17 @@ class ResultColumns:
     """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
 
     `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `no_fingerprint`.
-    `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget.
+    `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget. The columns are in the order of the
+    file, or `by_id`, which takes all ids into memory while they are sorted.
     """
 
-    def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False) -> None:
+    def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False, by_id: bool = False) -> None:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
+        names = list[str]()
         tools: dict[int, Mapping[str, Any]] = {}  # by row; candidates have none
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
@@ -149,6 +152,8 @@ class ResultColumns:
             if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
                 tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
+            if by_id:
+                names.append(line["id"])
             if mark is not no_fingerprint:
                 marks.append(mark(line))
             if labels:
@@ -159,6 +164,8 @@ class ResultColumns:
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
+        if by_id:
+            rows = np.array(sorted(rows.tolist(), key=names.__getitem__), np.int64)
         # With an empty list, which is one of floats, `isin` would copy and sort all rows.
         counted = np.isin(np.fromiter(tools, np.int64), rows)
         self.tools = ToolHealth()
@@ -172,7 +179,7 @@ class ResultColumns:
         self._codes = _array(codes)
         starts = np.cumsum(_array(counts)) - _array(counts)
         self.ids, self.scores, self.asked, self.unknown, self._marks, self._counts, self._starts = (
-            column if len(rows) == len(ids) or not len(column) else column[rows]
+            column if not len(column) or (len(rows) == len(ids) and not by_id) else column[rows]
             for column in (*(_array(one) for one in (ids, scores, asked, unknown, marks, counts)), starts)
         )
 
@@ -287,14 +294,23 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
 
 
 def agreement_sentence(found: Agreement) -> str:
-    """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`"""
+    """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`
+
+    Scores are left out where their correlation is not defined, as that of a single answer.
+    """
     if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
+    nuggets, answers = _counted(found.n_nuggets, "nugget"), _counted(found.n_answers, "answer")
+    scores = "" if found.score_r is None else f"; scores of {answers} correlate by {found.score_r:.3f}"
     return (
-        f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {found.n_nuggets:,} nuggets "
-        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)}); "
-        f"scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
+        f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {nuggets}"
+        f"{'' if scores else f' in {answers}'} (Cohen's kappa {_figure(found.kappa)}, quadratic "
+        f"{_figure(found.kappa_quadratic)}){scores}"
     )
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _figure(value: float | None) -> str:
@@ -309,7 +325,11 @@ _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeScores:
-    """`restore_score_100` by one judge, in the order of the results, each instance once: 16 bytes a score."""
+    """`restore_score_100` by one judge, each instance once: 16 bytes a score.
+
+    They are in the order of the results; those of orig in the order of the ids, as `FinishedRun.items` are, so that
+    differences to orig are resampled alike everywhere.
+    """
 
     judge: str
     ids: Array
@@ -460,9 +480,9 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     judges = [*(manifest.get("identity", {}).get("judges") or ())[:1], *(path.stem for path in files)]
     labels = len(judges) > 1 and LEXICAL in judges
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
-    lines = ResultColumns(
-        directory / results, judged_fingerprint if candidates else no_fingerprint, labels=labels
-    )
+    by_id = manifest.get("identity", {}).get("system") == ORIG
+    mark = judged_fingerprint if candidates else no_fingerprint
+    lines = ResultColumns(directory / results, mark, labels=labels, by_id=by_id)
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
     if lines.judge:
@@ -470,7 +490,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         scored.append(JudgeScores(lines.judge, *lines.scored(), summary))
         labelled.append(lines)
     for path in files:
-        verdicts = ResultColumns(path, judged_fingerprint, labels=labels)
+        verdicts = ResultColumns(path, judged_fingerprint, labels=labels, by_id=by_id)
         verdicts.judge = verdicts.judge or path.stem
         scored.append(_further_scores(verdicts, lines, n_expected))
         labelled += [verdicts] if labels else []

@@ -245,7 +245,7 @@ class CrossEncoderRanker:
 
 # --- Models that score pairs
 
-INSTALL: Final = "pip install 'cts-async[bertscore]'"
+INSTALL: Final = "pip install bert-score"
 MAX_TOKENS: Final = 512
 _CHARS_PER_TOKEN: Final = 12
 """Longer texts are cut to so many characters per token before they are tokenised, which would be slow."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from hostile_world import IDS, IMAGE
 from hostile_world import NAME as HOSTILE_RUN
+from made_runs import Row, made_run
 from made_views import GOOD_K3, JUDGED, LIST, ORIG, TALK
 from playwright.sync_api import Browser, Page, expect
 
 from browser.test_browser_hostile import SLIPPED, innocent
-from browser.viewing import Viewer, Watch, leave, opened
+from browser.viewing import Viewer, Watch, leave, opened, viewing
 from cts_async.report.viewer.app import viewed
 from cts_async.report.viewer.static_export import export_pages
 
@@ -120,3 +121,27 @@ def test_exported_hostile_texts_stay_texts(file_page: Page, exported: Viewer, wa
     watch.expected = "Content Security Policy|net::ERR"
     file_page.evaluate(SLIPPED)
     assert file_page.evaluate("window.ran") is None
+
+
+def test_gains_over_the_origs_of_two_agents_are_told_apart(
+    browser: Browser, tmp_path: Path, watch: Watch
+) -> None:
+    for agent, label, score in (("a", "orig", 10), ("a", "x-k1", 40), ("b", "orig", 50), ("b", "y-k1", 90)):
+        players, name = {"agent": agent}, f"{agent} {label}"
+        rows = [Row("i", score=score), Row("j", score=score)]
+        made_run(tmp_path / "runs", label=label, rows=rows, players=players, name=name)
+    made = export_pages(viewed([tmp_path / "runs"]), tmp_path / "out")
+    data = "sha of made.sha of made gold"
+    shown = []
+    with viewing(tmp_path / "runs") as served:
+        for at in (served, Viewer(made.page.as_uri(), tmp_path)):
+            with opened(browser, at.url.removesuffix("index.html"), watch) as page:
+                board = sections(page, at, "leaderboard", data=data)
+                expect(page.get_by_text("each agent has a leaderboard of its own")).to_be_visible()
+                expect(page.get_by_role("row").filter(has_text="y-k1")).to_contain_text("+40.0")
+                table = listed(page, at, "matrix", data=data, show="gain")
+                expect(page.get_by_text("less that of the orig of the same agent")).to_be_visible()
+                page.goto(at.at("run", run="b y-k1"))
+                expect(page.locator(".facts.large")).to_contain_text("Gain over orig+40.0")
+                shown.append((board, table))
+    assert shown[0] == shown[1]

@@ -245,8 +245,10 @@ RUN = "run --data queries.csv --corpus corpus.jsonl"
 REFUSED: dict[str, tuple[str, ...]] = {
     # keys and models
     "run --model gpt -k 3": (
-        *("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local", "--judge"),
+        *("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all baseline", "--judge"),
     ),
+    "gold --out made.jsonl": ("QIANFAN_API_KEY (extractor: ernie)", "without any key: --all local"),
+    "run --model gpt --scheme at-cot": ("OPENAI_API_KEY", "without any key: --all local"),
     "run --model deepsek": ("'deepsek'", "did you mean 'deepseek'?"),
     "run --judge nobody": ("'nobody'",),
     "models gtp": ("cts: unknown model 'gtp'; did you mean 'gpt'?",),

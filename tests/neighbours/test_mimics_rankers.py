@@ -124,7 +124,7 @@ def test_rankers_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as caught:
         chosen(["rankboost", "lambdamart"])
     assert str(caught.value) == (
-        "ranker lambdamart needs lightgbm: pip install 'cts-async[ltr]' "
+        "ranker lambdamart needs lightgbm: pip install lightgbm scikit-learn "
         "(these work without: ranknet, rankboost, coordinate-ascent)"
     )
     assert list(chosen(["rankboost"])) == ["rankboost"]

@@ -124,7 +124,7 @@ def test_option_wins_over_all_option_over_configuration_file() -> None:
             {},
             "OPENAI_API_KEY (model: gpt), QIANFAN_API_KEY (support, judge: ernie), "
             "WEBDANCER_BASE_URL (agent: webdancer). Set what is missing, or choose models you have (--all NAME), "
-            "or try without any key: --all local",
+            "or try without any key: --all baseline",
         ),
         (
             {"ernie": ["judge"]},

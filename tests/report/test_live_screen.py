@@ -13,9 +13,9 @@ from cts_async.report.live_screen import (
     MANY,
     LiveScreen,
     labels,
-    mean_text,
     notable,
     one_by_one,
+    part_mean,
     progress_line,
     state_of,
     worker_state,
@@ -188,8 +188,13 @@ def test_line_has_the_mean_of_each_of_several_runs() -> None:
 
 
 def test_smoke_test_is_marked_next_to_its_mean() -> None:
-    assert mean_text(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
-    assert mean_text(part("a", mean=26.56)) == "26.6"
+    assert part_mean(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
+    assert part_mean(part("a", mean=26.56)) == "26.6"
+
+
+def test_mean_has_no_interval_below_5_scores() -> None:
+    assert part_mean(part("a", **scored(26.56, 1.0, n=4))) == "26.6"
+    assert part_mean(part("a", **scored(26.56, 60.0, n=5))) == "26.6 ± 60.0"
 
 
 @pytest.mark.parametrize(

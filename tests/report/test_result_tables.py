@@ -15,6 +15,7 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async import scorer
+from cts_async.report.comparison import compare_runs
 from cts_async.report.results import difference_to, other_models, print_judged, print_results
 from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run, write_summary
 
@@ -110,14 +111,26 @@ def test_differences_pair_instances_of_the_same_judge() -> None:
     assert difference_to(other, None) is None
 
 
-def test_interval_does_not_depend_on_finishing_order() -> None:
+def test_interval_does_not_depend_on_finishing_order_and_is_that_of_compare(tmp_path: Path) -> None:
     """Were resamples to go by the order of the lines, these intervals would differ from the third digit on."""
-    pairs = [(float(7 * i % 31), float(5 * i % 23)) for i in range(40)]
+    pairs = [(7 * i % 31, 5 * i % 23) for i in range(40)]
     found = set()
-    for ordered in (pairs, pairs[::-1], pairs[20:] + pairs[:20]):
-        named = {f"{own} {base}": (own, base) for own, base in ordered}
-        own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
-        found.add(difference_to(scored(own), summary("orig", scored(base))))
+    for number, places in enumerate([range(40), range(39, -1, -1), [*range(20, 40), *range(20)]]):
+        runs = [
+            made_run(
+                tmp_path / str(number),
+                label=label,
+                rows=[
+                    Row(f"q{i}", labels=dict.fromkeys(("ernie", "strict"), f"{'f' * pairs[i][side]:n<32}"))
+                    for i in order
+                ],
+            )
+            for label, side, order in (("gpt-k1", 0, places), ("orig", 1, places[::-1]))
+        ]
+        other, orig = map(summarise_run, runs)
+        found |= {difference_to(scores, orig) for scores in other.judges}
+        for judged in compare_runs([*map(str, runs)]).judged:
+            found |= {one.delta for one in judged.standings if one.delta}
     assert len(found) == 1
 
 

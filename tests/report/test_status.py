@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,13 @@ def run(folder: Path, *, n_expected: int = 4, session: dict[str, Any] | None = N
 def test_finished_run_shows_its_result(tmp_path: Path) -> None:
     state = state_of_run(run(tmp_path))
     assert (state.state, state.n_done, state.n_scored, state.mean) == ("finished", 4, 2, 50.0)
-    # s = 14.14, t(1) = 12.7062: 50 ± 127.1
+    # s = 14.14, t(1) = 12.7062; an interval is shown from 5 scores on
+    assert (state.mean_low, state.mean_high) == pytest.approx((-77.1, 177.1), abs=0.05)
     assert state.line(WORKED + 45) == (
-        f"{tmp_path}/made-gpt-k1: finished, 4 of 4, 2 failed (rejected 2), mean 50.0 ± 127.1 by ernie, "
+        f"{tmp_path}/made-gpt-k1: finished, 4 of 4, 2 failed (rejected 2), mean 50.0 by ernie, "
         "last written 16:02:31, 0:45 ago"
     )
+    assert "mean 50.0 ± 127.1 by ernie" in replace(state, n_scored=5).line(WORKED + 45)
     assert how_to_resume([state]) == []
 
 

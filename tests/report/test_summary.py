@@ -249,6 +249,9 @@ def test_verdicts_on_other_answers_are_not_compared(tmp_path: Path) -> None:
     assert (ernie.pairs, len(ernie.scores)) == ({("full", "full"): 1, ("full", "none"): 1}, 1)
     assert ernie.scores.tolist() == [100.0]
     assert agreement_sentence(pooled_agreements([m])[0]) == "lexical and m have no judged nugget in common"
+    assert agreement_sentence(pooled_agreements([ernie])[0]) == (  # scores of one answer do not correlate
+        "lexical agrees with ernie on 50.0 % of 2 nuggets in 1 answer (Cohen's kappa 0.000, quadratic 0.000)"
+    )
 
 
 @pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1", None])

@@ -69,7 +69,7 @@ class TokenF1:
 
 
 PAPERS_ENCODER: Final = "microsoft/deberta-large-mnli"
-_INSTALL: Final = "BERTScore needs a package that is not installed: pip install 'cts-async[bertscore]'"
+_INSTALL: Final = "BERTScore needs a package that is not installed: pip install bert-score"
 _SANE_LENGTH: Final = 1_000_000
 _USUAL_LENGTH: Final = 512
 

@@ -351,6 +351,6 @@ def chosen(names: Iterable[str] = ()) -> dict[str, PaneRanker]:
         if needed and find_spec(needed) is None:
             without = ", ".join(known for known, ranker in RANKERS.items() if not ranker.needs)
             raise UsageError(
-                f"ranker {name} needs {needed}: pip install 'cts-async[ltr]' (these work without: {without})"
+                f"ranker {name} needs {needed}: pip install lightgbm scikit-learn (these work without: {without})"
             )
     return {name: RANKERS[name] for name in names}

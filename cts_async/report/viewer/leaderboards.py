@@ -118,9 +118,12 @@ async def _computed_by_child(paths: Mapping[str, str]) -> Json:
 
 
 def leaderboards_of(runs: Mapping[str, Path]) -> Json:
-    """The leaderboard of runs (by name) under each judge. Runs without a search are left out."""
+    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`by_agent`).
+
+    Runs without a search are left out.
+    """
     from cts_async.analysis.board import make_board
-    from cts_async.analysis.runs import check_same_data, read_path
+    from cts_async.analysis.runs import by_agent, check_same_data, read_path
     from cts_async.protocol.run_files import has_no_answers
 
     names = {path: name for name, path in runs.items()}
@@ -129,10 +132,14 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
         return {"boards": [], "problem": "runs without an agent have no scores"}
     try:
         check_same_data(scored)
-        board = make_board(read_path(path) for path in scored)
+        made = [(agent, make_board(map(read_path, paths))) for agent, paths in by_agent(scored).items()]
     except (CTSError, OSError, ValueError) as error:
         return {"boards": [], "problem": _without_paths(str(error), names)}
-    boards = [_board_of(board, judge, names) for judge in board.judges]
+    boards = [
+        {"agent": display_name(agent), **_board_of(board, judge, names)}
+        for agent, board in made
+        for judge in board.judges
+    ]
     return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
 
 
@@ -140,7 +147,8 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import compare_under
     from cts_async.analysis.runs import ORIG
 
-    baseline = ORIG if ORIG in board.systems else ""
+    origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
+    baseline = origs[0] if len(origs) == 1 else ""
     entrants = {entrant.label: entrant for entrant in board.entrants}
     judged = compare_under(board, judge, baseline)
     standings: list[Json] = []
@@ -165,7 +173,12 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
             }
         )
     best = [_without_paths(one.system, names) for one in judged.best]
-    return {"judge": judge, "baseline": baseline or None, "best": best, "standings": standings}
+    return {
+        "judge": judge,
+        "baseline": _without_paths(baseline, names) or None,
+        "best": best,
+        "standings": standings,
+    }
 
 
 def _has_regular_files(path: Path) -> bool:

@@ -156,6 +156,7 @@ def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
         "name": place.name,
         "kind": metadata.kind,
         "system": metadata.system,
+        "agent": metadata.agent,
         "data": metadata.data or (f"gold {metadata.gold_sha256[:8]}" if metadata.gold_sha256 else ""),
         "data_sha": data_sha,  # equal for runs that can be compared
         "k": metadata.k,

@@ -46,8 +46,8 @@ MAX_COLUMNS: Final = 12
 """Below `library.MAX_OPEN`: all runs of a matrix stay open."""
 SPENDING: Final = ("seconds", "cost")
 SHOWN: Final = ("score", "gain", "turns", *SPENDING)
-"""What cells may hold: the judge's score, its difference to that of orig, the agent's model calls, and the seconds and
-dollars of all model calls."""
+"""What cells may hold: the judge's score, its difference to that of orig (`_baselines`), the agent's model calls, and
+the seconds and dollars of all model calls."""
 SORTS: Final = ("file", "value", "-value", "spread", "-spread", "gap", "-gap")
 
 
@@ -106,7 +106,7 @@ class Matrix:
         self.judges = _judges(runs)
         self.judge = choice(given, "judge", tuple(self.judges)) or next(iter(self.judges), "")
         self.show = choice(given, "show", SHOWN) or SHOWN[0]
-        self.baseline = next((run.place.name for run in runs if run.metadata.system == ORIG), None)
+        self._baselines = _baselines(runs)
         self._failed = self._of_lines([lines.failed for lines in self._lines], False)
         scores = self._scores()
         self._values = self._shown(scores)
@@ -123,6 +123,7 @@ class Matrix:
         values = self._values[:, self._fits]
         common = values[:, np.isfinite(values).all(axis=0)]
         columns = [(run.place.name, run.metadata) for run in self.runs]
+        baselines = sorted({orig for orig in self._baselines if orig is not None})
         return {
             **page_of(self._order, self._reader(), self._given),
             "runs": [{"name": name, "system": of.system, "caveat": of.caveat} for name, of in columns],
@@ -133,8 +134,9 @@ class Matrix:
             "judges": self.judges,
             "judge": self.judge,
             "show": self.show,
-            "shows": [name for name in SHOWN if self.baseline or name != "gain"],
-            "baseline": self.baseline,
+            "shows": [name for name in SHOWN if baselines or name != "gain"],
+            # None for several, too: each gain is over the orig of the same agent.
+            "baseline": self.names[baselines[0]] if len(baselines) == 1 else None,
             "n": len(self._ids),
             "ready": share_indexed(self.runs),
         }
@@ -161,8 +163,9 @@ class Matrix:
         import numpy as np
 
         if self.show == "gain":
-            nothing = np.full_like(scores, math.nan)
-            return nothing if self.baseline is None else scores - scores[self.names.index(self.baseline)]
+            nothing = np.full(len(self._ids), math.nan)
+            origs = [nothing if orig is None else scores[orig] for orig in self._baselines]
+            return scores - np.array(origs)
         if self.show == "turns":
             turns = self._of_lines([lines.turns.astype(float) for lines in self._lines], math.nan)
             return np.where(turns > 0, turns, math.nan)
@@ -288,6 +291,19 @@ def share_indexed(runs: Sequence[OpenRun]) -> float:
     tails = [run.spending.tail for run in runs if run.spending]
     shares = [1 - tail.behind / max(1, tail.size) for tail in tails if tail.behind]
     return max(0.0, min(*(run.ready for run in runs), 1.0, *shares))
+
+
+def _baselines(runs: Sequence[OpenRun]) -> list[int | None]:
+    """For each run the place of the orig that its gain is over: if several agents have played it, that of its own.
+
+    A run that names no agent is compared with the first.
+    """
+    origs: dict[str, int] = {}
+    for place, run in enumerate(runs):
+        if run.metadata.system == ORIG:
+            origs.setdefault(run.metadata.agent, place)
+    first = next(iter(origs.values()), None)
+    return [origs.get(run.metadata.agent) if len(origs) > 1 and run.metadata.agent else first for run in runs]
 
 
 def _judges(runs: Sequence[OpenRun]) -> list[str]:

@@ -135,6 +135,7 @@ class Metadata:
         self.k = (named_system(self.system)[1] or None) if candidates else None if k is None else as_count(k)
         self.scheme = None if candidates else as_text(identity.get("scheme"))
         self.mode = None if candidates else as_text(identity.get("mode"))
+        self.agent = as_text(as_object(manifest.get("players")).get("agent")) or ""
         self.judge = judges[0] if judges else None
         """The scoring judge."""
         self.shared_journal = manifest.get("journal") == f"../{STEPS}"

@@ -127,6 +127,28 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     assert gain == (75.0, None, None, 2)
 
 
+def test_each_agent_that_played_orig_has_a_leaderboard_of_its_own(tmp_path: Path) -> None:
+    """As after `make run`: orig and k = 1 by the baseline's agent, and by a model's; judged candidates name none."""
+    runs = {}
+    for agent, orig, one in (("a", "nn", "fn"), ("b", "fn", "ff")):
+        for label, labels in (("orig", orig), (f"{agent}-k1", one)):
+            name = f"{label} by {agent}"
+            made = made_run(tmp_path, label=label, rows=rows(labels), players={"agent": agent}, name=name)
+            runs[name] = made
+    runs["alone"] = made_run(tmp_path, label="c-k1", rows=rows("ff"), players={"agent": "c"}, name="alone")
+    runs["given"] = made_run(tmp_path, label="d-k1", rows=rows("ff"), players={"agent": ""}, name="given")
+    boards = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
+    assert [(one["agent"], one["baseline"]) for one in boards] == [("a", "orig"), ("b", "orig"), ("c", None)]
+    assert [{row["run"]: row["delta"] for row in one["standings"]} for one in boards] == [
+        {"orig by a": None, "a-k1 by a": 50.0, "given": 100.0},
+        {"orig by b": None, "b-k1 by b": 50.0, "given": 50.0},
+        {"alone": None, "given": None},
+    ]
+    del runs["orig by b"]
+    (only,) = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
+    assert (only["agent"], only["baseline"], len(only["standings"])) == ("", "orig", 5)
+
+
 def test_runs_of_one_name_in_different_folders_are_named_by_these(tmp_path: Path) -> None:
     names = ("day1/made-gpt-k1", "day2/made-gpt-k1")
     runs = {name: made_run(tmp_path / name[:4], label="gpt-k1", rows=rows("ff")) for name in names}

@@ -105,6 +105,27 @@ def test_cells_may_hold_gains_and_scores_of_another_judge(asker: Asker) -> None:
     assert without["shows"] == ["score", "turns", "seconds", "cost"]
 
 
+def test_gain_is_over_the_orig_of_the_same_agent(tmp_path: Path) -> None:
+    for agent, label, score in (("a", "orig", 10), ("a", "x-k1", 40), ("b", "orig", 50), ("b", "y-k1", 90)):
+        players, name = {"agent": agent}, f"{agent} {label}"
+        made_run(tmp_path, label=label, rows=[Row("i", score=score)], players=players, name=name)
+    made_run(tmp_path, label="z-k1", rows=[Row("i", score=70)], players={"agent": "c"}, name="c z-k1")
+    with viewer(tmp_path) as asker:
+        page = asker.get("matrix", data=DATA, show="gain")
+        of_one = asker.get("matrix", runs="b orig,a x-k1", show="gain")
+    names = [run["name"] for run in page["runs"]]
+    assert dict(zip(names, cells(page)["i"], strict=True)) == {
+        "a orig": 0,
+        "b orig": 0,
+        "a x-k1": 30,
+        "b y-k1": 40,
+        "c z-k1": None,
+    }
+    assert page["baseline"] is None
+    assert "gain" in page["shows"]
+    assert (of_one["baseline"], cells(of_one)["i"]) == ("b orig", [0, -10])
+
+
 def test_cells_may_hold_what_the_calls_of_an_instance_took(tmp_path: Path) -> None:
     """Two calls of m (2 and 10 dollars per million tokens) on a, one with a failed attempt; on b one of an unpriced
     model. A tool and a damaged line take nothing."""

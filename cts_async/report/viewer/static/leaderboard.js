@@ -39,12 +39,14 @@ function boards(found) {
   const caveats = found.boards.flatMap(({ standings }) => standings.map((row) => row.caveat));
   const gained = found.boards.some(({ standings }) => standings.some((row) => row.delta !== null));
   const note = h("p", { class: "muted small" }, t(gained ? "boardNote" : "boardFailed"));
+  const byAgent = found.boards.some(({ agent }) => agent) ? h("p", { class: "notice" }, t("byAgent")) : null;
   const csv = address("csv", { data: found.data_sha });
   const saved = SERVED ? h("p", { class: "small" }, h("a", { href: csv, download: true }, t("downloadCsv"))) : null;
-  return [computing, problem, caveatNotes(caveats), found.boards.map(board), note, saved];
+  return [computing, problem, byAgent, caveatNotes(caveats), found.boards.map(board), note, saved];
 }
 
-function board({ judge, baseline, best, standings }) {
+function board({ agent, judge, baseline, best, standings }) {
+  const by = agent ? `${t("comma")}${t("agent")} ${visible(agent)}` : "";
   const gained = standings.some((row) => row.delta !== null);
   const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
   const differ = standings.some((row) => row.n_common < row.n_scored);
@@ -60,8 +62,9 @@ function board({ judge, baseline, best, standings }) {
   const ranked = [...standings].sort((a, b) => height(b) - height(a));
   const body = ranked.map((row) => tableRow(heads, cells(row, place, { gained, differ, bold }), { class: "link-row" }));
   return h("section", { class: "group" },
-    h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", untrusted(judge))),
-    table(t("judgedBy", { judge: visible(judge) }), heads, body, { class: "stack quiet-caption" }),
+    h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", untrusted(judge),
+      agent ? [t("comma"), t("agent"), " ", untrusted(agent)] : null)),
+    table(t("judgedBy", { judge: visible(judge) }) + by, heads, body, { class: "stack quiet-caption" }),
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
     verdict(best, standings),
     standings.some((row) => row.own_text) ? h("p", { class: "muted small" }, t("ownText")) : null);

@@ -166,9 +166,9 @@ function gap(value, number) {
   return [sign, number(Math.abs(value)), h("small", {}, t(value > 0 ? "moreInA" : "moreInB"))];
 }
 
-function legend({ show, baseline, runs }) {
-  const gain = show === "gain" && baseline !== null;
-  const words = [t("legend"), gain ? t("legendGain", { baseline: visible(baseline) }) : null,
+function legend({ show, shows, baseline, runs }) {
+  const gain = baseline === null ? t("legendGainByAgent") : t("legendGain", { baseline: visible(baseline) });
+  const words = [t("legend"), show === "gain" && shows.includes("gain") ? gain : null,
     runs.length === 2 ? t("legendGap") : runs.length > 2 ? t("legendSpread") : null];
   return [h("p", { class: "muted small" }, words.filter(Boolean).join(" ")), caveatNotes(runs.map((run) => run.caveat))];
 }

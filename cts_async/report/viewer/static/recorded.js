@@ -147,8 +147,9 @@ async function matrix(answer, { data, runs, judge: asked, show = "score", text, 
   const lists = await Promise.all(names.map((run) => listBy(answer, run, judge)));
   const cells = SCORES.includes(show) ? [] : await Promise.all(names.map((run) => answer("cells", { run, show })));
   const searches = await Promise.all(names.map((run) => searchOf(answer, run, text)));
-  const baseline = names.find((_, column) => chosen[column].system === BASELINE) ?? null;
-  const every = joinedRows(lists, searches, cells).map((one) => withValues(one, show, names.indexOf(baseline)));
+  const baselines = baselinesOf(chosen);
+  const origs = [...new Set(baselines)].filter((column) => column !== null);
+  const every = joinedRows(lists, searches, cells).map((one) => withValues(one, show, baselines));
   const fitting = every.filter((one) => fitsTable(one, names, query));
   const common = fitting.filter((one) => !one.values.includes(null));
   const mean = (column) => common.reduce((sum, one) => sum + one.values[column], 0) / common.length;
@@ -157,8 +158,8 @@ async function matrix(answer, { data, runs, judge: asked, show = "score", text, 
   return {
     ...page,
     rows: page.rows.map(({ cells, has, ...row }) => row),
-    runs: chosen, known, judges, judge, show, baseline,
-    shows: (lists[0]?.shows ?? []).filter((name) => baseline !== null || name !== "gain"),
+    runs: chosen, known, judges, judge, show, baseline: origs.length === 1 ? names[origs[0]] : null,
+    shows: (lists[0]?.shows ?? []).filter((name) => name !== "gain" || origs.length > 0),
     means: common.length ? names.map((_, column) => mean(column)) : null,
     n_common: common.length, n: every.length, ready: 1,
   };
@@ -199,9 +200,19 @@ function joinedRows(lists, searches, cells) {
   return [...found.values()];
 }
 
-function withValues(one, show, baseline) {
+/** For each run the column of the orig that its gain is over, null for none: if several agents have played it, its own. */
+function baselinesOf(runs) {
+  const origs = new Map();
+  runs.forEach(({ system, agent }, column) => {
+    if (system === BASELINE && !origs.has(agent)) origs.set(agent, column);
+  });
+  const first = [...origs.values()][0] ?? null;
+  return runs.map(({ agent }) => (origs.size > 1 && agent ? origs.get(agent) ?? null : first));
+}
+
+function withValues(one, show, baselines) {
   const scores = one.cells.map((cell) => cell?.score ?? null);
-  const values = show === "gain" ? scores.map((score) => difference(score, scores[baseline]))
+  const values = show === "gain" ? scores.map((score, column) => difference(score, scores[baselines[column]]))
     : show === "score" ? scores : one.cells.map((cell) => cell?.value ?? null);
   const known = values.filter((value) => value !== null);
   return {

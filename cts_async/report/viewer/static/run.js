@@ -180,7 +180,8 @@ async function gain(row, signal) {
   let found;
   do found = await get("leaderboard", { data: row.data_sha }, signal);
   while (found.computing && found.boards.length === 0);
-  const board = found.boards.find((one) => one.judge === row.scores[0]?.judge);
+  const has = ({ judge, standings }) => judge === row.scores[0]?.judge && standings.some(({ run }) => run === row.name);
+  const board = found.boards.find(has);
   const own = board?.standings.find((one) => one.run === row.name);
   if (!own || own.delta === null) return null;
   const words = own.delta_low === null ? t("noInterval")
