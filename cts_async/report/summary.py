@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import compress
@@ -596,10 +596,10 @@ def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool
 
 def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
     """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
-    found: dict[str, Spent] = {}
+    found: dict[str, Spent] = defaultdict(Spent)
     try:
         for record in read_records(journal):
-            found.setdefault(group(str(record.get("instance"))), Spent()).add(record)
+            found[group(str(record.get("instance")))].add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is malformed"

@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -546,12 +547,12 @@ class SpendingIndex(Index):
     def _spent_in(self, block: bytes) -> dict[int, Spent]:
         from cts_async.report.summary import Spent
 
-        found: dict[int, Spent] = {}
+        found: dict[int, Spent] = defaultdict(Spent)
         for raw in block.split(b"\n"):
             # Only calls of models have this; within a text its quotation marks would be escaped.
             record = record_in(raw) if b'"model":' in raw else None
             instance = record and as_text(record.get("instance"))
             if record and instance and instance.startswith(self._prefix):
                 with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
-                    found.setdefault(id_hash(instance.removeprefix(self._prefix)), Spent()).add(record)
+                    found[id_hash(instance.removeprefix(self._prefix))].add(record)
         return found
