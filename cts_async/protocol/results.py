@@ -269,7 +269,9 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
 
     ids = np.asarray(hashes)
     ordered = np.sort(ids)
-    if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: skips the slower, larger argsort
+    superseded = (ordered[1:] == ordered[:-1]).any()
+    del ordered  # as large as the indexes: holding both would be the peak of a summary
+    if not superseded:  # skips the slower, larger argsort
         return np.arange(len(ids))
     order = np.argsort(ids, kind="stable")
     changes = ids[order[1:]] != ids[order[:-1]]

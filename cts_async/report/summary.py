@@ -7,7 +7,7 @@ from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import compress
+from itertools import chain, compress, repeat
 from os.path import normpath
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -124,7 +124,7 @@ _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
 class ResultColumns:
-    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
+    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are.
 
     `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `no_fingerprint`.
     `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget.
@@ -134,21 +134,20 @@ class ResultColumns:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
-        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        ids, offsets, failures = array(HASHES), array("q"), array("b")
+        scores, asked, unknown = array("d"), array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
         tools: dict[int, Mapping[str, Any]] = {}  # by row; candidates have none
-        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
             answers = line.get("answers") or ()
             score = line.get("restore_score_100")
-            if failed(line):
-                failures.append(len(ids))
-                failed_at.append(offset)
             search = line.get("search")
             if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
                 tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
+            offsets.append(offset)
+            failures.append(failed(line))
             if mark is not no_fingerprint:
                 marks.append(mark(line))
             if labels:
@@ -159,22 +158,19 @@ class ResultColumns:
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
-        # With an empty list, which is one of floats, `isin` would copy and sort all rows.
-        counted = np.isin(np.fromiter(tools, np.int64), rows)
+        counted = np.zeros(len(ids), bool)
+        counted[rows] = True
         self.tools = ToolHealth()
-        for of_line in compress(tools.values(), counted):
+        for of_line in compress(tools.values(), counted[np.fromiter(tools, np.int64)]):
             self.tools.add(of_line)
-        self.failed: Array = np.isin(rows, _array(failures))
-        counting = np.isin(_array(failures), rows)
-        self.failures: Array = _array(failed_at)[counting]
-        """Offsets of the failures that count, in the order of the file."""
-        self._failed_ids = _array(ids)[_array(failures)[counting].astype(int)]
         self._codes = _array(codes)
         starts = np.cumsum(_array(counts)) - _array(counts)
-        self.ids, self.scores, self.asked, self.unknown, self._marks, self._counts, self._starts = (
+        numbers = [_array(one) for one in (ids, offsets, scores, asked, unknown, marks, counts)]
+        self.ids, self._offsets, self.scores, self.asked, self.unknown, self._marks, self._counts, *others = (
             column if len(rows) == len(ids) or not len(column) else column[rows]
-            for column in (*(_array(one) for one in (ids, scores, asked, unknown, marks, counts)), starts)
+            for column in (*numbers, starts, _array(failures).view(bool))
         )
+        self._starts, self.failed = others
 
     @property
     def n(self) -> int:
@@ -184,10 +180,9 @@ class ResultColumns:
     def n_failed(self) -> int:
         return int(self.failed.sum())
 
-    def failures_in(self, rows: Array) -> Array:
-        """Return the offsets of the failures in those rows (a mask), in the order of the file."""
-        found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
-        return found
+    def failures(self, rows: Array | bool = True) -> Sequence[Line]:
+        """Return the failures in those rows (a mask; all by default), in the order of the file."""
+        return _LinesAt(self.path, np.sort(self._offsets[rows & self.failed]))
 
     def matched(self, other: ResultColumns) -> tuple[Array, Array]:
         """Return the rows of both that are about the same answer, as far as they say so."""
@@ -479,7 +474,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         directory=directory,
         manifest=manifest,
         judges=tuple(scored),
-        failures=_FailureLines(lines.path, lines.failures),
+        failures=lines.failures(),
         spent=_spent_of(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
@@ -505,17 +500,13 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
     n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
     ids, scores = verdicts.scored(counts)
     summary = scorer.summarise(_numbers(scores), n_failed, n_expected)
-    failures = _FailureLines(verdicts.path, verdicts.failures_in(counts))
-    return JudgeScores(verdicts.judge or "", ids, scores, summary, failures)
+    return JudgeScores(verdicts.judge or "", ids, scores, summary, verdicts.failures(counts))
 
 
 def _numbers(scores: Array) -> Iterator[float]:
     """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
-    latest: float | None = None
-    for value in np.sort(scores).data:
-        if value != latest:
-            latest = value
-        yield latest
+    values, counts = np.unique(scores, return_counts=True)
+    return chain.from_iterable(map(repeat, values.tolist(), counts.tolist()))
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
@@ -565,7 +556,7 @@ def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
     return {"smoke_test": SMOKE_TEST in caveats, **({"made_up": True} if MADE_UP in caveats else {})}
 
 
-class _FailureLines(Sequence[Line]):
+class _LinesAt(Sequence[Line]):
     """Lines of a file, read when they are accessed."""
 
     def __init__(self, path: Path, offsets: Array) -> None:
@@ -576,7 +567,7 @@ class _FailureLines(Sequence[Line]):
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return _FailureLines(self._path, self._offsets[i])
+            return _LinesAt(self._path, self._offsets[i])
         return record_at(self._path, int(self._offsets[i]))
 
 
