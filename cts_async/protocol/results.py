@@ -160,6 +160,11 @@ def fingerprint_of(digest: str) -> int:
         return 0
 
 
+def about_same(mark: Any, other: Any) -> Any:
+    """Whether fingerprints (numbers or arrays) are of the same answer, as far as both are known."""
+    return (mark == other) | (mark == 0) | (other == 0)
+
+
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
     """The line of an instance that failed for good, with its reason and without a score."""
     return {
@@ -321,7 +326,7 @@ class LatestLines:
     def outdated(self, id: str, fingerprint: int) -> bool:
         """Whether the id's line is about something else than `fingerprint`."""
         row = self._row(id)
-        return row is not None and self._fingerprints[row] not in (0, fingerprint)
+        return row is not None and not about_same(self._fingerprints[row], fingerprint)
 
     def compared(
         self, hashes: array[int], fingerprints: array[int], *, but_failures: bool
@@ -339,11 +344,8 @@ class LatestLines:
         found = self._ids[rows] == wanted
         if but_failures:
             found &= self._failures[rows] == 0
-        recorded = self._fingerprints[rows]
-        outdated = (
-            found & (recorded != 0) & (recorded != np.asarray(fingerprints)) if fingerprints else found[:0]
-        )
-        return int((~found).sum()), int(outdated.sum())
+        same = about_same(self._fingerprints[rows], np.asarray(fingerprints)) if fingerprints else True
+        return int((~found).sum()), int((found & np.logical_not(same)).sum())
 
     def line(self, id: str) -> Line | None:
         """The id's line, read from the file; None without one."""

@@ -25,6 +25,7 @@ from cts_async.protocol.results import (
     HASHES,
     Fingerprint,
     Line,
+    about_same,
     checked_results,
     failed,
     judged_fingerprint,
@@ -188,8 +189,7 @@ class ResultColumns:
         """Return the rows of both that are about the same answer, as far as they say so."""
         _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
         if len(self._marks) and len(other._marks):
-            own, theirs = self._marks[here], other._marks[there]
-            same = (own == theirs) | (own == 0) | (theirs == 0)
+            same = about_same(self._marks[here], other._marks[there])
             here, there = here[same], there[same]
         return here, there
 
