@@ -10,11 +10,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from cts_async.engine.journal import placed_records, read_records, record_at
+from cts_async.engine.journal import placed_records, record_at
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
 from cts_async.records import (
@@ -178,14 +178,12 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
 
 def read_results(path: Path) -> Iterator[Line]:
     """All intact lines in file order, including superseded ones."""
-    for line in read_records(path):
-        if isinstance(line.get("id"), str):
-            yield line
+    return (line for _, line in placed_results(path, ()))
 
 
-def latest_results(path: Path) -> dict[str, Line]:
-    """The lines that count, by id, in order of first appearance."""
-    return {line["id"]: line for line in read_results(path)}
+def latest_results(path: Path, wanted: Container[str] | None = None) -> dict[str, Line]:
+    """The lines that count, by id, in order of first appearance; all, or those with a `wanted` id."""
+    return {line["id"]: line for line in read_results(path) if wanted is None or line["id"] in wanted}
 
 
 def failed(line: Mapping[str, Any]) -> bool:
@@ -302,12 +300,11 @@ class LatestLines:
 
         self._path = path
         hashes, offsets, failures, fingerprints = array(HASHES), array("q"), array("b"), array("q")
-        for offset, line in placed_records(path):
-            if isinstance(id := line.get("id"), str):
-                hashes.append(hash(id))
-                offsets.append(offset)
-                failures.append(failed(line))
-                fingerprints.append(fingerprint(line))
+        for offset, line in placed_results(path, ()):
+            hashes.append(hash(line["id"]))
+            offsets.append(offset)
+            failures.append(failed(line))
+            fingerprints.append(fingerprint(line))
         ids, rows = np.asarray(hashes), latest_rows(hashes)
         rows = rows[np.argsort(ids[rows])]
         self._ids, self._offsets, self._failures, self._fingerprints = (

@@ -29,7 +29,7 @@ from cts_async.analysis.runs import (
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
 from cts_async.errors import UsageError
-from cts_async.protocol.results import Line, about_same, failed, judged_fingerprint, read_results
+from cts_async.protocol.results import Line, about_same, failed, judged_fingerprint, latest_results
 from cts_async.protocol.run_files import (
     JUDGMENTS,
     is_conversation,
@@ -386,8 +386,8 @@ def _opened(
 ) -> Iterator[Opened]:
     """Yield those instances from the run's files; those without a line are left out."""
     wanted = {one.id for one in found}
-    lines = _lines(directory / results_of(directory), wanted)
-    further = [_lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))]
+    lines = latest_results(directory / results_of(directory), wanted)
+    further = [latest_results(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))]
     for one in found:
         if line := lines.get(one.id):
             mark, judged = judged_fingerprint(line), [line, *(of[one.id] for of in further if one.id in of)]
@@ -399,11 +399,6 @@ def _opened(
                 and isinstance(verdict.get("nuggets"), list)
             }
             yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
-
-
-def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
-    """Return the lines that count of those ids."""
-    return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
 
 
 def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dict[str, Nugget]], list[str]]:
