@@ -125,7 +125,7 @@ _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
 class ResultColumns:
-    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are.
+    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
 
     `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `no_fingerprint`.
     `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget.
@@ -135,8 +135,8 @@ class ResultColumns:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
-        ids, offsets, failures = array(HASHES), array("q"), array("b")
-        scores, asked, unknown = array("d"), array("H"), array("H")
+        ids, values, failures = array(HASHES), array("d"), array("b")
+        asked, unknown = array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
         tools: dict[int, Mapping[str, Any]] = {}  # by row; candidates have none
         for offset, line in placed_results(path, _READ):
@@ -147,15 +147,15 @@ class ResultColumns:
             if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
                 tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
-            offsets.append(offset)
             failures.append(failed(line))
+            # A failure has an offset in place of a score: a column of them would take 8 MB more of a million lines.
+            values.append(offset if failures[-1] else _NO_SCORE if score is None else score)
             if mark is not no_fingerprint:
                 marks.append(mark(line))
             if labels:
                 before = len(codes)
                 codes.extend(_codes_of(line, path))
                 counts.append(len(codes) - before)
-            scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
@@ -165,13 +165,12 @@ class ResultColumns:
         for of_line in compress(tools.values(), counted[np.fromiter(tools, np.int64)]):
             self.tools.add(of_line)
         self._codes = _array(codes)
-        starts = np.cumsum(_array(counts)) - _array(counts)
-        numbers = [_array(one) for one in (ids, offsets, scores, asked, unknown, marks, counts)]
-        self.ids, self._offsets, self.scores, self.asked, self.unknown, self._marks, self._counts, *others = (
+        numbers = [_array(one) for one in (ids, values, asked, unknown, marks, counts)]
+        self.ids, self._values, self.asked, self.unknown, self._marks, self._counts, *others = (
             column if len(rows) == len(ids) or not len(column) else column[rows]
-            for column in (*numbers, starts, _array(failures).view(bool))
+            for column in (*numbers, np.cumsum(_array(counts)), _array(failures).view(bool))
         )
-        self._starts, self.failed = others
+        self._ends, self.failed = others
 
     @property
     def n(self) -> int:
@@ -183,7 +182,7 @@ class ResultColumns:
 
     def failures(self, rows: Array | bool = True) -> Sequence[Line]:
         """Return the failures in those rows (a mask; all by default), in the order of the file."""
-        return _LinesAt(self.path, np.sort(self._offsets[rows & self.failed]))
+        return _LinesAt(self.path, np.sort(self._values[rows & self.failed].astype(int)))
 
     def matched(self, other: ResultColumns) -> tuple[Array, Array]:
         """Return the rows of both that are about the same answer, as far as they say so."""
@@ -199,13 +198,13 @@ class ResultColumns:
         same = (self._counts[here] == other._counts[there]) & (self._counts[here] > 0)
         here, there = here[same], there[same]
         pairs = label_pairs(self._labels_of(here).astype(int) * len(LABELS) + other._labels_of(there))
-        return JudgePair(self.judge or "", other.judge or "", pairs, self.scores[here], other.scores[there])
+        return JudgePair(self.judge or "", other.judge or "", pairs, self._values[here], other._values[there])
 
     def _labels_of(self, rows: Array) -> Array:
         """Return the labels of these rows, concatenated."""
         counts = self._counts[rows]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: Array = self._codes[np.repeat(self._starts[rows], counts) + within]
+        found: Array = self._codes[np.repeat(self._ends[rows] - counts, counts) + within]
         return found
 
     @property
@@ -222,8 +221,8 @@ class ResultColumns:
 
     def scored(self, rows: Array | bool = True) -> tuple[Array, Array]:
         """Return ids and scores in those rows (a mask; all by default) that have a score."""
-        scored: Array = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
-        return (self.ids, self.scores) if scored.all() else (self.ids[scored], self.scores[scored])
+        scored: Array = rows & ~self.failed & (self._values == self._values)  # NaN is no score
+        return (self.ids, self._values) if scored.all() else (self.ids[scored], self._values[scored])
 
 
 def _codes_of(line: Line, path: Path) -> list[int]:
