@@ -29,7 +29,7 @@ from cts_async.analysis.runs import (
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.io import sha256_of
 from cts_async.errors import UsageError
-from cts_async.protocol.results import Line, answer_digest, failed, read_results
+from cts_async.protocol.results import Line, about_same, failed, judged_fingerprint, latest_results
 from cts_async.protocol.run_files import (
     JUDGMENTS,
     is_conversation,
@@ -386,30 +386,19 @@ def _opened(
 ) -> Iterator[Opened]:
     """Yield those instances from the run's files; those without a line are left out."""
     wanted = {one.id for one in found}
-    lines = _lines(directory / results_of(directory), wanted)
-    further = {path.stem: _lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))}
+    lines = latest_results(directory / results_of(directory), wanted)
+    further = [latest_results(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))]
     for one in found:
         if line := lines.get(one.id):
-            judged = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
+            mark, judged = judged_fingerprint(line), [line, *(of[one.id] for of in further if one.id in of)]
             verdicts = {
                 str(verdict.get("judge") or "unnamed"): verdict
                 for verdict in judged
-                if not failed(verdict) and isinstance(verdict.get("nuggets"), list)
+                if about_same(judged_fingerprint(verdict), mark)
+                and not failed(verdict)
+                and isinstance(verdict.get("nuggets"), list)
             }
             yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
-
-
-def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
-    """Return the lines that count of those ids."""
-    return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
-
-
-def _is_about(verdict: Line | None, line: Line) -> bool:
-    """True if a verdict is about the answer in `line`, as far as it says."""
-    if verdict is None or not isinstance(line.get("answer"), str):
-        return verdict is not None
-    digest = verdict.get("answer_digest")
-    return digest is None or digest == answer_digest(str(line.get("fused_query") or ""), line["answer"])
 
 
 def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dict[str, Nugget]], list[str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
-from cts_async.protocol.results import judged_fingerprint, no_fingerprint
+from cts_async.protocol.results import about_same, judged_fingerprint, no_fingerprint
 from cts_async.protocol.run_files import (
     GOLDBUILD,
     JUDGMENTS,
@@ -334,9 +334,8 @@ class OpenRun:
 
         judged = index.lines()
         rows = judged.rows_of_hashes(lines.ids)
-        if len(judged) and self._mark is not no_fingerprint:
-            marks = judged.marks[rows]
-            rows = np.where((marks == lines.marks) | (marks == 0) | (lines.marks == 0), rows, -1)
+        if len(judged):
+            rows = np.where(about_same(judged.marks[rows], lines.marks), rows, -1)
         return judged, rows
 
     def _tails(self) -> list[Tail]:
