@@ -62,6 +62,7 @@ MAX_COMMAND: Final = 1 << 16
 """Characters of a command that are parsed; shlex takes a second per million."""
 MAX_JUDGES: Final = 32
 UNNAMED: Final = "unnamed"
+_INDEXING_S: Final = 1.0
 
 
 # --- The folder
@@ -349,6 +350,19 @@ class OpenRun:
                 stem: self.judgments.get(stem) or ResultsIndex(path, self._mark)
                 for stem, path in found.items()
             }
+
+
+def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`."""
+    directory = directory.resolve()
+    place, metadata = Place(directory.name, directory), read_metadata(directory)
+    if metadata is None:
+        return None
+    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
+    run.viewed = journal
+    while run.advance(_INDEXING_S):
+        pass
+    return run
 
 
 def journal_of(place: Place, metadata: Metadata, root: Path) -> Path | None:
