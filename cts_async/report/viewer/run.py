@@ -62,7 +62,6 @@ MAX_COMMAND: Final = 1 << 16
 """Characters of a command that are parsed; shlex takes a second per million."""
 MAX_JUDGES: Final = 32
 UNNAMED: Final = "unnamed"
-_INDEXING_S: Final = 1.0
 
 
 # --- The folder
@@ -227,8 +226,8 @@ class OpenRun:
             prefix = self.metadata.journal_name("")
             self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
 
-    def advance(self, max_s: float) -> bool:
-        """Index for about `max_s` seconds; whether there is more to do. Results, judgments, then the journal."""
+    def advance(self, max_s: float = threading.TIMEOUT_MAX) -> bool:
+        """Index results, judgments, then the journal, for about `max_s` seconds; whether there is more to do."""
         until = time.monotonic() + max_s
         if not self._advancing.acquire(timeout=max_s):
             return True
@@ -360,8 +359,7 @@ def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
         return None
     run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
     run.viewed = journal
-    while run.advance(_INDEXING_S):
-        pass
+    run.advance()
     return run
 
 
