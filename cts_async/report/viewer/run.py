@@ -227,8 +227,8 @@ class OpenRun:
             prefix = self.metadata.journal_name("")
             self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
 
-    def advance(self, max_s: float) -> bool:
-        """Index for about `max_s` seconds; whether there is more to do. Results, judgments, then the journal."""
+    def advance(self, max_s: float = threading.TIMEOUT_MAX) -> bool:
+        """Index results, judgments, then the journal, for about `max_s` seconds; whether there is more to do."""
         until = time.monotonic() + max_s
         if not self._advancing.acquire(timeout=max_s):
             return True
@@ -349,6 +349,18 @@ class OpenRun:
                 stem: self.judgments.get(stem) or ResultsIndex(path, self._mark)
                 for stem, path in found.items()
             }
+
+
+def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`."""
+    directory = directory.resolve()
+    place, metadata = Place(directory.name, directory), read_metadata(directory)
+    if metadata is None:
+        return None
+    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
+    run.viewed = journal
+    run.advance()
+    return run
 
 
 def journal_of(place: Place, metadata: Metadata, root: Path) -> Path | None:
