@@ -181,7 +181,7 @@ def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
 
     console = Console(emoji=False)
     for caveat in caveats:
-        console.print(CAVEATS[caveat], style="yellow")
+        print_plainly(console, CAVEATS[caveat], "yellow")
     for line in lines:
         print_plainly(console, line, copied=True)
 
