@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -181,9 +181,9 @@ def read_results(path: Path) -> Iterator[Line]:
     return (line for _, line in placed_results(path, ()))
 
 
-def latest_results(path: Path, wanted: Container[str] | None = None) -> dict[str, Line]:
-    """The lines that count, by id, in order of first appearance; all, or those with a `wanted` id."""
-    return {line["id"]: line for line in read_results(path) if wanted is None or line["id"] in wanted}
+def latest_results(path: Path) -> dict[str, Line]:
+    """The lines that count, by id, in order of first appearance."""
+    return {line["id"]: line for line in read_results(path)}
 
 
 def failed(line: Mapping[str, Any]) -> bool:

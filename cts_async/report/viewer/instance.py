@@ -24,7 +24,7 @@ from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
-from cts_async.protocol.results import failed, judged_fingerprint
+from cts_async.protocol.results import about_same, failed, judged_fingerprint
 from cts_async.records import COVERAGES, MODES, SCHEMES, Mode, Scheme, language_of
 from cts_async.report.untrusted import as_float, as_list, as_object, as_text, as_texts, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
@@ -124,7 +124,7 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if verdict is None or failed(verdict) or not as_list(verdict.get("nuggets")):
             continue
-        if not answer or judged_fingerprint(verdict) in (0, answer):
+        if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
 
 
