@@ -378,6 +378,16 @@ def test_function_that_meddles_with_the_process_changes_nothing_outside(
     assert Path.cwd() == tmp_path
 
 
+def test_function_plays_in_a_process_without_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    path = script(tmp_path, "my_lab.py", FUNCTION)
+    lines = played(tmp_path, f"{path}:ask", FakeProvider(PROVIDER))
+    assert [line.get("error") for line in lines] == [None] * 4
+    assert sys.stdout is None
+
+
 LEAVING = """
 import os
 from cts_async import role
