@@ -185,7 +185,7 @@ class _WorkerEntry:
     def heard_s(self) -> float:
         return max(0.0, self._loop.time() - self._heard_at)
 
-    def is_ready(self, ready: WorkerReady) -> None:
+    def became_ready(self, ready: WorkerReady) -> None:
         self._heard_at, self.in_flight = self._loop.time(), ready.in_flight
         self.status = replace(self.status, host=ready.host, pid=ready.pid, state="idle")
 
@@ -355,7 +355,7 @@ class Head:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
             return None
         limits.open(ready.accounts)
-        entry.is_ready(ready)
+        entry.became_ready(ready)
         return entry.link
 
     def _setup(self, worker: str) -> Setup:

@@ -281,16 +281,12 @@ class WorkerShare:
 
 
 class Requests:
-    """A worker's requests and reports to the head. `wake` is called when there is something new.
-
-    After `stop`, whoever waits or would wait for an answer gets that reason.
-    """
+    """A worker's requests and reports to the head. `wake` is called when there is something new."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.wake = wake
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
-        self._stopped: RunStopped | None = None
         self.new: list[tuple[int, Any]] = []
         self.withdrawn: list[int] = []
         self.reports: dict[int, Report] = {}
@@ -298,8 +294,6 @@ class Requests:
 
     async def ask(self, request: object, owner: object = None) -> tuple[int, Any]:
         """The request's number, and the head's answer. Raises the reason if the answer is one, or `owner` is stopped."""
-        if self._stopped:
-            raise self._stopped
         number = next(self._numbers)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = owner, answered
@@ -338,12 +332,10 @@ class Requests:
                     answer.at += update_sent_at
                 answered.set_result(answer)
 
-    def stop(self, reason: RunStopped, owner: object = None) -> None:
-        """Answer all requests with `reason`, or those of one owner."""
-        if owner is None:
-            self._stopped = reason
+    def stop(self, reason: RunStopped, owner: object) -> None:
+        """Answer the requests of one owner with `reason`."""
         for whose, answered in self._waiting.values():
-            if owner in (None, whose) and not answered.done():
+            if whose is owner and not answered.done():
                 answered.set_exception(reason)
 
 

@@ -215,7 +215,7 @@ class Worker:
         return self._take_update()
 
     async def run(self) -> None:
-        """Work until the head says that no task is left, that it stops, or nothing at all. Errors go into an update."""
+        """Work until the head says that no task is left, or that it stops. Errors go into an update."""
         setup = self._setup
         try:
             async with setup.work.opened(

@@ -89,7 +89,7 @@ class RunFiles:
         sync: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        self.directory = directory
+        self.directory = directory.absolute()
         self.results_path = directory / results
         self._sync = sync
         self._own_journal = journal is None

@@ -180,7 +180,9 @@ class Link:
     def kill(self) -> None:
         self._dead.set()
         # Nothing waits for answers in a process that is dead.
-        self.worker.requests.stop(Interrupted("killed"))
+        requests = self.worker.requests
+        requests.ask = _ask_nobody  # type: ignore[method-assign]
+        requests.stop(Interrupted("killed"), None)
         self._task.cancel()
 
     @property
@@ -224,6 +226,10 @@ class Link:
                 one.cancel()
                 with suppress(asyncio.CancelledError, WorkerLost):
                     await one
+
+
+async def _ask_nobody(request: object, owner: object = None) -> Any:
+    raise Interrupted("killed")
 
 
 def _travelled(value: Any) -> Any:

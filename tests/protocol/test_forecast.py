@@ -25,7 +25,7 @@ from cts_async.protocol.forecast import (
 )
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
-from cts_async.records import language_of
+from cts_async.records import Mode, language_of
 
 N, K, TURNS = 4, 2, 10
 """Half of 20 turns are assumed."""
@@ -241,6 +241,17 @@ def test_past_usage_of_one_scheme_is_not_used_for_another(tmp_path: Path) -> Non
     label = "fake-at-cot-respond-k2"
     assert kinds(made, label)["clarify"] == kinds(before, label)["clarify"]
     assert kinds(made, label)["judge"].each.output_tokens == 20
+
+
+@pytest.mark.parametrize(("mode", "step", "n"), [("respond", "reformulate", N), ("select", "select", N * K)])
+def test_support_is_counted_where_others_answer_and_rewrite(
+    tmp_path: Path, mode: Mode, step: str, n: int
+) -> None:
+    """Only a Rewriter of the user's own reformulates; a model that rewrites leaves it, and choosing, to the support."""
+    players = {"answerer": "gpt", "rewriter": "claude", "every_role": None, "support": "fake"}
+    plan = planned(tmp_path, schemes=("cot",), modes=(mode,), **players)
+    work = kinds(forecast(plan), f"fake-cot-{mode}-k2")[step]
+    assert (work.model, work.steps) == ("fake", n)
 
 
 def test_turns_are_sequential_and_their_prompts_grow(tmp_path: Path) -> None:

@@ -341,6 +341,7 @@ class CustomPlayer:
         self.player, self.replays = player, Replays()
         self._perform, self._host, self._lane, self._policy = perform, host, lane, policy
         self._identity, self._pid = player.identity, os.getpid()
+        self._folder = os.getcwd() if player.kind == "function" else None
         self._deadlines = Deadlines(player.name, player.timeout_s)
 
     @property
@@ -462,6 +463,9 @@ class CustomPlayer:
         finally:
             if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's
                 os._exit(1)
+            if self._folder is not None:  # paths of the run are relative to it
+                with suppress(OSError):
+                    os.chdir(self._folder)
             call.ended = True
             self._deadlines.discard(call)
             self.replays.answered += call.replayed

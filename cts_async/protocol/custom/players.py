@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, chdir, contextmanager, redirect_stdout
+from contextlib import AsyncExitStack, asynccontextmanager, chdir, contextmanager, redirect_stdout, suppress
 from io import TextIOBase
 from threading import Thread
 from typing import Any, Final, TypeVar, cast
@@ -121,7 +121,8 @@ def _printing_to_stderr() -> Iterator[None]:
 
     Whatever a function does to it, standard output is as before at the end.
     """
-    sys.stdout.flush()
+    with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed or fails
+        sys.stdout.flush()
     try:
         kept = os.dup(1)
     except OSError:  # closed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -375,6 +376,49 @@ def test_function_that_meddles_with_the_process_changes_nothing_outside(
     assert captured.err.count("3\n") == 4
     assert "2\n" in captured.err
     assert Path.cwd() == tmp_path
+
+
+def test_function_plays_in_a_process_without_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    path = script(tmp_path, "my_lab.py", FUNCTION)
+    lines = played(tmp_path, f"{path}:ask", FakeProvider(PROVIDER))
+    assert [line.get("error") for line in lines] == [None] * 4
+    assert sys.stdout is None
+
+
+LEAVING = """
+import os
+from cts_async import role
+
+@role("clarifier")
+def ask(view):
+    os.chdir("/")
+    return ["What?", "Where?"]
+"""
+STRICT = """
+from cts_async import role
+
+@role("judge")
+def literally(view):
+    return {nugget.id: "none" for nugget in view.nuggets}
+"""
+
+
+def test_files_are_complete_whatever_folder_a_function_goes_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "my_lab.py", LEAVING)
+    script(tmp_path, "strict.py", STRICT)
+    options = {"runs_dir": Path("runs"), "judges": ("strict.py:literally", "lexical")}
+    lines = played(tmp_path, "my_lab.py:ask", FakeProvider(PROVIDER), **options)
+    assert [line.get("error") for line in lines] == [None] * 4
+    run = tmp_path / "runs/run"
+    assert len((run / "judgments/lexical.jsonl").read_bytes().splitlines()) == 4
+    (session,) = json.loads((run / "run.json").read_bytes())["sessions"]
+    assert session["end"]
 
 
 DYING = """
