@@ -164,8 +164,9 @@ class Matrix:
 
         if self.show == "gain":
             nothing = np.full(len(self._ids), math.nan)
-            origs = [nothing if orig is None else scores[orig] for orig in self._baselines]
-            return scores - np.array(origs)
+            origs = np.array([nothing if orig is None else scores[orig] for orig in self._baselines])
+            gains: Array = scores - origs
+            return gains
         if self.show == "turns":
             turns = self._of_lines([lines.turns.astype(float) for lines in self._lines], math.nan)
             return np.where(turns > 0, turns, math.nan)
