@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
 from unicodedata import category
@@ -223,6 +224,7 @@ def language_of(text: str) -> Language:
     return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
 
 
+@lru_cache  # each line of a results file names its judge
 def is_one_line(name: str) -> bool:
     """True if a name has no control characters and no line breaks, so that it can be printed and typed again."""
     return not any(category(character) in ("Cc", "Zl", "Zp") for character in name)

@@ -14,7 +14,7 @@ from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol import run_files
-from cts_async.protocol.results import Line, answer_digest, checked_results, failed
+from cts_async.protocol.results import Line, about_same, checked_results, failed, judged_fingerprint
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
@@ -428,8 +428,8 @@ class _Lines:
 
     def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
         self._judge, self._without, self._changeable = judge, without, changeable
-        self._digests: dict[str, str] = {}
-        """Digests of answers that may change under their ids (those of candidates)."""
+        self._marks: dict[str, int] = {}
+        """Fingerprints of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
         self.failed: dict[str, FailedItem] = {}
@@ -447,8 +447,8 @@ class _Lines:
             return
         self.failed.pop(id, None)
         self._found[id] = _item(line, self._without)
-        if self._changeable and isinstance(line.get("answer"), str):
-            self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
+        if self._changeable:
+            self._marks[id] = judged_fingerprint(line)
         if outcome := self._verdict(line):
             self.outcomes.setdefault(judge, {})[id] = outcome
 
@@ -458,17 +458,12 @@ class _Lines:
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
             outcomes.pop(line["id"], None)
-            if self._is_about(line) and (outcome := self._verdict(line)):
+            same = about_same(judged_fingerprint(line), self._marks.get(line["id"], 0))
+            # After a crash there may be no recorded answer.
+            if line["id"] in self._found and same and (outcome := self._verdict(line)):
                 outcomes[line["id"]] = outcome
         if outcomes:
             self.outcomes.setdefault(judge, {}).update(outcomes)
-
-    def _is_about(self, line: Line) -> bool:
-        """True if a verdict is about the recorded answer, as far as it says; after a crash there may be none."""
-        if line["id"] not in self._found:
-            return False
-        digest, recorded = line.get("answer_digest"), self._digests.get(line["id"])
-        return digest is None or recorded is None or digest == recorded
 
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json
 
 
 def compare(
@@ -48,40 +47,23 @@ def compare(
     Example: cts compare runs/hard518-* --published --csv tables
     """
     from cts_async.report.comparison import compare_runs, comparison_json, comparison_tables
+    from cts_async.report.results import CAVEATS
+    from cts_async.report.tables import show_tables, with_free_names
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
-    remarks, extra = list[str](), dict[str, Any]()
+    lead, extra = list[str](), dict[str, Any]()
     if published:
         from cts_async.report.published import published_json, published_lines, published_of, published_tables
 
         both = published_of(found)
-        remarks, extra = list(published_lines(both)), {"published": published_json(both)}
-        shown = list(published_tables(both))
+        lead, extra = list(published_lines(both)), {"published": published_json(both)}
+        tables = published_tables(both)
     else:
-        shown = list(comparison_tables(found, main_only=not judge, all_pairs=pairs))
-    if csv is not None:
-        from cts_async.report.tables import with_free_names, write_csv
-
-        for table in with_free_names(shown):
-            write_csv(csv, table)
-    if as_json:
-        print_json(comparison_json(found) | extra)
-        return
-    from rich.console import Console
-
-    from cts_async.report.results import print_caveats
-    from cts_async.report.tables import print_table, printable
-
-    console = Console(emoji=False)
-    for line in remarks:
-        console.print(printable(line), markup=False, highlight=False)
-        console.print()
-    for table in shown:
-        print_table(console, table)
-        for remark in table.remarks:
-            console.print(printable(remark), markup=False, highlight=False)
-        if table.remarks:
-            console.print()
-    for note in found.notes:
-        console.print(printable(note), markup=False, highlight=False)
-    print_caveats(console, found.caveats)
+        tables = comparison_tables(found, main_only=not judge, all_pairs=pairs)
+    show_tables(
+        list(with_free_names(tables)),
+        lead=lead,
+        notes=[*found.notes, *(CAVEATS[caveat] for caveat in found.caveats)],
+        as_json=as_json and comparison_json(found) | extra,
+        csv=csv,
+    )

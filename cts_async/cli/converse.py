@@ -11,7 +11,6 @@ from cts_async.cli import options
 from cts_async.cli.options import DATA, EVALUATION, RESULTS, TALKS, one_of, option
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.records import MODES, SCHEMES
-from cts_async.report.output import print_json
 
 
 class ConverseOptions(options.DataOptions):
@@ -102,7 +101,7 @@ def converse(
     from cts_async.report.progress import RunGroup
     from cts_async.report.results import caveats_of, conversations_table, print_failures
     from cts_async.report.summary import caveats_json
-    from cts_async.report.tables import make_table_folder, print_table, printable, write_csv
+    from cts_async.report.tables import make_table_folder, show_tables
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
@@ -130,19 +129,11 @@ def converse(
                 plan.dataset, instances, plan.directories(), judgments, scorer, measures, progress
             )
         tables, notes = [*tables, *report.tables], list(report.notes)
-    if csv is not None:
-        for table in tables:
-            write_csv(csv, table)
-    if as_json:
-        shown = {one.name: {"title": one.title, "caption": one.caption, "rows": one.rows} for one in tables}
-        print_json({"tables": shown, "notes": notes, **caveats_json(caveats_of(summaries))})
-    else:
-        out = Console(emoji=False)
-        for table in tables:
-            print_table(out, table)
-        for note in notes:
-            out.print(printable(note), markup=False, highlight=False)
-        print_failures(out, summaries)
+    shown = {one.name: {"title": one.title, "caption": one.caption, "rows": one.rows} for one in tables}
+    value = {"tables": shown, "notes": notes, **caveats_json(caveats_of(summaries))}
+    show_tables(tables, notes=notes, as_json=as_json and value, csv=csv)
+    if not as_json:
+        print_failures(Console(emoji=False), summaries)
         files = [f"  {directory}/" for directory in plan.directories()]
         print_closing(["Files (results.jsonl, steps.jsonl) in:", *files], caveats_of(summaries))
     conclude(stopped, failed=any(summary.failures for summary in summaries))

@@ -184,7 +184,7 @@ def connect(
     *,
     report: Callable[[str], None] = lambda message: None,
 ) -> Iterator[RayCluster]:
-    """A cluster, ready to start_worker workers; a Ray that was started for it ends with the block.
+    """A cluster, ready to start workers; a Ray that was started for it ends with the block.
 
     `address` and `workers` are as typed: without an address a Ray of this machine alone, without a number as many
     workers as the cluster has free CPUs. `keys` are the variables that workers on this machine need. Raises UsageError

@@ -313,6 +313,8 @@ class Leases:
         self._holders: dict[str, _Holder] = {}
         self._dropped: set[str] = set()
         """Groups."""
+        self._dropped_tasks: dict[int, Task] = {}
+        """Tasks of such groups that some worker has: it may end them, and nobody waits for it."""
         self.failure: RunStopped | None = None
         """What the stream broke off with; what came before it is dealt."""
 
@@ -354,9 +356,12 @@ class Leases:
         holder.tasks |= {task.seq: task for task in dealt}
         return dealt
 
-    def ended(self, worker: str, seqs: Iterable[int]) -> list[Task]:
+    def ended(self, worker: str, seqs: Sequence[int]) -> list[Task]:
         """Record that tasks have ended; returns those that the worker had."""
-        return self._taken(self._holders[worker], seqs) if worker in self._holders else []
+        if worker not in self._holders:
+            return []
+        ended = {task.seq: task for task in self._taken(self._holders[worker], seqs)}
+        return [task for seq in seqs if (task := ended.get(seq) or self._dropped_tasks.pop(seq, None))]
 
     def lost(self, worker: str) -> list[Task]:
         """Remove a worker that is gone; returns its tasks, which others get."""
@@ -370,7 +375,8 @@ class Leases:
         """Deal nothing of this group any more, and wait for none of it."""
         self._dropped.add(group)
         for holder in self._holders.values():
-            self._taken(holder, [task.seq for task in holder.tasks.values() if task.group == group])
+            dropped = [task.seq for task in holder.tasks.values() if task.group == group]
+            self._dropped_tasks |= {task.seq: task for task in self._taken(holder, dropped)}
         waiting = [task for _, _, task in self._ready]
         waiting += [task for tasks in self._later.values() for task in tasks]
         self._ready, self._later = [], defaultdict(list)

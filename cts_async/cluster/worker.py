@@ -47,7 +47,7 @@ TURN_S, TURNS_PER_S = 0.2, 250.0
 BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 """What is urgent waits so long for more to travel with, or longer with many workers."""
 DATED_UPDATES: Final = 8
-"""WorkerUpdate of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
+"""Updates of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
 
 SENT: Final = (GroupBegan, StepEnded, AttemptFailed, Notice, GroupHeldUp)
 URGENT: Final = (Notice, GroupHeldUp, Stopping)

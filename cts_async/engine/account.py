@@ -197,9 +197,11 @@ class Account:
     def give_back(self, permit: Permit) -> None:
         """Give the charge back of a request that was never sent. Where requests are paced, its turn has passed."""
         self.lost(permit)
-        if isinstance(self._requests, MeterGate):
-            self._requests.settle(permit.sent_at, 1.0, 0.0)
-        if self._tokens:
+        taken_at = permit.sent_at if permit.leased_at is None else permit.leased_at
+        for gate, amount in ((self._requests, 1.0), (self._tokens, permit.tokens)):
+            if isinstance(gate, MeterGate):
+                gate.give_back(taken_at, permit.sent_at, amount)
+        if isinstance(self._tokens, PacedGate):
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:

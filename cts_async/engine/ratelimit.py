@@ -104,6 +104,10 @@ class SlidingMeter:
             self._log[leaves_at] += difference
             self._used += difference
 
+    def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
+        """Give back what was taken at `taken_at`, to be sent by `by`, and never was."""
+        self.settle(now, by, amount, 0.0)
+
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         """Correct the time of what was taken as sent at `was`: it was sent at `sent_at`."""
         leaves_at = was + self._span_s
@@ -154,6 +158,8 @@ class BucketMeter:
             self.limit, self._rate = min(capacity, 1.0), rate / (1.0 + rate * margin_s)
         self._capacity = capacity
         self._level, self._checked_at = self.limit, 0.0
+        self._founded_from = 0.0
+        """What was gained before has been looked at by `give_back`."""
 
     def wait_s(self, now: float, amount: float) -> float:
         lacking = min(amount, self.limit) - self.room(now)
@@ -173,6 +179,12 @@ class BucketMeter:
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._capacity))
+
+    def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
+        # The server's bucket may have been full all the time since, and then it has gained nothing.
+        gained = max(0.0, now - max(taken_at, self._founded_from)) * self._rate
+        self._founded_from = now
+        self._level = min(self.limit, self.room(now) + min(amount, self._capacity) - gained)
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         return  # a bucket keeps no times: what may be sent later than taken is deducted from its capacity
@@ -253,6 +265,10 @@ class LimitDetector:
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         for meter in self._alive:
             meter.settle(now, sent_at, taken, actual)
+
+    def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
+        for meter in self._alive:
+            meter.give_back(now, taken_at, by, amount)
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         for meter in self._alive:
@@ -481,6 +497,10 @@ class MeterGate:
         self._meter.settle(_now(), sent_at, taken, actual)
         if actual < taken:
             self._changed.set()
+
+    def give_back(self, taken_at: float, by: float, amount: float) -> None:
+        self._meter.give_back(_now(), taken_at, by, amount)
+        self._changed.set()
 
     def room(self) -> float:
         return self._meter.room(_now())

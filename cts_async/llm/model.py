@@ -25,7 +25,7 @@ from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key, usage_json
 from cts_async.errors import ContentRefused, ParameterRefused, ProviderRefused, RejectedError, UnusableOutput
 from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
-from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
@@ -261,6 +261,14 @@ def model_prices(spec: ModelSpec) -> Prices | None:
     if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
         return None
     return Prices(spec.input_usd_per_mtok, spec.output_usd_per_mtok)
+
+
+@lru_cache(maxsize=1)
+def dearest_prices() -> tuple[str, Prices]:
+    """The model of the shipped catalogue whose output costs most, and its prices."""
+    priced = ((name, model_prices(spec)) for name, spec in load_catalogue().models.items())
+    known = [(name, prices) for name, prices in priced if prices is not None]
+    return max(known, key=lambda one: one[1].output_usd_per_mtok)
 
 
 def unpriced_models(specs: Iterable[ModelSpec]) -> tuple[str, ...]:

@@ -19,7 +19,14 @@ from typing import Any
 from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, PER_MESSAGE, input_tokens, model_prices, unpriced_models
+from cts_async.llm.model import (
+    FIRST_PER_BYTE,
+    PER_MESSAGE,
+    dearest_prices,
+    input_tokens,
+    model_prices,
+    unpriced_models,
+)
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
@@ -42,7 +49,7 @@ SAMPLE = 200
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""PastUsage steps of a kind from which their averages replace the estimates."""
+"""Finished steps of a kind from which on their averages replace the estimates."""
 BY_SCHEME = ("clarify", "answer")
 """Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
 
@@ -125,7 +132,7 @@ class StepsForecast:
     in_a_row: float
     """How many of them are sequential within one instance."""
     observed: int = 0
-    """PastUsage steps behind these numbers; 0: estimated."""
+    """Finished steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
@@ -461,6 +468,22 @@ class Forecast:
         """Calls and tokens of models, and the dollars of models, search engines and page readers."""
         tools = total_of(self.tools)
         return total_of(self.work) + Effort(cost_usd=tools.cost_usd, priced=tools.priced)
+
+    @property
+    def most_usd(self) -> float | None:
+        """Dollars if each model without a price cost as much as the dearest of the catalogue.
+
+        None if a search engine or page reader has no price: for requests there is no such bound.
+        """
+        if any(tool.effort.calls and not tool.each.priced for tool in self.tools):
+            return None
+        _, dearest = dearest_prices()
+        unpriced = total_of(work for work in self.work if not work.each.priced)
+        usd_per_million = (
+            unpriced.input_tokens * dearest.input_usd_per_mtok
+            + unpriced.output_tokens * dearest.output_usd_per_mtok
+        )
+        return self.total.cost_usd + usd_per_million / 1e6
 
     def of(self, system: str) -> Effort:
         """The effort of one system."""

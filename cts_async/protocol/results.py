@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from cts_async.engine.journal import placed_records, read_records, record_at
+from cts_async.engine.journal import placed_records, record_at
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
 from cts_async.records import (
@@ -160,6 +160,11 @@ def fingerprint_of(digest: str) -> int:
         return 0
 
 
+def about_same(mark: Any, other: Any) -> Any:
+    """Whether fingerprints (numbers or arrays) are of the same answer, as far as both are known."""
+    return (mark == other) | (mark == 0) | (other == 0)
+
+
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
     """The line of an instance that failed for good, with its reason and without a score."""
     return {
@@ -173,9 +178,7 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
 
 def read_results(path: Path) -> Iterator[Line]:
     """All intact lines in file order, including superseded ones."""
-    for line in read_records(path):
-        if isinstance(line.get("id"), str):
-            yield line
+    return (line for _, line in placed_results(path, ()))
 
 
 def latest_results(path: Path) -> dict[str, Line]:
@@ -269,7 +272,9 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
 
     ids = np.asarray(hashes)
     ordered = np.sort(ids)
-    if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: skips the slower, larger argsort
+    superseded = (ordered[1:] == ordered[:-1]).any()
+    del ordered  # as large as the indexes: holding both would be the peak of a summary
+    if not superseded:  # skips the slower, larger argsort
         return np.arange(len(ids))
     order = np.argsort(ids, kind="stable")
     changes = ids[order[1:]] != ids[order[:-1]]
@@ -295,12 +300,11 @@ class LatestLines:
 
         self._path = path
         hashes, offsets, failures, fingerprints = array(HASHES), array("q"), array("b"), array("q")
-        for offset, line in placed_records(path):
-            if isinstance(id := line.get("id"), str):
-                hashes.append(hash(id))
-                offsets.append(offset)
-                failures.append(failed(line))
-                fingerprints.append(fingerprint(line))
+        for offset, line in placed_results(path, ()):
+            hashes.append(hash(line["id"]))
+            offsets.append(offset)
+            failures.append(failed(line))
+            fingerprints.append(fingerprint(line))
         ids, rows = np.asarray(hashes), latest_rows(hashes)
         rows = rows[np.argsort(ids[rows])]
         self._ids, self._offsets, self._failures, self._fingerprints = (
@@ -319,7 +323,7 @@ class LatestLines:
     def outdated(self, id: str, fingerprint: int) -> bool:
         """Whether the id's line is about something else than `fingerprint`."""
         row = self._row(id)
-        return row is not None and self._fingerprints[row] not in (0, fingerprint)
+        return row is not None and not about_same(self._fingerprints[row], fingerprint)
 
     def compared(
         self, hashes: array[int], fingerprints: array[int], *, but_failures: bool
@@ -337,11 +341,8 @@ class LatestLines:
         found = self._ids[rows] == wanted
         if but_failures:
             found &= self._failures[rows] == 0
-        recorded = self._fingerprints[rows]
-        outdated = (
-            found & (recorded != 0) & (recorded != np.asarray(fingerprints)) if fingerprints else found[:0]
-        )
-        return int((~found).sum()), int(outdated.sum())
+        same = about_same(self._fingerprints[rows], np.asarray(fingerprints)) if fingerprints else True
+        return int((~found).sum()), int((found & np.logical_not(same)).sum())
 
     def line(self, id: str) -> Line | None:
         """The id's line, read from the file; None without one."""

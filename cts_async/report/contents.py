@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,25 +21,15 @@ from cts_async.analysis.runs import (
     FinishedRun,
     RunPath,
     check_same_data,
-    data_of,
     find_runs,
     of_one_agent,
     read_runs,
     sibling_origs,
 )
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.io import sha256_of
 from cts_async.errors import UsageError
-from cts_async.protocol.results import Line, answer_digest, failed, read_results
-from cts_async.protocol.run_files import (
-    JUDGMENTS,
-    is_conversation,
-    is_gold_build,
-    manifest_of,
-    reopen_data,
-    results_of,
-)
-from cts_async.records import Caveat, Nugget, caveat_of
+from cts_async.protocol.run_files import is_conversation, is_gold_build, manifest_of
+from cts_async.records import Caveat, caveat_of
 from cts_async.report import results
 from cts_async.report.comparison import (
     NO_ANSWERS,
@@ -53,6 +44,9 @@ from cts_async.report.published import Published, compare_with_paper, is_hard518
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import RunSummary, summarise_runs
 from cts_async.report.tables import DataTable, free_name, with_caveats
+from cts_async.report.viewer.index import Json, Refused
+from cts_async.report.viewer.instance import GoldTexts, instance_page
+from cts_async.report.viewer.run import whole_run
 
 _USUAL: Final = EvaluationConfig()
 
@@ -325,14 +319,11 @@ MOST_SYSTEMS = 24
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One instance of one run. `line` is its line of results: untrusted, in any shape."""
+    """One instance of one run."""
 
     extreme: Extreme
-    line: Line
-    verdicts: Mapping[str, Line]
-    """Lines by judge, the scoring judge first."""
-    nuggets: Mapping[str, Nugget]
-    """By id; empty if the gold cannot be read."""
+    page: Json
+    """What the viewer shows of it (`viewer.instance_page`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +354,8 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
         for entrant in entrants
         if entrant.directory.is_dir() and judge in entrant.judges
     ]
-    nuggets, notes = _nuggets(gathered, {one.id for _, instances in found for one in instances})
-    runs = (
+    gold = GoldTexts()
+    runs = [
         OpenedRun(
             entrant.label,
             entrant.directory,
@@ -372,61 +363,28 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
             decimals=1,
             baseline=baseline,
             caveat=entrant.caveat,
-            instances=tuple(_opened(entrant.directory, instances, nuggets)),
+            instances=tuple(_opened(entrant.directory, instances, gold)),
         )
         for entrant, instances in found
-    )
+    ]
+    notes = []
+    nuggets = [nugget for run in runs for one in run.instances for nugget in one.page["nuggets"]]
+    if nuggets and not any(nugget["text"] for nugget in nuggets):
+        notes.append(
+            "Nuggets are shown without text: the file that run.json names as gold is missing, or is no longer the "
+            "gold of these runs."
+        )
     if (left_out := len(board.entrants) - MOST_SYSTEMS) > 0:
         notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
     return tuple(run for run in runs if run.instances), tuple(notes)
 
 
-def _opened(
-    directory: Path, found: Sequence[Extreme], nuggets: Mapping[str, Mapping[str, Nugget]]
-) -> Iterator[Opened]:
+def _opened(directory: Path, found: Sequence[Extreme], gold: GoldTexts) -> Iterator[Opened]:
     """Yield those instances from the run's files; those without a line are left out."""
-    wanted = {one.id for one in found}
-    lines = _lines(directory / results_of(directory), wanted)
-    further = {path.stem: _lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))}
-    for one in found:
-        if line := lines.get(one.id):
-            judged = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
-            verdicts = {
-                str(verdict.get("judge") or "unnamed"): verdict
-                for verdict in judged
-                if not failed(verdict) and isinstance(verdict.get("nuggets"), list)
-            }
-            yield Opened(one, line, verdicts, nuggets.get(one.id, {}))
-
-
-def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
-    """Return the lines that count of those ids."""
-    return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
-
-
-def _is_about(verdict: Line | None, line: Line) -> bool:
-    """True if a verdict is about the answer in `line`, as far as it says."""
-    if verdict is None or not isinstance(line.get("answer"), str):
-        return verdict is not None
-    digest = verdict.get("answer_digest")
-    return digest is None or digest == answer_digest(str(line.get("fused_query") or ""), line["answer"])
-
-
-def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, dict[str, Nugget]], list[str]]:
-    """Return the nuggets of those instances from the first gold file that is still unchanged, or a note why not."""
-    why = "no manifest says where it is" if wanted else ""
-    for run in gathered.summaries if wanted else ():
-        try:
-            dataset = reopen_data(run.manifest)
-        except UsageError as error:
-            why = str(error)
-            continue
-        expected = data_of(run.manifest.get("identity", {})).get("gold_sha256")
-        if dataset.gold_path is None or expected in (None, sha256_of(dataset.gold_path)):
-            instances = (one for one in dataset.instances() if one.id in wanted)
-            return {one.id: {nugget.id: nugget for nugget in one.nuggets} for one in instances}, []
-        why = f"{dataset.gold_path} is no longer the gold of these runs"
-    return {}, [f"Nuggets are shown without text, since their gold cannot be read: {why}."] if why else []
+    if run := whole_run(directory, journal=False):
+        for one in found:
+            with suppress(Refused):
+                yield Opened(one, instance_page(run, one.id, gold, ()))
 
 
 # Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most
@@ -457,5 +415,5 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
                 caveat=caveat_of(talk.manifest),
-                instances=tuple(_opened(talk.directory, opened, {})),
+                instances=tuple(_opened(talk.directory, opened, GoldTexts())),
             )

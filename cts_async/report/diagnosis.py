@@ -36,7 +36,7 @@ from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import caveats_json
 from cts_async.report.tables import Column, DataTable, number, text, text_columns
 from cts_async.report.viewer.instance import GoldTexts, instance_losses
-from cts_async.report.viewer.run import OpenRun, Place, journal_of, read_metadata
+from cts_async.report.viewer.run import whole_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,6 @@ _HEADINGS: Final[dict[Stage, str]] = {
     "read": "answering",
     "unknown": "not known",
 }
-_INDEXING_S: Final = 1.0
 MOST_ATTRIBUTED: Final = 2_000
 """Instances of a run that are attributed, some 2 ms each; of more, so many evenly taken."""
 _CAPTION: Final = (
@@ -293,15 +292,8 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
 
     Of a run of more than `MOST_ATTRIBUTED` instances, so many at most are read.
     """
-    directory = directory.resolve()
-    place = Place(directory.name, directory)
-    metadata = read_metadata(directory)
-    if metadata is None:
+    if (run := whole_run(directory, journal=True)) is None:
         return
-    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
-    run.viewed = True  # also index the journal
-    while run.advance(_INDEXING_S):
-        pass
     index, lines = run.judges().get(judge), run.results.lines()
     if index is None:
         return
@@ -310,7 +302,7 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(metadata, str(line.get("id")), str(line.get("fused_query") or ""))
+        texts = gold.of(run.metadata, str(line.get("id")), str(line.get("fused_query") or ""))
         if losses := instance_losses(run, line, verdict, texts):
             yield losses
 

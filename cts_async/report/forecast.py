@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from cts_async.llm.model import dearest_prices
 from cts_async.protocol.forecast import (
     PER_NUGGET,
     SENDING_S,
@@ -66,7 +67,11 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     planned, took = planned_and_actual(plan, runs) or (None, None)
     return {
         "instances": plan.n_instances,
-        "total": {**_timed_json(forecast.total, forecast.time_s), "bound_by": forecast.binding},
+        "total": {
+            **_timed_json(forecast.total, forecast.time_s),
+            "most_cost_usd": forecast.most_usd,
+            "bound_by": forecast.binding,
+        },
         "accounts": [
             {
                 "account": lane.name,
@@ -140,11 +145,14 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
             console, ("step", "by", "calls", "in/call", "out/call", "s/call", "from"), _steps(forecast.work)
         )
         time = f"at least {duration(forecast.time_s)}, bound by {forecast.binding}"
-        say(f"In all {_effort_text(forecast.total)}; {time}. Spent before: {_effort_text(spent)}.")
+        total = _effort_text(forecast.total, forecast.most_usd)
+        say(f"In all {total}; {time}. Spent before: {_effort_text(spent)}.")
         if forecast.unpriced:
+            name, prices = dearest_prices()
             say(
-                f"The price of {', '.join(forecast.unpriced)} is unknown (?): give input_usd_per_mtok and "
-                "output_usd_per_mtok in cts.toml."
+                f"The price of {', '.join(forecast.unpriced)} is unknown (?): between nothing and that of {name}, the "
+                f"dearest model of the catalogue (${prices.input_usd_per_mtok:g} and ${prices.output_usd_per_mtok:g} a "
+                "million tokens). Give input_usd_per_mtok and output_usd_per_mtok in cts.toml."
             )
         for tool in forecast.tools:
             if not tool.each.priced and tool.steps:
@@ -211,9 +219,15 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
     return count(effort.calls), count(effort.input_tokens), count(effort.output_tokens), money(effort)
 
 
-def _effort_text(effort: Effort) -> str:
+def _effort_text(effort: Effort, most_usd: float | None = None) -> str:
+    """Calls, tokens and dollars; `most_usd` is the upper end of a range if a price is unknown."""
     known = money(replace(effort, priced=True))
-    cost = known if effort.priced else f"at least {known}" if effort.cost_usd else "cost unknown"
+    if effort.priced:
+        cost = known
+    elif most_usd is not None:
+        cost = f"{known} to {money(Effort(cost_usd=most_usd))}"
+    else:
+        cost = f"at least {known}" if effort.cost_usd else "cost unknown"
     return f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, {cost}"
 
 

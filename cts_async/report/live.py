@@ -22,7 +22,6 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
 from cts_async.analysis.stats import FEWEST, RunningMean
-from cts_async.engine.journal import record_at
 from cts_async.engine.run_dir import command_of, json_bytes, read_manifest, sessions_of
 from cts_async.errors import CTSError, InputError
 from cts_async.protocol.rejudge import SYSTEMS
@@ -375,8 +374,7 @@ def state_of_run(directory: Path) -> RunState:
     mean = RunningMean()
     mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)
-    records = (record_at(lines.path, offset) or {} for offset in lines.failures.tolist())
-    kinds = Counter(str((record.get("error") or {}).get("kind") or "unknown") for record in records)
+    kinds = Counter(str((line.get("error") or {}).get("kind") or "unknown") for line in lines.failures())
     written = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
     expected = manifest.get("n_expected")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import Final, TypeVar
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
@@ -297,14 +297,10 @@ def _totals(live: LiveFile, width: int) -> list[Text]:
     pieces = [*efforts(live), f"{duration(live['time'] - live['started'])} so far"]
     if live["note"].startswith("stopping"):
         pieces.append(plain(live["note"]))
-    lines, line = [], ""
-    for piece in pieces:
-        longer = f"{line}, {piece}" if line else piece
-        if line and cell_len(longer) > width:
-            lines.append(f"{line},")
-            longer = piece
-        line = longer
-    return [Text(text) for text in [*lines, line]]
+    # Lines break between pieces, not within them.
+    whole = ", ".join(piece.replace(" ", "\N{NO-BREAK SPACE}") for piece in pieces)
+    lines = wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [Text(line.replace("\N{NO-BREAK SPACE}", " ")) for line in lines]
 
 
 # --- Workers

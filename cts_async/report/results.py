@@ -61,12 +61,6 @@ def caveats_of(summaries: Iterable[RunSummary]) -> tuple[Caveat, ...]:
     return caveats_in(caveat_of(one.manifest) for one in summaries)
 
 
-def print_caveats(console: Console, caveats: Iterable[Caveat]) -> None:
-    """Print a sentence for each caveat."""
-    for caveat in caveats:
-        console.print(CAVEATS[caveat], style="yellow")
-
-
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print scores, then failures: the result of a command that made runs."""
     print_scores(console, summaries)

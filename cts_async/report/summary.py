@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import compress
+from itertools import chain, compress, repeat
 from os.path import normpath
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -26,6 +26,7 @@ from cts_async.protocol.results import (
     HASHES,
     Fingerprint,
     Line,
+    about_same,
     checked_results,
     failed,
     judged_fingerprint,
@@ -136,52 +137,48 @@ class ResultColumns:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
-        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        ids, values, failures = array(HASHES), array("d"), array("b")
+        asked, unknown = array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
         names = list[str]()
         tools: dict[int, Mapping[str, Any]] = {}  # by row; candidates have none
-        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
             answers = line.get("answers") or ()
             score = line.get("restore_score_100")
-            if failed(line):
-                failures.append(len(ids))
-                failed_at.append(offset)
             search = line.get("search")
             if isinstance(search, Mapping) and isinstance(of_line := search.get("tools"), Mapping):
                 tools[len(ids)] = of_line
             ids.append(hash(line["id"]))
             if by_id:
                 names.append(line["id"])
+            failures.append(failed(line))
+            # A failure has an offset in place of a score: a column of them would take 8 MB more of a million lines.
+            values.append(offset if failures[-1] else _NO_SCORE if score is None else score)
             if mark is not no_fingerprint:
                 marks.append(mark(line))
             if labels:
                 before = len(codes)
                 codes.extend(_codes_of(line, path))
                 counts.append(len(codes) - before)
-            scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
+        counted = np.zeros(len(ids), bool)
+        counted[rows] = True
+        in_order = len(rows) == len(ids) and not by_id
         if by_id:
             rows = np.array(sorted(rows.tolist(), key=names.__getitem__), np.int64)
-        # With an empty list, which is one of floats, `isin` would copy and sort all rows.
-        counted = np.isin(np.fromiter(tools, np.int64), rows)
         self.tools = ToolHealth()
-        for of_line in compress(tools.values(), counted):
+        for of_line in compress(tools.values(), counted[np.fromiter(tools, np.int64)]):
             self.tools.add(of_line)
-        self.failed: Array = np.isin(rows, _array(failures))
-        counting = np.isin(_array(failures), rows)
-        self.failures: Array = _array(failed_at)[counting]
-        """Offsets of the failures that count, in the order of the file."""
-        self._failed_ids = _array(ids)[_array(failures)[counting].astype(int)]
         self._codes = _array(codes)
-        starts = np.cumsum(_array(counts)) - _array(counts)
-        self.ids, self.scores, self.asked, self.unknown, self._marks, self._counts, self._starts = (
-            column if not len(column) or (len(rows) == len(ids) and not by_id) else column[rows]
-            for column in (*(_array(one) for one in (ids, scores, asked, unknown, marks, counts)), starts)
+        numbers = [_array(one) for one in (ids, values, asked, unknown, marks, counts)]
+        self.ids, self._values, self.asked, self.unknown, self._marks, self._counts, *others = (
+            column if in_order or not len(column) else column[rows]
+            for column in (*numbers, np.cumsum(_array(counts)), _array(failures).view(bool))
         )
+        self._ends, self.failed = others
 
     @property
     def n(self) -> int:
@@ -191,17 +188,15 @@ class ResultColumns:
     def n_failed(self) -> int:
         return int(self.failed.sum())
 
-    def failures_in(self, rows: Array) -> Array:
-        """Return the offsets of the failures in those rows (a mask), in the order of the file."""
-        found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
-        return found
+    def failures(self, rows: Array | bool = True) -> Sequence[Line]:
+        """Return the failures in those rows (a mask; all by default), in the order of the file."""
+        return _LinesAt(self.path, np.sort(self._values[rows & self.failed].astype(int)))
 
     def matched(self, other: ResultColumns) -> tuple[Array, Array]:
         """Return the rows of both that are about the same answer, as far as they say so."""
         _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
         if len(self._marks) and len(other._marks):
-            own, theirs = self._marks[here], other._marks[there]
-            same = (own == theirs) | (own == 0) | (theirs == 0)
+            same = about_same(self._marks[here], other._marks[there])
             here, there = here[same], there[same]
         return here, there
 
@@ -211,13 +206,13 @@ class ResultColumns:
         same = (self._counts[here] == other._counts[there]) & (self._counts[here] > 0)
         here, there = here[same], there[same]
         pairs = label_pairs(self._labels_of(here).astype(int) * len(LABELS) + other._labels_of(there))
-        return JudgePair(self.judge or "", other.judge or "", pairs, self.scores[here], other.scores[there])
+        return JudgePair(self.judge or "", other.judge or "", pairs, self._values[here], other._values[there])
 
     def _labels_of(self, rows: Array) -> Array:
         """Return the labels of these rows, concatenated."""
         counts = self._counts[rows]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: Array = self._codes[np.repeat(self._starts[rows], counts) + within]
+        found: Array = self._codes[np.repeat(self._ends[rows] - counts, counts) + within]
         return found
 
     @property
@@ -234,8 +229,8 @@ class ResultColumns:
 
     def scored(self, rows: Array | bool = True) -> tuple[Array, Array]:
         """Return ids and scores in those rows (a mask; all by default) that have a score."""
-        scored: Array = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
-        return (self.ids, self.scores) if scored.all() else (self.ids[scored], self.scores[scored])
+        scored: Array = rows & ~self.failed & (self._values == self._values)  # NaN is no score
+        return (self.ids, self._values) if scored.all() else (self.ids[scored], self._values[scored])
 
 
 def _codes_of(line: Line, path: Path) -> list[int]:
@@ -499,7 +494,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         directory=directory,
         manifest=manifest,
         judges=tuple(scored),
-        failures=_FailureLines(lines.path, lines.failures),
+        failures=lines.failures(),
         spent=_spent_of(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
@@ -525,17 +520,13 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
     n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
     ids, scores = verdicts.scored(counts)
     summary = scorer.summarise(_numbers(scores), n_failed, n_expected)
-    failures = _FailureLines(verdicts.path, verdicts.failures_in(counts))
-    return JudgeScores(verdicts.judge or "", ids, scores, summary, failures)
+    return JudgeScores(verdicts.judge or "", ids, scores, summary, verdicts.failures(counts))
 
 
 def _numbers(scores: Array) -> Iterator[float]:
     """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
-    latest: float | None = None
-    for value in np.sort(scores).data:
-        if value != latest:
-            latest = value
-        yield latest
+    values, counts = np.unique(scores, return_counts=True)
+    return chain.from_iterable(map(repeat, values.tolist(), counts.tolist()))
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
@@ -585,7 +576,7 @@ def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
     return {"smoke_test": SMOKE_TEST in caveats, **({"made_up": True} if MADE_UP in caveats else {})}
 
 
-class _FailureLines(Sequence[Line]):
+class _LinesAt(Sequence[Line]):
     """Lines of a file, read when they are accessed."""
 
     def __init__(self, path: Path, offsets: Array) -> None:
@@ -596,7 +587,7 @@ class _FailureLines(Sequence[Line]):
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return _FailureLines(self._path, self._offsets[i])
+            return _LinesAt(self._path, self._offsets[i])
         return record_at(self._path, int(self._offsets[i]))
 
 
@@ -616,10 +607,10 @@ def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool
 
 def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
     """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
-    found: dict[str, Spent] = {}
+    found: dict[str, Spent] = defaultdict(Spent)
     try:
         for record in read_records(journal):
-            found.setdefault(group(str(record.get("instance"))), Spent()).add(record)
+            found[group(str(record.get("instance")))].add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is malformed"

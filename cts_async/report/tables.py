@@ -19,7 +19,7 @@ from rich.text import Text
 from cts_async.analysis.stats import ENOUGH, FEWEST, Difference
 from cts_async.errors import UsageError
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
-from cts_async.report.output import plain, print_json, print_plainly, visible
+from cts_async.report.output import plain, print_json, visible
 from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 12
@@ -129,11 +129,13 @@ def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int) 
 def show_tables(
     tables: Sequence[DataTable],
     *,
+    lead: Sequence[str] = (),
     notes: Sequence[str] = (),
     as_json: bool | Mapping[str, Any] = False,
     csv: Path | None = None,
 ) -> None:
-    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes, or that value.
+    """Print tables with their remarks between `lead` and `notes`; with `as_json` all rows unrounded by the tables'
+    names, with the notes, or that value.
 
     With `csv` every table is also written to that folder, which is created if it is missing.
     """
@@ -145,10 +147,16 @@ def show_tables(
         print_json(rows if as_json is True else as_json)
         return
     console = Console(emoji=False)
+    for line in lead:
+        console.print(Text(f"{printable(line)}\n"))
     for table in tables:
         print_table(console, table)
+        for remark in table.remarks:
+            console.print(Text(printable(remark)))
+        if table.remarks:
+            console.print()
     for note in notes:
-        print_plainly(console, note, "yellow")
+        console.print(Text(plain(note, "\N{REPLACEMENT CHARACTER}", lines=True), style="yellow"))
 
 
 def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) -> None:

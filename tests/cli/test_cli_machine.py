@@ -16,8 +16,7 @@ from typed_commands import Cts
 import cts_async
 from cts_async.cli.main import main
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.journal import read_records
-from cts_async.protocol.run_files import RunFiles
+from cts_async.engine.journal import AppendLog, read_records
 
 TOLD = "cannot write (No space left on device); make room and type the same command again\n"
 
@@ -35,7 +34,7 @@ RUN = ("run", "--all", "fake", "--no-orig", "--limit", "2", "-q")
 
 
 @pytest.mark.parametrize(
-    ("owner", "function", "path"), [(os, "fsync", "judged/run.json"), (RunFiles, "add_judgment", "somewhere")]
+    ("owner", "function", "path"), [(os, "fsync", "judged/run.json"), (AppendLog, "append", "somewhere")]
 )
 def test_full_disk_is_resumable(
     cts: Cts,
@@ -47,7 +46,7 @@ def test_full_disk_is_resumable(
     path: str,
 ) -> None:
     def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", *[path] * (owner is RunFiles))
+        raise OSError(errno.ENOSPC, "No space left on device", *[path] * (owner is AppendLog))
 
     command = judged(tmp_path) if owner is os else RUN
     with monkeypatch.context() as patched:
@@ -63,7 +62,7 @@ def test_bug_during_a_run_is_not_reported_as_a_full_disk(
     async def fail(*_: object) -> None:
         raise OSError("no file of anybody's")
 
-    monkeypatch.setattr(RunFiles, "add_judgment", fail)
+    monkeypatch.setattr(AppendLog, "append", fail)
     with pytest.raises(BaseExceptionGroup):
         cts(*RUN)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -217,6 +218,39 @@ def test_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> 
     assert len(tried) == 5
 
 
+def test_workers_that_never_start_hold_up_nobody(cluster: Cluster) -> None:
+    original = cluster._start_worker
+
+    async def start_worker(setup: Any) -> Link:
+        if setup.worker.startswith(("w2", "w3")):
+            await asyncio.Event().wait()
+        return await original(setup)
+
+    cluster._start_worker = start_worker  # type: ignore[method-assign]
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert notices(cluster) == []
+
+
+def test_worker_waits_for_a_head_that_was_suspended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    original = Link.turn
+
+    async def late(self: Link, turn: Any) -> Any:
+        if self.turns == 3 and not slept:
+            slept.append(30.0)
+            await asyncio.sleep(30.0)
+        return await original(self, turn)
+
+    monkeypatch.setattr(Link, "turn", late)
+    monkeypatch.setattr(heads, "TURN_TIMEOUT_S", 60.0)
+    run(cluster, 1)
+    assert_same_files(cluster, alone())
+    assert (slept, notices(cluster), cluster.paid_twice()) == ([30.0], [], 0)
+
+
 # --- Stops
 
 
@@ -265,6 +299,22 @@ def test_provider_gone_for_one_group_does_not_stop_the_other(cluster: Cluster) -
         GroupHeldUp("odd", "odd")
     ]
     assert notices(cluster) == ["bad key; systems that do not use this provider continue"]
+
+
+def test_job_that_another_worker_ends_after_its_provider_is_gone_has_a_result(cluster: Cluster) -> None:
+    cluster.group = lambda i: "odd" if i % 2 else "even"
+    cluster.lane = lambda group: group
+
+    def refuse_one(label: str, n: int) -> None:
+        if label == "i1/c":
+            raise ProviderRefused("bad key")
+
+    cluster.world.act = refuse_one
+    with pytest.raises(ProviderRefused, match="bad key"):
+        run(cluster)
+    done = {label.removesuffix("/c") for label in cluster.world.done if label.endswith("/c")}
+    assert {orjson.loads(line)["id"] for line in cluster.results()} == done
+    assert any(int(id[1:]) % 2 for id in done), "some of the group that is held up"
 
 
 def test_provider_gone_for_all_groups_stops_the_run(cluster: Cluster) -> None:

@@ -31,7 +31,7 @@ DELAYS = st.sampled_from([0.0, 0.01, 0.1, 0.4])
 @pytest.fixture(autouse=True)
 def patient_head(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heads, "MAX_LOST", 99)
-    monkeypatch.setattr(workers, "TURN_S", 1.0)  # turns without update cost these tests most of their time
+    monkeypatch.setattr(workers, "TURN_S", 1.0)  # turns without updates cost these tests most of their time
 
 
 def cluster_at(folder: object, allowance: Allowance, limits: LaneLimits, **fields: Any) -> Cluster:

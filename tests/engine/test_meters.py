@@ -128,6 +128,22 @@ def test_redated_amount_leaves_the_window_earlier() -> None:
     assert meter.room(1.0 + 10.4) == 2.0
 
 
+def test_bucket_takes_back_what_it_gained_while_nothing_was_sent() -> None:
+    """Six are free, one more every 10 s. Four are taken at 0 and never sent; four others at 10, before that is known.
+
+    The server's bucket was full until 10 and has two left: the one gained since 0 does not exist.
+    """
+    meter = BucketMeter(6.0, 0.1, margin_s=0.0)
+    for now in (0.0, 10.0):
+        for _ in range(4):
+            meter.take(now, 1.0)
+    assert meter.room(10.0) == -1.0
+    for _ in range(4):
+        meter.give_back(10.0, 0.0, 0.5, 1.0)
+    assert meter.room(10.0) == pytest.approx(2.0)
+    assert meter.room(20.0) == pytest.approx(3.0)
+
+
 def test_usage_of_others_counts_from_its_own_time() -> None:
     sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
     for meter in (sliding, bucket):

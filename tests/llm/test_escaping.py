@@ -90,7 +90,7 @@ def test_other_text_is_left_alone(text: str) -> None:
 
 def test_without_fences_only_turns_are_written_out() -> None:
     assert fence_pattern(frozenset()) is None
-    assert harmless("<query> <|im_start|>", None) == "<query> &lt;|im_start|>"
+    assert harmless("<query> <|im_start|>", frozenset()) == "<query> &lt;|im_start|>"
 
 
 PIECES = st.sampled_from(

@@ -51,11 +51,9 @@ def opened(directory: Path) -> tuple[Opened, tuple[str, ...]]:
 
 def test_opened_instance_has_labels_and_nugget_texts(tmp_path: Path) -> None:
     one, notes = opened(world(tmp_path))
-    assert {judge: line["nuggets"][0]["coverage"] for judge, line in one.verdicts.items()} == {
-        "ernie": "full",
-        "kimi": "none",
-    }
-    assert one.nuggets["N1"].text == "it leaves at nine"
+    (nugget,) = one.page["nuggets"]
+    assert nugget["coverage"] == {"ernie": "full", "kimi": "none"}
+    assert nugget["text"] == "it leaves at nine"
     assert notes == ()
 
 
@@ -64,11 +62,13 @@ def test_gold_or_data_that_changed_is_noted_and_not_quoted(tmp_path: Path) -> No
     directory = world(tmp_path)
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD).replace("nine", "ten") + "\n")
     one, (note,) = opened(directory)
-    assert one.nuggets == {}
+    assert [nugget["text"] for nugget in one.page["nuggets"]] == [None]
     assert "is no longer the gold of these runs" in note
     (tmp_path / "queries.csv").write_text("hunter2,the password\nx,y\n")
-    _, (note,) = opened(directory)
-    assert "not the file this run was made with" in note
+    (tmp_path / "gold.jsonl").write_text("hunter2,the password\nx,y\n")
+    one, (note,) = opened(directory)
+    assert [nugget["text"] for nugget in one.page["nuggets"]] == [None]
+    assert "is no longer the gold of these runs" in note
     assert "hunter2" not in note
 
 
@@ -78,7 +78,8 @@ def test_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:
     line = json.loads(verdicts.read_text())
     verdicts.write_text(json.dumps({**line, "answer_digest": "0" * 16}) + "\n")
     one, _ = opened(directory)
-    assert list(one.verdicts) == ["ernie"]
+    assert [of["judge"] for of in one.page["scores"]] == ["ernie"]
+    assert list(one.page["nuggets"][0]["coverage"]) == ["ernie"]
 
 
 def test_opened_conversations_are_extremes_over_q(tmp_path: Path) -> None:

@@ -123,6 +123,22 @@ def test_queries_and_pages_are_priced_or_said_to_be_unknown(tmp_path: Path) -> N
     assert "--limit 5" not in printed(plan, over(plan, done=set()))
 
 
+def test_unknown_price_of_a_model_gives_a_range(tmp_path: Path) -> None:
+    """At the most each token costs what it costs at claude: $3 and $15 a million, the dearest of the catalogue."""
+    config = a_plan(tmp_path, runs_dir=tmp_path / "runs").config
+    unpriced = replace(config, models=("free",), support="free", judges=("free",), agent="free")
+    plan = make_plan(unpriced, load_catalogue(config.config_file), {}, keyless=True)
+    total = forecast(plan).total
+    most = (3 * total.input_tokens + 15 * total.output_tokens) / 1e6
+    assert forecast_json(plan, forecast(plan), {})["total"]["most_cost_usd"] == pytest.approx(most)
+    output = " ".join(printed(plan, {}).split())
+    assert f"tokens, $0.00 to ${most:.4f}; at least" in output
+    assert (
+        "between nothing and that of claude, the dearest model of the catalogue ($3 and $15 a million"
+        in output
+    )
+
+
 def test_judge_of_its_own_text_is_noticed(plan: Plan) -> None:
     assert plan.remarks == (
         "fake judges its own text, as agent and clarifier: LLM judges tend to prefer their own text (Panickssery et "

@@ -68,8 +68,7 @@ def show_tables_beside_paper(
     """
     from cts_async.neighbours.mimics_duo import statistics
     from cts_async.neighbours.mimics_duo.panes import read_panes
-    from cts_async.report.output import print_json
-    from cts_async.report.tables import show_tables, write_csv
+    from cts_async.report.tables import show_tables
 
     names = [name for name in statistics.TABLES if not table or name in table]
     if wrong := [name for name in table or () if name not in statistics.TABLES]:
@@ -80,23 +79,16 @@ def show_tables_beside_paper(
     n, released, warning = len(panes), statistics.RELEASED_PANES, None
     if n != released:
         warning = f"Panes here: {n:,}. What is printed is of {released:,} others, and no measure of these."
-    if csv is not None:
-        for one in tables.values():
-            write_csv(csv, one)
-    if as_json:
-        cells = {
-            name: {"title": one.title, "cells": one.rows, "notes": one.remarks}
-            for name, one in tables.items()
-        }
-        settings = {"panes": n, "draws": draws, "seed": seed}
-        print_json({**settings, "tables": cells, "verdicts": verdicts, "warning": warning})
-        return
-    for one in tables.values():
-        show_tables([one], notes=[line for note in one.remarks for line in (f"Note: {note}", "")])
+    cells = {
+        name: {"title": one.title, "cells": one.rows, "notes": one.remarks} for name, one in tables.items()
+    }
+    settings = {"panes": n, "draws": draws, "seed": seed}
+    value = {**settings, "tables": cells, "verdicts": verdicts, "warning": warning}
     total = f"Published cells, each counted once: {sum(verdicts.values())}."
     counts = [f"{statistics.MARKS[name]} {k:3} {statistics.VERDICTS[name]}" for name, k in verdicts.items()]
     drawn = f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
-    show_tables([], notes=[total, *counts, drawn, *([warning] if warning else [])])
+    notes = [total, *counts, drawn, *([warning] if warning else [])]
+    show_tables(list(tables.values()), notes=notes, as_json=as_json and value, csv=csv)
 
 
 @app.command("panes", short_help="The four files joined, as JSON Lines.")

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -84,49 +83,8 @@ class Host(Protocol):
         """The run's search tools; None in commands without a search."""
 
 
-class _Occurrences:
-    """Numbers for equal questions. One that failed is asked again under its number, not under the next."""
-
-    __slots__ = ("_free", "_last")
-
-    def __init__(self) -> None:
-        self._last = 0
-        self._free: list[int] = []
-
-    def next(self) -> int:
-        """The lowest number that no question in progress or answered has."""
-        if self._free:
-            return heappop(self._free)
-        self._last += 1
-        return self._last
-
-    def failed(self, number: int) -> None:
-        """Give the number to the next question: the one that had it has no answer."""
-        heappush(self._free, number)
-
-
 class Call:
     """One call of a custom role in progress. As a context manager it is the time in which the run works for it."""
-
-    __slots__ = (
-        "_active_at",
-        "_attempt",
-        "_failures",
-        "_host",
-        "_loop",
-        "_occurrences",
-        "_tool_calls",
-        "_waiting",
-        "answered",
-        "ctx",
-        "ended",
-        "model_calls",
-        "replayed",
-        "step",
-        "stopped",
-        "task",
-        "tools",
-    )
 
     def __init__(self, host: Host, ctx: Context, step: str, attempt: int) -> None:
         """Begin a call in this task. `attempt` counts the unusable replies before: its questions are new ones."""
@@ -145,7 +103,8 @@ class Call:
         self._host, self._attempt = host, attempt
         self._loop = asyncio.get_running_loop()
         self.task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
-        self._occurrences: dict[str, _Occurrences] = {}
+        self._asked: dict[str, set[int]] = {}
+        """Numbers of equal questions in progress or answered: one that failed is asked again under its own."""
         self._tool_calls = self._waiting = self._failures = 0
         self._active_at = self._loop.time()
         """When it was begun, or the run last ended working for it."""
@@ -170,20 +129,21 @@ class Call:
             await asyncio.sleep(0)
         with self:
             found = await self._host.model(model)
-            plain = all(isinstance(message["content"], str) for message in messages)
-            if found.spec.api != "openai" and ("tools" in params or not plain):
-                raise RejectedError(
-                    f"{model}: takes text only here (its API is {found.spec.api}'s), and no tools"
-                )
+            api = found.spec.api
+            if api != "openai" and (
+                "tools" in params or not all(isinstance(one["content"], str) for one in messages)
+            ):
+                raise RejectedError(f"{model}: takes text only here (its API is {api}'s), and no tools")
             try:
                 digest = step_key(found.spec.name, messages, params)
             except TypeError as error:  # nested too deeply, or no JSON
                 raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
             self.model_calls += 1
-            occurrences = self._occurrences.get(digest)
-            if occurrences is None:
-                occurrences = self._occurrences[digest] = _Occurrences()
-            occurrence, before = occurrences.next(), len(self.ctx.executed)
+            taken = self._asked.setdefault(digest, set())
+            occurrence, before = 1, len(self.ctx.executed)
+            while occurrence in taken:
+                occurrence += 1
+            taken.add(occurrence)
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
                 step = found.step(
@@ -199,7 +159,7 @@ class Call:
                 )
                 response = await self.ctx.step(step)
             except BaseException:
-                occurrences.failed(occurrence)
+                taken.discard(occurrence)
                 raise
             self.answered += 1
             self.replayed += step.key not in self.ctx.executed[before:]
@@ -231,9 +191,8 @@ class Call:
     def stop(self, reason: RunStopped | RoleFailed | TimedOut) -> None:
         """End the call, whatever the role makes of the error that it is given."""
         self.stopped = self.stopped or reason
-        self._loop.call_soon(
-            self._cancel
-        )  # not now: a task that cancels itself, and then ends, cancels its caller
+        # Not at once: a task that cancels itself, and then ends, cancels its caller.
+        self._loop.call_soon(self._cancel)
 
     def _cancel(self) -> None:
         if not self.ended:

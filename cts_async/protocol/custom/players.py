@@ -41,8 +41,6 @@ THREAD: Final = "cts-async role"
 """The name of the threads of functions without `async`."""
 MAX_CONCURRENCY: Final = 64
 """Requests that a command or an endpoint is sent at once, at most."""
-Roles = Mapping[str, Mapping[RoleName, CustomRole]]
-"""Custom players by label and role."""
 Request = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 

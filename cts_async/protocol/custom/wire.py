@@ -68,6 +68,8 @@ def read_reply(data: bytes) -> Any:
     with suppress(ValueError):
         return orjson.loads(data)
     with suppress(ValueError, RecursionError):
+        if data[:1] != b"{":  # a log line, perhaps one of many
+            return None
         text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
         return orjson.loads(text.encode(errors="replace"))
     return None
@@ -142,10 +144,11 @@ def _labels(value: Any) -> list[dict[str, str]]:
         raise _wrong("the label of each nugget by its id", value)
     labels = []
     for pair in pairs:
-        try:
-            id, label = (pair["id"], pair["coverage"]) if isinstance(pair, dict) else pair
-        except (KeyError, TypeError, ValueError):
-            id = label = None
+        id = label = None
+        if isinstance(pair, Mapping):
+            id, label = pair.get("id"), pair.get("coverage")
+        elif isinstance(pair, list | tuple) and len(pair) == 2:
+            id, label = pair
         if not (isinstance(id, str) and isinstance(label, str)):
             raise _wrong("an id and a label", pair)
         labels.append({"id": id, "coverage": label})

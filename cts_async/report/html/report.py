@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -19,7 +19,6 @@ import orjson
 
 from cts_async import __version__
 from cts_async.analysis.compare import Extreme
-from cts_async.analysis.stability import segments
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.records import language_of
 from cts_async.report.comparison import headline
@@ -29,15 +28,15 @@ from cts_async.report.contents import (
     GroupedTable,
     Opened,
     OpenedRun,
+    all_runs,
     caveat_lines,
-    named_runs,
 )
 from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.published import published_lines
 from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
-from cts_async.report.untrusted import as_float, as_text, nuggets_of, turns_of
+from cts_async.report.viewer.index import Json
 from cts_async.safe_files import atomic_writer
 
 # --- Single instances, folded: from the blurred query to every nugget
@@ -58,24 +57,24 @@ def run_section(run: OpenedRun, number: int) -> Markup:
 
 
 def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
-    line = one.line
-    query = as_text(line.get("blurred_query")) or as_text(line.get("fused_query")) or ""
-    rewritten = turns_of(line) and line.get("mode") != "select"
+    page, turns = one.page, one.page["turns"]
+    conversation = element("ol", (element("li", _turn(turn)) for turn in turns)) if turns else None
+    rewritten = turns and page["mode"] != "select"
     summary = element(
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
         " ",
         element("span", _points(one.extreme, run), class_="points"),
         " ",
-        untrusted(_cut(query, _TEXT_CHARS), "span", class_="query"),
+        untrusted(_cut(page["blurred_query"] or page["fused_query"], _TEXT_CHARS), "span", class_="query"),
     )
     parts = [
-        ("Blurred query (q)", _quoted(line.get("blurred_query"))),
-        ("Intent query (q*)", _quoted(line.get("fused_query"))),
-        ("Questions and answers", _conversation(line)),
-        ("Rewritten query" if rewritten else "Searched query", _rewritten(line)),
-        ("Answer", _quoted(line.get("answer"), "div", class_="answer")),
-        ("Nuggets", _nuggets(one)),
+        ("Blurred query (q)", _quoted(page["blurred_query"])),
+        ("Intent query (q*)", _quoted(page["fused_query"])),
+        ("Questions and answers", conversation),
+        ("Rewritten query" if rewritten else "Searched query", _rewritten(page)),
+        ("Answer", _quoted(page["answer"], "div", class_="answer")),
+        ("Nuggets", _nuggets(page)),
     ]
     details = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
     return element("details", summary, details, _link(one, run), id=anchor, class_="instance")
@@ -108,17 +107,11 @@ def _viewer_depth(directory: Path) -> int:
     return 2 if (directory.resolve().parent / MANIFEST).is_file() else 1
 
 
-def _quoted(value: object, tag: str = "p", **attributes: str) -> Node:
-    text = as_text(value)
+def _quoted(text: str | None, tag: str = "p", **attributes: str) -> Node:
     return untrusted(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
 
 
-def _conversation(line: Mapping[str, Any]) -> Node:
-    turns = turns_of(line)
-    return element("ol", (element("li", _turn(turn)) for turn in turns)) if turns else None
-
-
-def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
+def _turn(turn: Json) -> Iterator[Node]:
     """Questions with their answers, or offered queries; and the query after it."""
     offered, answers, chosen = turn["offered"], turn["answers"], turn["chosen"]
     if chosen is not None:
@@ -138,39 +131,35 @@ def _offer(text: str, *, chosen: bool) -> Markup:
     return element("li", element("strong", cut, " (chosen)") if chosen else cut)
 
 
-def _rewritten(line: Mapping[str, Any]) -> Node:
-    text = _cut(as_text(line.get("rewritten_query")) or "", ANSWER_CHARS)
-    if not text:
+def _rewritten(page: Json) -> Node:
+    if not (text := page["rewritten_query"]):
         return None
-    marked = segments(as_text(line.get("blurred_query")) or "", text)
-    words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
+    words = [element("mark", one["text"]) if one["added"] else one["text"] for one in page["rewritten"]]
     return element("p", words, dir="auto", lang="zh" if language_of(text) == "zh" else None)
 
 
-def _nuggets(one: Opened) -> Node:
-    rows = nuggets_of(one.verdicts)
-    if not rows:
+def _nuggets(page: Json) -> Node:
+    scores = {one["judge"]: one["score"] for one in page["scores"]}
+    if not scores:
         return None
     head = [element("th", name, scope="col") for name in ("nugget", "weight", "text")]
-    head += [element("th", untrusted(judge), scope="col") for judge in one.verdicts]
-    scores = [(judge, as_float(verdict.get("restore_score_100"))) for judge, verdict in one.verdicts.items()]
-    listed = ", ".join(f"{judge} -" if score is None else f"{judge} {score:.2f}" for judge, score in scores)
+    head += [element("th", untrusted(judge), scope="col") for judge in scores]
+    listed = ", ".join(f"{judge} -" if of is None else f"{judge} {of:.2f}" for judge, of in scores.items())
     table = element(
         "table",
         element("caption", element("span", "Coverage by judge; scores: ", untrusted(listed), ".")),
         element("thead", element("tr", head)),
-        element("tbody", (element("tr", _nugget(one, row)) for row in rows)),
+        element("tbody", (element("tr", _nugget(row, scores)) for row in page["nuggets"])),
     )
-    label = f"Nuggets of {one.extreme.id}"
+    label = f"Nuggets of {page['id']}"
     return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=label)
 
 
-def _nugget(one: Opened, row: Mapping[str, Any]) -> Iterator[Markup]:
-    nugget = one.nuggets.get(row["id"])
+def _nugget(row: Json, judges: Iterable[str]) -> Iterator[Markup]:
     yield element("th", untrusted(row["id"]), scope="row")
     yield element("td", f"{row['weight']:g}", class_="number")
-    yield element("td", untrusted(_cut(nugget.text, _TEXT_CHARS)) if nugget else "-")
-    for judge in one.verdicts:
+    yield element("td", untrusted(_cut(row["text"], _TEXT_CHARS)) if row["text"] else "-")
+    for judge in judges:
         label = row["coverage"].get(judge, "-")
         kind = f"label {label}" if label in _SIGNS else None
         yield element("td", f"{_SIGNS.get(label, '')} ", untrusted(label), class_=kind)
@@ -470,7 +459,7 @@ def _instances(contents: ReportContents) -> Section:
 
 
 def _manifests(gathered: Gathered) -> Section:
-    runs = [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
+    runs = all_runs(gathered)
     return Section("manifests", "Manifests", [_manifest(name, run.manifest) for name, run in runs])
 
 

@@ -104,10 +104,8 @@ def _by_type(
 
 def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) -> Figure | LeftOutFigure:
     """Share of `unknown` answers turn by turn (paper, table 4): a line for each system."""
-    name, title = "unknown_by_turn", "Unknown answers by turn"
-    found = [(one, _rates(one, one.unknowns.by_turn)) for one in systems]
-    empty = LeftOutFigure(name, title, NO_ANSWER)
-    return _unknown(name, title, found, series, "answers that are “unknown”") or empty
+    name, title, of = "unknown_by_turn", "Unknown answers by turn", "answers that are “unknown”"
+    return _unknown(name, title, [(one, one.unknowns.by_turn) for one in systems], series, of, NO_ANSWER)
 
 
 def region_unknown_by_turn(
@@ -115,34 +113,31 @@ def region_unknown_by_turn(
 ) -> Figure | LeftOutFigure:
     """The same for questions that ask for a region and nothing else (paper, table 10)."""
     name, title = "region_unknown_by_turn", "Unknown answers about regions by turn"
-    found = [
-        (one, _rates(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]))
-        for one in systems
-    ]
-    empty = LeftOutFigure(name, title, "No question in these runs is region-only.")
+    found = [(one, [(turn.region_only, turn.region_only_unknown) for turn in one.regions]) for one in systems]
     of = "answers that are “unknown” among questions for a region and nothing else"
-    return _unknown(name, title, found, series, of) or empty
-
-
-def _rates(system: SystemDiagnosis, by_turn: Sequence[tuple[int, int]]) -> list[Dot]:
-    """By turn from the first on: the share of `unknown` answers, from (questions, unknown answers)."""
-    return [
-        draw.share_point(turn, unknown, n, f"{draw.name_of(system)}, turn {turn}")
-        for turn, (n, unknown) in enumerate(by_turn, start=1)
-        if n
-    ]
+    return _unknown(name, title, found, series, of, "No question in these runs is region-only.")
 
 
 def _unknown(
     name: str,
     title: str,
-    systems: Sequence[tuple[SystemDiagnosis, Sequence[Dot]]],
+    systems: Sequence[tuple[SystemDiagnosis, Sequence[tuple[int, int]]]],
     series: Mapping[str, int],
     share_of: str,
-) -> Figure | None:
-    found = [(one, points) for one, points in systems if points]
+    none_asked: str,
+) -> Figure | LeftOutFigure:
+    """`systems` have questions and unknown answers of each turn, from the first on."""
+    found = []
+    for one, by_turn in systems:
+        points = [
+            draw.share_point(turn, unknown, n, f"{draw.name_of(one)}, turn {turn}")
+            for turn, (n, unknown) in enumerate(by_turn, start=1)
+            if n
+        ]
+        if points:
+            found.append((one, points))
     if not found:
-        return None
+        return LeftOutFigure(name, title, none_asked)
     turns = round(max(points[-1].at for _, points in found))
     return draw.figure(
         name,

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -32,7 +31,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from cts_async.errors import UsageError
-from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name, opened
+from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name
 from cts_async.report.viewer.leaderboards import Leaderboards, board_csv
 from cts_async.report.viewer.library import Changes, Indexer, Library
 from cts_async.report.viewer.pages import Endpoints
@@ -229,9 +228,13 @@ class Server:
         await response.write_eof()
         return response
 
-    async def _static(self, request: web.Request) -> web.Response:
-        name = request.match_info.get("name", "index.html")
-        return await self._in_thread(partial(_static_file, request, name))
+    async def _static(self, request: web.Request) -> web.FileResponse:
+        """A file of the page. Raises Refused for any other name."""
+        path = STATIC / request.match_info.get("name", "index.html")
+        if path.suffix not in _TYPES or path.parent != STATIC or not path.is_file():
+            raise Refused(404, "no such page")
+        kind = f"{_TYPES[path.suffix]}; charset=utf-8"
+        return web.FileResponse(path, headers={"Content-Type": kind, "Cache-Control": "no-cache"})
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -345,21 +348,6 @@ def _parameters(request: web.Request) -> dict[str, str]:
             raise Refused(400, f"{name}: is given twice")
         parameters[name] = value
     return parameters
-
-
-def _static_file(request: web.Request, name: str) -> web.Response:
-    """A file in `static/`, or 304 if the browser has it. Raises Refused for any other name."""
-    known = {path.name: path for path in STATIC.iterdir()} if STATIC.is_dir() else {}
-    path = known.get(name)
-    if path is None or path.suffix not in _TYPES:
-        raise Refused(404, "no such page")
-    with opened(path) as fd, open(fd, "rb", closefd=False) as file:
-        data = file.read()
-    tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if tag in request.headers.get("If-None-Match", ""):
-        return web.Response(status=304, headers=headers)
-    return web.Response(body=data, content_type=_TYPES[path.suffix], charset="utf-8", headers=headers)
 
 
 # --- Serving

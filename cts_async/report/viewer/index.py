@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
@@ -361,29 +361,21 @@ class ResultLines:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @cached_property
-    def _order(self) -> Array:
-        import numpy as np
-
-        return np.argsort(self.ids, kind="stable")
-
     def row(self, id: str) -> int | None:
         """The row of an id, or None."""
         import numpy as np
 
-        row = int(self.rows_of_hashes(np.array([id_hash(id)], np.int64))[0])
-        return row if row >= 0 else None
+        found = np.flatnonzero(self.ids == id_hash(id))
+        return int(found[0]) if len(found) else None
 
     def rows_of_hashes(self, hashes: Array) -> Array:
-        """The row of each hash; -1 if it has no line."""
+        """The row of each of these distinct hashes; -1 if it has no line."""
         import numpy as np
 
-        if not len(self):
-            return np.full(len(hashes), -1)
-        order = self._order
-        places = np.minimum(np.searchsorted(self.ids, hashes, sorter=order), len(self) - 1)
-        rows = order[places]
-        return np.where(self.ids[rows] == hashes, rows, -1)
+        rows = np.full(len(hashes), -1)
+        _, here, there = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
+        rows[here] = there
+        return rows
 
 
 class Index:
@@ -532,26 +524,26 @@ class SpendingIndex(Index):
             yield id, spent.latency_s, math.nan if cost is None else cost
 
     def of(self, ids: Array) -> Array:
-        """Seconds and dollars of instances, given by hash, NaN where unknown; shape (2, instances)."""
+        """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
         import numpy as np
 
         known, *amounts = self._columns.all()
-        if not len(known):
-            return np.full((2, len(ids)), math.nan)
         distinct, places = np.unique(known, return_inverse=True)
         sums = np.array([np.bincount(places, amount) for amount in amounts])
-        at = np.minimum(np.searchsorted(distinct, ids), len(distinct) - 1)
-        return np.where(distinct[at] == ids, sums[:, at], math.nan)
+        found = np.full((2, len(ids)), math.nan)
+        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
+        found[:, here] = sums[:, there]
+        return found
 
     def _spent_in(self, block: bytes) -> dict[int, Spent]:
         from cts_async.report.summary import Spent
 
-        found: dict[int, Spent] = {}
+        found: dict[int, Spent] = defaultdict(Spent)
         for raw in block.split(b"\n"):
             # Only calls of models have this; within a text its quotation marks would be escaped.
             record = record_in(raw) if b'"model":' in raw else None
             instance = record and as_text(record.get("instance"))
             if record and instance and instance.startswith(self._prefix):
                 with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
-                    found.setdefault(id_hash(instance.removeprefix(self._prefix)), Spent()).add(record)
+                    found[id_hash(instance.removeprefix(self._prefix))].add(record)
         return found

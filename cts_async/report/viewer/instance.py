@@ -24,6 +24,7 @@ from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
+from cts_async.protocol.results import about_same, failed, judged_fingerprint
 from cts_async.records import COVERAGES, MODES, SCHEMES, Mode, Scheme, language_of
 from cts_async.report.untrusted import as_float, as_list, as_object, as_text, as_texts, nuggets_of, turns_of
 from cts_async.report.viewer.index import (
@@ -117,10 +118,13 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
 
 
 def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
-    """Each judge's verdict on the answer, the scoring judge's first; failed and missing ones are left out."""
+    """Each judge's verdict on the answer, the scoring judge's first; failed, missing and other ones are left out."""
+    answer = judged_fingerprint(line)
     for judge, index in run.judges().items():
         verdict = line if index is run.results else run.verdict(index, lines, row)
-        if verdict is not None and verdict.get("error") is None and as_list(verdict.get("nuggets")):
+        if verdict is None or failed(verdict) or not as_list(verdict.get("nuggets")):
+            continue
+        if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.report.untrusted import as_text
 from cts_async.report.viewer.index import (
     FILE_CHANGED,
     Json,
@@ -282,14 +283,9 @@ def _instance_row(
 def queries_of(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> Json:
     """q and q* of a line, or their beginnings."""
     return {
-        "blurred_query": _text(line, "blurred_query")[:max_chars],
-        "fused_query": (_text(line, "fused_query") or _text(line, "query"))[:max_chars],
+        "blurred_query": (as_text(line.get("blurred_query")) or "")[:max_chars],
+        "fused_query": (as_text(line.get("fused_query")) or as_text(line.get("query")) or "")[:max_chars],
     }
-
-
-def _text(line: Mapping[str, Any], name: str) -> str:
-    text = line.get(name)
-    return text if isinstance(text, str) else ""
 
 
 # --- Search for text

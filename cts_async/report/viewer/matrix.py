@@ -164,12 +164,13 @@ class Matrix:
 
         if self.show == "gain":
             nothing = np.full(len(self._ids), math.nan)
-            origs = np.array([nothing if orig is None else scores[orig] for orig in self._baselines])
-            gains: Array = scores - origs
+            origs = [nothing if orig is None else scores[orig] for orig in self._baselines]
+            gains: Array = scores - np.array(origs)
             return gains
         if self.show == "turns":
             turns = self._of_lines([lines.turns.astype(float) for lines in self._lines], math.nan)
-            return np.where(turns > 0, turns, math.nan)
+            known: Array = np.where(turns > 0, turns, math.nan)
+            return known
         return self._spending() if self.show in SPENDING else scores
 
     def _spending(self) -> Array:

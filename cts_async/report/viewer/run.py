@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
-from cts_async.protocol.results import judged_fingerprint, no_fingerprint
+from cts_async.protocol.results import about_same, judged_fingerprint, no_fingerprint
 from cts_async.protocol.run_files import (
     GOLDBUILD,
     JUDGMENTS,
@@ -227,8 +227,8 @@ class OpenRun:
             prefix = self.metadata.journal_name("")
             self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
 
-    def advance(self, max_s: float) -> bool:
-        """Index for about `max_s` seconds; whether there is more to do. Results, judgments, then the journal."""
+    def advance(self, max_s: float = threading.TIMEOUT_MAX) -> bool:
+        """Index results, judgments, then the journal, for about `max_s` seconds; whether there is more to do."""
         until = time.monotonic() + max_s
         if not self._advancing.acquire(timeout=max_s):
             return True
@@ -334,9 +334,8 @@ class OpenRun:
 
         judged = index.lines()
         rows = judged.rows_of_hashes(lines.ids)
-        if len(judged) and self._mark is not no_fingerprint:
-            marks = judged.marks[rows]
-            rows = np.where((marks == lines.marks) | (marks == 0) | (lines.marks == 0), rows, -1)
+        if len(judged):
+            rows = np.where(about_same(judged.marks[rows], lines.marks), rows, -1)
         return judged, rows
 
     def _tails(self) -> list[Tail]:
@@ -350,6 +349,18 @@ class OpenRun:
                 stem: self.judgments.get(stem) or ResultsIndex(path, self._mark)
                 for stem, path in found.items()
             }
+
+
+def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`."""
+    directory = directory.resolve()
+    place, metadata = Place(directory.name, directory), read_metadata(directory)
+    if metadata is None:
+        return None
+    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
+    run.viewed = journal
+    run.advance()
+    return run
 
 
 def journal_of(place: Place, metadata: Metadata, root: Path) -> Path | None:

@@ -57,7 +57,6 @@ _PATH: Final = re.compile(r"(?<![^\s=:,;'\"(\[])(?:~[^\s/'\"]*)?/(?=[^\s/'\"])(?
 """An absolute path without the name at its end, and none within an address of the web."""
 _HOME: Final = re.compile(re.escape(os.path.expanduser("~")) + r"(?![\w.-])")
 _DATA_FILE: Final = re.compile(r"[0-9a-f]{8}\.js")
-_INDEX_S: Final = 10.0
 
 Answer = tuple[str, Parameters, Any]
 """Name and parameters of a request, and what is answered."""
@@ -118,8 +117,7 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
     if run is None:
         return
     run.viewed = True
-    while run.advance(_INDEX_S):
-        pass
+    run.advance()
     name = {"run": row["name"]}
     page = pages.run(name)
     own = {key: without_paths(page[key]) for key in ("manifest", "command")}

@@ -140,7 +140,7 @@ async def hangs(view):
 @role("clarifier", timeout_s=0.2)
 def hangs_in_a_thread(view):
     if view.blurred_query.startswith("Brack"):
-        time.sleep(2)
+        time.sleep(60)
     return ["What?", "Where?"]
 
 @role("clarifier", timeout_s=0.2)
@@ -349,12 +349,12 @@ os.chdir("/")
 async def ask(view):
     print("3")
     if view.blurred_query.startswith("Brack"):
-        os.fork()
         os.chdir("/")
         os.write(1, b"1")
         subprocess.run(["echo", "2"])
         sys.stdout.close()
         os.close(1)
+        os.fork()
     return ["What?", "Where \\ud83d?"]
 """
 
@@ -363,7 +363,7 @@ async def ask(view):
 def test_function_that_meddles_with_the_process_changes_nothing_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It forks, leaves the folder, writes to standard output in three ways and closes it, and cuts an emoji in two."""
+    """It leaves the folder, writes to standard output in three ways, closes it, forks, and cuts an emoji in two."""
     monkeypatch.chdir(tmp_path)
     script(tmp_path, "my_lab.py", MEDDLING)
     lines = played(tmp_path, "my_lab.py:ask", FakeProvider(PROVIDER), runs_dir=Path("runs"))

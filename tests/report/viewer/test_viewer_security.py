@@ -162,9 +162,9 @@ def test_page_is_sent_once_and_then_known_by_its_tag(
     script = asker.send("GET", "/static/main.js")
     assert script.headers["Content-Type"] == "text/javascript; charset=utf-8"
     assert asker.send("GET", "/static/secret.py").status == 404
-    assert asker.send("GET", "/", If_None_Match=page.headers["ETag"]).status == 304
+    assert asker.send("GET", "/", If_None_Match=page.headers["Etag"]).status == 304
     (tmp_path / "index.html").write_text("<!doctype html>new")
-    assert asker.send("GET", "/", If_None_Match=page.headers["ETag"]).status == 200
+    assert asker.send("GET", "/", If_None_Match=page.headers["Etag"]).status == 200
 
 
 def test_malformed_request_is_refused_and_not_logged(
