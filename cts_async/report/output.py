@@ -62,8 +62,7 @@ def _encodable(value: Any) -> Any:
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as JSON Lines to the file `out`, whole or not at all, or to standard output for "-".
 
-    Returns the number of rows; holds one at a time. Raises the errors of
-    `unwritable`.
+    Returns the number of rows; holds one at a time. Raises the errors of `atomic_writer` and `write_error`.
     """
     from cts_async.safe_files import atomic_writer
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from cts_async.analysis.retrieval import TurnRetrieval
+from cts_async.analysis.runs import ORIG
 from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.engine.run_dir import sessions_of
 from cts_async.llm.model import is_other_model, printable_name
@@ -111,9 +112,9 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
 
 def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
     """The table of results, with a row for each system and judge."""
-    orig = next((one for one in summaries if one.label == "orig"), None)
     rows = []
     for one in summaries:
+        orig = _orig_of(one, summaries)
         nothing = {"mean": None, "p50": None, "p90": None, **interval_fields("delta", None)}
         n_scored, n_failed = f"0/{one.n_expected}", len(one.failures)
         unjudged = {**nothing, "judge": "not judged", "scored": n_scored, "failed": n_failed}
@@ -130,6 +131,19 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
         "results", "restore_score_100", with_short_note("", rows), columns, rows, group="system"
     )
     return with_caveats(table, caveats_of(summaries))
+
+
+def _orig_of(run: RunSummary, summaries: Sequence[RunSummary]) -> RunSummary | None:
+    """Return the run of orig that differences of `run` are to: if several agents have played it, that of its own."""
+    origs = [one for one in summaries if one.label == ORIG]
+    if len(origs) > 1:
+        origs = [one for one in origs if _agent(one) == _agent(run)]
+    return next(iter(origs), None)
+
+
+def _agent(run: RunSummary) -> str | None:
+    agent: str | None = run.manifest.get("players", {}).get("agent")
+    return agent
 
 
 def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def parse_turn(text: str) -> ParsedTurn:
 
 
 def final_answer(text: str) -> tuple[str, AnswerFrom]:
-    """Return the answer of a last turn and where it was found (see `answer_in`), ignoring what the model made up."""
+    """Return the answer of a last turn and where it was found (see `find_answer`), ignoring what the model made up."""
     return find_answer(parse_turn(text).own)
 
 

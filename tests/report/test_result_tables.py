@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cts_async import scorer
 from cts_async.report.comparison import compare_runs
-from cts_async.report.results import difference_to, other_models, print_judged, print_results
+from cts_async.report.results import difference_to, other_models, print_judged, print_results, scores_table
 from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run, write_summary
 
 
@@ -132,6 +132,23 @@ def test_interval_does_not_depend_on_finishing_order_and_is_that_of_compare(tmp_
         for judged in compare_runs([*map(str, runs)]).judged:
             found |= {one.delta for one in judged.standings if one.delta}
     assert len(found) == 1
+
+
+def test_differences_are_to_the_orig_of_the_same_agent() -> None:
+    runs = [
+        replace(
+            summary(label, judged("ernie", score, score)),
+            manifest={"identity": {"system": label}, "players": {"agent": agent}},
+        )
+        for agent, label, score in (
+            ("a", "orig", 10),
+            ("a", "x-k1", 40),
+            ("b", "orig", 50),
+            ("b", "y-k1", 90),
+        )
+    ]
+    assert [row["delta"] for row in scores_table(runs).rows] == [None, 30.0, None, 40.0]
+    assert [row["delta"] for row in scores_table([runs[0], runs[3]]).rows] == [None, 80.0]
 
 
 def judged_again(folder: Path, *, results: str) -> RunSummary:
