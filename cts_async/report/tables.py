@@ -101,8 +101,10 @@ def print_table(console: Console, table: DataTable) -> None:
         (column, [printable(text) for text in (column.heading, *map(column.show, rows))])
         for column in table.columns
     ]
+    # A file keeps every column: only a terminal is too narrow for some.
     while (width := _least_width(columns, padding)) > console.width:
-        if not (optional := [i for i, (column, _) in enumerate(columns) if column.optional]):
+        optional = [i for i, (column, _) in enumerate(columns) if column.optional and console.is_terminal]
+        if not optional:
             drawn.width = width
             break
         del columns[optional[-1]]

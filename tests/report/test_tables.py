@@ -39,9 +39,9 @@ COLUMNS = (
 )
 
 
-def printed(table: DataTable, width: int = 80) -> str:
+def printed(table: DataTable, width: int = 80, *, terminal: bool = False) -> str:
     out = io.StringIO()
-    print_table(Console(file=out, width=width, color_system=None), table)
+    print_table(Console(file=out, width=width, color_system=None, force_terminal=terminal), table)
     return out.getvalue()
 
 
@@ -152,12 +152,13 @@ def test_optional_columns_are_left_out_of_a_narrow_terminal_the_last_first() -> 
     table = DataTable("t", "", "", columns, [{"mean": "47.18", "min": "10.00", "scored": "14/14"}])
 
     def headings(width: int) -> list[str]:
-        return printed(table, width).splitlines()[0].split()
+        return printed(table, width, terminal=True).splitlines()[0].split()
 
     # 5, 5 and 6 columns wide, and a space between two.
     assert headings(18) == ["mean", "min", "scored"]
     assert headings(17) == headings(12) == ["mean", "scored"]
     assert headings(11) == headings(1) == ["scored"]
+    assert printed(table, 11).splitlines()[0].split() == ["mean", "min", "scored"], "a file has all"
 
 
 SCORED = [
