@@ -202,7 +202,7 @@ def _reader(
             raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
             if needle and not line_has(raw, needle):
                 return None
-            line = line_of(raw, int(lines.ids[row]))
+            line = checked_line(raw, int(lines.ids[row]))
             return _instance_row(lines, row, line, float(scores[row]), max_chars)
 
         yield read
@@ -255,7 +255,7 @@ def place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-def line_of(raw: bytes, hash: int) -> Mapping[str, Any]:
+def checked_line(raw: bytes, hash: int) -> Mapping[str, Any]:
     """A results line of the instance with this `id_hash`. Raises Refused for any other."""
     line = record_in(raw)
     id = instance_name(line) if line else None
@@ -271,7 +271,7 @@ def _instance_row(
     kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
     return {
         "id": instance_name(line),
-        **queries_of(line, max_chars),
+        **query_texts(line, max_chars),
         "score": None if score != score else score,
         "asked": int(lines.asked[row]),
         "unknown": int(lines.unknown[row]),
@@ -280,7 +280,7 @@ def _instance_row(
     }
 
 
-def queries_of(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> Json:
+def query_texts(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> Json:
     """q and q* of a line, or their beginnings."""
     return {
         "blurred_query": (as_text(line.get("blurred_query")) or "")[:max_chars],

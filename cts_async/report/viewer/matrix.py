@@ -26,12 +26,12 @@ from cts_async.report.viewer.instances import (
     MAX_CHARS,
     Parameters,
     Read,
+    checked_line,
     choice,
     csv_pieces,
     line_has,
-    line_of,
     page_of,
-    queries_of,
+    query_texts,
     score_limits,
 )
 from cts_async.report.viewer.library import Library
@@ -252,11 +252,11 @@ class Matrix:
             def read(row: int, needle: str) -> Json | None:
                 if needle and not any(line_has(raw, needle) for raw in raw_lines(row)):
                     return None
-                line = line_of(next(raw_lines(row)), int(self._ids[row]))
+                line = checked_line(next(raw_lines(row)), int(self._ids[row]))
                 pairs = zip(self._rows[:, row] < 0, self._failed[:, row], strict=True)
                 return {
                     "id": instance_name(line),
-                    **queries_of(line, max_chars),
+                    **query_texts(line, max_chars),
                     "values": [_number(value) for value in self._values[:, row]],
                     "states": ["missing" if none else "failed" if bad else "" for none, bad in pairs],
                     "spread": _number(self._spread[row]),
