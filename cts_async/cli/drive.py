@@ -6,7 +6,6 @@ On a terminal the progress is a screen, redrawn a few times a second; elsewhere 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -137,13 +136,13 @@ T = TypeVar("T")
 
 
 def run_async(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run `main(*args)` to its end on uvloop (on Windows, asyncio's own loop), with rare garbage collections.
+    """Run `main(*args)` to its end on uvloop, with rare garbage collections.
 
     Raises UsageError where this process may open too few files.
     """
     require_open_files()
     collect_seldom()
-    return anyio.run(main, *args, backend_options={"use_uvloop": sys.platform != "win32"})
+    return anyio.run(main, *args, backend_options={"use_uvloop": True})
 
 
 # --- Progress

@@ -17,7 +17,6 @@ import re
 import secrets
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -315,9 +314,6 @@ def _signals_blocked() -> Iterator[None]:
 
     The head gets them after the block, and has the workers finish what is in flight.
     """
-    if sys.platform == "win32":
-        yield
-        return
     on_term = signal.getsignal(signal.SIGTERM)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
