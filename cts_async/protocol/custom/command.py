@@ -139,7 +139,10 @@ class _Process:
         reply: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[id] = reply
         try:
-            self._input.write(line)  # however full the pipe is: requests are few, and it may never read them
+            # uvloop refuses to write to a process that has died already; `_live` says of what. Any other gets the line,
+            # however full the pipe is: requests are few, and it may never read them.
+            if not self._input.is_closing():
+                self._input.write(line)
             return await reply
         finally:
             del self._waiting[id]
