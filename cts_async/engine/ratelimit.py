@@ -158,8 +158,8 @@ class BucketMeter:
             self.limit, self._rate = min(capacity, 1.0), rate / (1.0 + rate * margin_s)
         self._capacity = capacity
         self._level, self._checked_at = self.limit, 0.0
-        self._founded_from = 0.0
-        """What was gained before has been looked at by `give_back`."""
+        self._gain_revoked_until = 0.0
+        """`give_back` has revoked what was gained before."""
 
     def wait_s(self, now: float, amount: float) -> float:
         lacking = min(amount, self.limit) - self.room(now)
@@ -182,8 +182,8 @@ class BucketMeter:
 
     def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
         # The server's bucket may have been full all the time since, and then it has gained nothing.
-        gained = max(0.0, now - max(taken_at, self._founded_from)) * self._rate
-        self._founded_from = now
+        gained = max(0.0, now - max(taken_at, self._gain_revoked_until)) * self._rate
+        self._gain_revoked_until = now
         self._level = min(self.limit, self.room(now) + min(amount, self._capacity) - gained)
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
