@@ -20,15 +20,16 @@ BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", 
 """The rooms from the ground up: each may import itself and those before it."""
 
 FREE = {
-    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables", "custom"),
+    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "custom", "foreign_json"),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "__init__"},
+    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "foreign_json", "__init__"},
     "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
+    "foreign_json": set(),
     "config": {"records", "errors"},
     "safe_files": {"errors"},
     "scorer": set(),
