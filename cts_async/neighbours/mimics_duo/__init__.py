@@ -45,12 +45,15 @@ Draws = Annotated[int, typer.Option(min=2, max=100_000, help="Number of random d
 Seed = Annotated[int, typer.Option(min=0, help="Random seed of the draws.")]
 
 
-@app.command("tables", short_help="Tables 6 to 11 beside the published values.")
+@app.command("tables", short_help="Tables 6 to 11 beside the published values, figures 3 and 4.")
 def show_tables_beside_paper(
     folder: Folder = HERE,
     table: Annotated[
         list[str] | None,
-        typer.Option(metavar="N", help="Only this table: 6 to 11, or 5.2. Repeatable [default: all]."),
+        typer.Option(
+            metavar="N",
+            help="Only this table: 6 to 11, 5.2, figure-3, figure-4 or text. Repeatable [default: all].",
+        ),
     ] = None,
     draws: Draws = 1000,
     csv: Csv = None,
@@ -60,21 +63,29 @@ def show_tables_beside_paper(
     """Tables 6 to 11 and section 5.2, computed and set beside the published values.
 
     Each cell is marked: = reproduced, ~ within the spread of ties broken at random (z says how far), ≠ differs, and the
-    notes say why.
+    notes say why. Figures 3 and 4 follow as tables, and the percentages that the text claims.
 
     Example: cts data mimics-duo tables ../shared/data/mimics-duo
 
     Example: cts data mimics-duo tables MIMICS-Duo --table 10 --json
     """
     from cts_async.neighbours.mimics_duo import statistics
+    from cts_async.neighbours.mimics_duo.figures import FIGURES
     from cts_async.neighbours.mimics_duo.panes import read_panes
     from cts_async.report.tables import show_tables
 
-    names = [name for name in statistics.TABLES if not table or name in table]
-    if wrong := [name for name in table or () if name not in statistics.TABLES]:
-        raise UsageError(f"--table {wrong[0]}: must be one of {', '.join(statistics.TABLES)}")
+    known = (*statistics.TABLES, *FIGURES)
+    chosen = table or known
+    for name in chosen:
+        if name not in known:
+            raise UsageError(f"--table {name}: must be one of {', '.join(known)}")
     panes = list(read_panes(folder))
-    tables = {name: statistics.mimics_table(name, panes, draws, seed) for name in names}
+    tables = {
+        name: statistics.mimics_table(name, panes, draws, seed)
+        for name in statistics.TABLES
+        if name in chosen
+    }
+    figures = {name: make(panes) for name, make in FIGURES.items() if name in chosen}
     verdicts = statistics.count_verdicts(tables.values())
     n, released, warning = len(panes), statistics.RELEASED_PANES, None
     if n != released:
@@ -83,12 +94,27 @@ def show_tables_beside_paper(
         name: {"title": one.title, "cells": one.rows, "notes": one.remarks} for name, one in tables.items()
     }
     settings = {"panes": n, "draws": draws, "seed": seed}
-    value = {**settings, "tables": cells, "verdicts": verdicts, "warning": warning}
-    total = f"Published cells, each counted once: {sum(verdicts.values())}."
-    counts = [f"{statistics.MARKS[name]} {k:3} {statistics.VERDICTS[name]}" for name, k in verdicts.items()]
-    drawn = f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
-    notes = [total, *counts, drawn, *([warning] if warning else [])]
-    show_tables(list(tables.values()), notes=notes, as_json=as_json and value, csv=csv)
+    drawn_figures = {name: {"title": figure.title, "rows": figure.rows} for name, figure in figures.items()}
+    value = {
+        **settings,
+        "tables": cells,
+        "figures": drawn_figures,
+        "verdicts": verdicts,
+        "warning": warning,
+    }
+    notes = []
+    if tables:  # figures have no published cells, and nothing in them is drawn
+        notes.append(f"Published cells, each counted once: {sum(verdicts.values())}.")
+        notes += [
+            f"{statistics.MARKS[name]} {n:3} {statistics.VERDICTS[name]}" for name, n in verdicts.items()
+        ]
+        notes.append(
+            f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
+        )
+    if warning:
+        notes.append(warning)
+    everything = [*tables.values(), *figures.values()]
+    show_tables(everything, notes=notes, as_json=as_json and value, csv=csv)
 
 
 @app.command("panes", short_help="The four files joined, as JSON Lines.")
