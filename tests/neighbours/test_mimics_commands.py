@@ -59,6 +59,22 @@ def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
     assert [note[:30] for note in found["notes"]] == ["The paper's tables 3 to 5 are "]
 
 
+def test_clicks_of_one_collection_rank_the_labels_of_another_beside_the_paper(tmp_path: Path) -> None:
+    """More options are more engagement in the first folder and less quality in the second: clicks mislead."""
+    train, test = duo(tmp_path / "clicks"), duo(tmp_path / "labels")
+    asked = (train, "--test", test, "--test-label", "quality", "--ranker", "rankboost")
+    with pytest.raises(UsageError, match="no query that the test data does not have"):
+        ltr(*asked)
+    for path in test.iterdir():
+        path.write_text(path.read_text().replace("\nq", "\nother q"))
+    found = json.loads(ltr(*asked, "--json"))
+    row = found["rankers"][0]
+    assert (row["p_at_1"], row["published_p_at_1"], row["published_mrr"]) == (0, 0.606, 0.803)
+    assert found["rankers"][1]["published_mrr"] is None
+    assert (found["data"][0]["folds"], found["data"][0]["shared_queries"]) == (None, 0)
+    assert max(map(len, ltr(*asked).splitlines())) <= 80
+
+
 def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     folder = duo(tmp_path)
     table = ltr(

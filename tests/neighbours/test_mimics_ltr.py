@@ -17,9 +17,9 @@ from cts_async.neighbours.mimics_duo.ltr import (
     RANDOM,
     WORST,
     Collection,
-    CrossValidated,
     LabelledPanes,
     PaneText,
+    Reached,
     bm25,
     collections,
     cross_validate,
@@ -30,6 +30,7 @@ from cts_async.neighbours.mimics_duo.ltr import (
     read_labelled,
     t_tests,
     tf_idf_cosine,
+    transfer,
     words_of,
 )
 from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, PaneRanker, RankingLists, chosen
@@ -64,6 +65,30 @@ def test_deciding_feature_is_learned_for_unseen_queries() -> None:
         assert found.reached["P@1"][name].mean() == found.reached["MRR"][name].mean() == 1
         assert FEATURES[int(np.argmax(found.weights[name]))] == "The Number of Candidate Answers"
     assert (len(found.queries), found.panes) == (30, 90)
+
+
+def test_ranker_is_trained_on_one_collection_and_tested_on_another_without_shared_queries() -> None:
+    """q20 to q29 are in both collections, where all their labels are turned round: nothing of them may be learned."""
+    panes, labels = panes_of(30)
+    turned = [*labels[:60], *(6 - label for label in labels[60:])]
+    reached, shared = transfer(labelled(panes, turned), labelled(panes[60:], labels[60:]), LINEAR)
+    assert (reached.queries, shared) == (tuple(f"q{i}" for i in range(20, 30)), 10)
+    assert reached.reached["P@1"][NAME].tolist() == [1] * 10
+    recorded = Recorded()
+    transfer(
+        labelled(panes, turned),
+        labelled(panes[60:], labels[60:]),
+        {"recorded": PaneRanker("r", recorded.fit)},
+    )
+    alone = Recorded()
+    transfer(
+        labelled(panes[:60], labels[:60]),
+        labelled([PaneText("other", pane.question, pane.options) for pane in panes[60:]], labels[60:]),
+        {"recorded": PaneRanker("r", alone.fit)},
+    )
+    assert (recorded.features[0] == alone.features[0]).all()
+    with pytest.raises(UsageError, match="no query that the test data does not have"):
+        transfer(labelled(panes, labels), labelled(panes, labels), LINEAR)
 
 
 def test_random_and_worst_rankers_are_included() -> None:
@@ -166,7 +191,7 @@ def test_repeated_pane_keeps_the_labels_of_one_of_its_rows(tmp_path: Path) -> No
 def test_pairs_are_tested_over_queries_as_one_family() -> None:
     """a - b is 1, 2, 3: p = 1 - sqrt(12 / 14), the smaller of two, so doubled; b and c are the same."""
     values = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array([1.0, 2, 4])}
-    found = CrossValidated(("x", "y", "z"), 9, {"P@1": values}, {})
+    found = Reached(("x", "y", "z"), 9, {"P@1": values}, {})
     first, second = t_tests(found, [("a", "b"), ("b", "c")])
     assert (first["left"], first["right"], first["difference"]) == ("a", "b", 2)
     assert first["p"] == pytest.approx(1 - sqrt(12 / 14))

@@ -166,7 +166,7 @@ def show_reranking(
     show_tables([table], as_json=as_json, csv=csv)
 
 
-@app.command("ltr", short_help="Learning to rank panes, cross-validated.")
+@app.command("ltr", short_help="Learning to rank panes: cross-validated, or across collections.")
 def show_ltr(
     data: Annotated[Path, typer.Argument(metavar="PATH", help="MIMICS-Duo's folder, or a TSV of panes.")],
     label: Annotated[
@@ -178,6 +178,12 @@ def show_ltr(
     ranker: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this ranker, e.g. mart. Repeatable [default: all seven]."),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Test on these panes, trained on all of the first [default: cross-validate]."
+        ),
     ] = None,
     features_of: Annotated[
         str | None,
@@ -194,13 +200,16 @@ def show_ltr(
 
     PATH is a folder with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
     option_5 and a label's column), such as MIMICS-ClickExplore.tsv. A label is engagement, quality or rating; with
-    --test-label rankers are trained on one and tested on another.
+    --test-label rankers are trained on one and tested on another. With --test they are trained on all of PATH and tested
+    on another folder or TSV, as in the paper's tables 3 and 4: from clicks to workers' labels.
 
     Example: cts data mimics-duo ltr MIMICS-Duo/
 
     Example: cts data mimics-duo ltr MIMICS-Duo/ --label engagement --test-label quality --features-of mart --json
+
+    Example: cts data mimics-duo ltr MIMICS-ClickExplore.tsv --test MIMICS-Manual.tsv --test-label quality
     """
-    from cts_async.neighbours.mimics_duo.ltr import ranking_report
+    from cts_async.neighbours.mimics_duo.ltr import Design, ranking_report
     from cts_async.neighbours.mimics_duo.rankers import chosen
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
     from cts_async.report.tables import show_tables
@@ -209,9 +218,10 @@ def show_ltr(
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
     if shown not in rankers:
         raise UsageError(f"--features-of {shown}: must be one of the rankers used: {', '.join(rankers)}")
-    labels = (label, label if test_label is None else test_label)
-    for given in labels:
-        if given not in PANE_LABELS:
-            raise UsageError(f"unknown label {given!r}: choose from {', '.join(PANE_LABELS)}")
-    tables, notes = ranking_report(data, labels, rankers, shown, folds=folds, seed=seed)
+    test_label = test_label or label
+    for name in (label, test_label):
+        if name not in PANE_LABELS:
+            raise UsageError(f"unknown label {name!r}: choose from {', '.join(PANE_LABELS)}")
+    design = Design(data, label, test_label, test, folds, seed)
+    tables, notes = ranking_report(design, rankers, shown)
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)

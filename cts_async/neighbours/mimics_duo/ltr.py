@@ -1,7 +1,9 @@
-"""Learning to rank clarification panes, cross-validated by query (MIMICS-Duo, SIGIR 2022, section 3.1).
+"""Learning to rank clarification panes (MIMICS-Duo, SIGIR 2022, section 3.1): cross-validated by query, or trained on
+one collection and tested on another.
 
-All that is learned comes from the training folds: document frequencies of the features, their smallest and largest
-values, and the ranking. A label to train on and another to test on give the design of the paper's tables 3 and 4.
+All that is learned comes from the training panes: document frequencies of the features, their smallest and largest
+values, and the ranking. Two labels over one collection, or two collections, give the design of the paper's tables 3
+and 4: MIMICS-ClickExplore has clicks, MIMICS-Manual labels.
 """
 
 from __future__ import annotations
@@ -12,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from rapidfuzz import fuzz
 
 from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.inputs import published
 from cts_async.neighbours.mimics_duo.panes import PaneText, read_pane_table, read_panes
 from cts_async.neighbours.mimics_duo.rankers import RANKERS, PaneRanker, RankingLists, decided
 from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
@@ -211,11 +214,11 @@ WORST: Final = "worst"
 
 
 @dataclass(frozen=True, slots=True)
-class CrossValidated:
-    """What each ranker, and `RANDOM` and `WORST`, reached on each query while it was in the fold left out.
+class Reached:
+    """What each ranker, and `RANDOM` and `WORST`, reached on each query that it was not trained on.
 
-    `reached` has "P@1" and "MRR" by ranker, over `queries`. `weights` are the features' weights by ranker, of each
-    fold scaled to 1 in the sum of their sizes, and averaged over the folds.
+    `reached` has "P@1" and "MRR" by ranker, over `queries`. `weights` are the features' weights by ranker, scaled to 1
+    in the sum of their sizes; with several folds the mean over these.
     """
 
     queries: tuple[str, ...]
@@ -227,7 +230,7 @@ class CrossValidated:
 
 def cross_validate(
     data: LabelledPanes, rankers: Mapping[str, PaneRanker], *, folds: int = 5, seed: int = 0
-) -> CrossValidated:
+) -> Reached:
     """Train and test each ranker `folds` times; UsageError where the data do not allow it.
 
     Queries whose panes all have the same label, or that have only one, are not tested.
@@ -250,18 +253,53 @@ def cross_validate(
             learned = ranker.fit(lists, seed + part)
             scores[name][held_out] = learned.scores(rows[held_out])
             weights[name] += learned.weights / (np.abs(learned.weights).sum() or 1.0) / folds
+    return _measured(data, scores, weights)
+
+
+def transfer(
+    trained_on: LabelledPanes, tested_on: LabelledPanes, rankers: Mapping[str, PaneRanker], *, seed: int = 0
+) -> tuple[Reached, int]:
+    """Train each ranker on one collection and test it on another (section 3.1.3, tables 3 and 4).
+
+    Queries of the second collection are left out of the first, since the two may share some; the number of queries
+    left out is returned, too. UsageError where nothing can be learned or tested.
+    """
+    shared = set(tested_on.names).intersection(trained_on.names)
+    is_shared = np.array([name in shared for name in trained_on.names], bool)[trained_on.query]
+    learn = decided(trained_on.train, trained_on.query) & ~is_shared
+    if not learn.any():
+        raise UsageError(
+            "nothing to learn from: no query that the test data does not have has panes with different labels"
+        )
+    words = [*trained_on.words, *tested_on.words]
+    # What is tested gives neither document frequencies nor a scale.
+    held_out = np.concatenate([is_shared, np.ones(len(tested_on.query), bool)])
+    rows = _normalised(words, held_out)
+    n_train = len(trained_on.query)
+    lists = RankingLists(rows[:n_train][learn], trained_on.train[learn], trained_on.query[learn])
+    scores, weights = {}, {}
+    for name, ranker in rankers.items():
+        learned = ranker.fit(lists, seed)
+        scores[name] = learned.scores(rows[n_train:])
+        weights[name] = learned.weights / (np.abs(learned.weights).sum() or 1.0)
+    return _measured(tested_on, scores, weights), len(shared)
+
+
+def _measured(data: LabelledPanes, scores: Mapping[str, Array], weights: Mapping[str, Array]) -> Reached:
+    """P@1 and MRR of the panes' `scores` by ranker; UsageError if no query can be ranked wrongly."""
     tested = decided(data.test, data.query)
     if not tested.any():
         raise UsageError("nothing to test on: no query has panes with different labels")
     query = data.query[tested]
     is_ideal = ideal_items(data.test[tested], query)
-    rankings = {name: found[tested] for name, found in scores.items()}
-    rankings |= {RANDOM: np.zeros(len(query)), WORST: -is_ideal.astype(float)}
+    rankings = {name: of_panes[tested] for name, of_panes in scores.items()}
+    rankings[RANDOM] = np.zeros(len(query))
+    rankings[WORST] = -is_ideal.astype(float)
     reached: dict[str, dict[str, Array]] = {"P@1": {}, "MRR": {}}
-    for name, found in rankings.items():
-        reached["P@1"][name], reached["MRR"][name] = expected_by_query(found, is_ideal, query)
+    for name, ranking in rankings.items():
+        reached["P@1"][name], reached["MRR"][name] = expected_by_query(ranking, is_ideal, query)
     names = tuple(data.names[number] for number in query[starts(query)])
-    return CrossValidated(names, len(query), reached, weights)
+    return Reached(names, len(query), reached, weights)
 
 
 def folds_of(queries: int, folds: int, seed: int) -> Array:
@@ -282,62 +320,97 @@ def _normalised(words: Sequence[PaneWords], held_out: Array) -> Array:
 
 TOP: Final = 10
 ALPHA: Final = 0.05
-_UNCOMPARED: Final = (
+_FEATURES_NOTE: Final = (
     f"The paper's tables 3 to 5 are of MIMICS-ClickExplore and MIMICS-Manual with {IN_PAPER} features, "
-    f"{IN_PAPER - len(FEATURES)} of them from Bing's result pages, which no data here have: no published value "
-    "belongs beside these."
+    f"{IN_PAPER - len(FEATURES)} of them from Bing's result pages, which no data here have: its values show the order "
+    "of size, not what to expect."
 )
 _BASELINES: Final = {RANDOM: "Random ranker", WORST: "Worst possible case"}
 
 
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What is learned from and tested on: a collection each, with a label; without `test_data` folds of the first."""
+
+    data: Path
+    label: str
+    test_label: str
+    test_data: Path | None = None
+    folds: int = 5
+    seed: int = 0
+
+
 def ranking_report(
-    data: Path,
-    labels: tuple[str, str],
-    rankers: Mapping[str, PaneRanker],
-    features_of: str,
-    *,
-    folds: int,
-    seed: int,
+    design: Design, rankers: Mapping[str, PaneRanker], features_of: str
 ) -> tuple[list[DataTable], list[str]]:
-    """Read panes with labels (to train, to test), cross-validate the rankers, and return tables and notes.
+    """Read labelled panes, train and test the rankers as `design` says, and return tables and notes.
 
     The rankers, the matrix of their differences and the features that weigh most in `features_of` are printed; the
     settings, all tests and all weights are in JSON and CSV only. Raises InputError and UsageError.
     """
-    panes = read_labelled(data, labels, seed)
-    found = cross_validate(panes, rankers, folds=folds, seed=seed)
+    seed = design.seed
+    notes = []
+    shared = 0
+    if design.test_data is None:
+        panes = read_labelled(design.data, (design.label, design.test_label), seed)
+        notes += _left_out(panes)
+        reached = cross_validate(panes, rankers, folds=design.folds, seed=seed)
+    else:
+        trained_on = read_labelled(design.data, (design.label, design.label), seed)
+        panes = read_labelled(design.test_data, (design.test_label, design.test_label), seed)
+        notes += [f"{design.data}: {note}" for note in _left_out(trained_on)]
+        notes += [f"{design.test_data}: {note}" for note in _left_out(panes)]
+        reached, shared = transfer(trained_on, panes, rankers, seed=seed)
+        notes.append(f"Queries of the test data that the training data has, too, and leaves out: {shared:,}.")
     settings: Row = {
-        "label": labels[0],
-        "test_label": labels[1],
-        "folds": folds,
+        "label": design.label,
+        "test_label": design.test_label,
+        "folds": design.folds if design.test_data is None else None,
         "seed": seed,
-        "queries": len(found.queries),
-        "panes": found.panes,
-        "tied_queries": len(panes.names) - len(found.queries),
+        "queries": len(reached.queries),
+        "panes": reached.panes,
+        "tied_queries": len(panes.names) - len(reached.queries),
         "unlabelled_panes": panes.unlabelled,
         "repeated_panes": panes.repeated,
+        "shared_queries": shared,
     }
-    against_random = t_tests(found, [(name, RANDOM) for name in rankers])
-    pairwise = t_tests(found, list(combinations(rankers, 2)))
-    weights = [row for name in rankers for row in _weighed(found, name)]
+    against_random = t_tests(reached, [(name, RANDOM) for name in rankers])
+    pairwise = t_tests(reached, list(combinations(rankers, 2)))
+    weights = [row for name in rankers for row in _weighed(reached, name)]
     tables = [
         DataTable("data", "", "", (), [settings], shown=0),
-        _rankers_table(found, settings, against_random),
+        _rankers_table(reached, settings, against_random, paper_columns(design)),
         _differences_table(list(rankers), pairwise),
         DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
-        _features_table(found, features_of),
+        _features_table(reached, features_of),
         DataTable("features", "", "", (), weights, shown=0),
     ]
-    notes = [_UNCOMPARED]
-    if panes.repeated:
-        n = f"{panes.repeated:,} rows left out"
-        notes.insert(0, f"Duplicate panes are counted once, by a random row: {n}.")
+    return tables, [*notes, _FEATURES_NOTE]
+
+
+def _left_out(panes: LabelledPanes) -> list[str]:
+    notes = []
     if panes.unlabelled:
-        notes.insert(0, f"Left out, without a label: {panes.unlabelled:,} panes.")
-    return tables, notes
+        notes.append(f"Left out, without a label: {panes.unlabelled:,} panes.")
+    if panes.repeated:
+        notes.append(f"Duplicate panes are counted once, by a random row: {panes.repeated:,} rows left out.")
+    return notes
 
 
-def t_tests(found: CrossValidated, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+def paper_columns(design: Design) -> Mapping[str, tuple[float, float]]:
+    """P@1 and MRR by ranker as tables 3 and 4 print them for this design; none where they have no such column.
+
+    A collection is known by its label: clicks are MIMICS-ClickExplore's, labels of options MIMICS-Manual's. Values
+    belong beside a design with two collections only: MIMICS-Duo's own folds are another experiment.
+    """
+    if design.test_data is None:
+        return {}
+    tables = published("mimics_duo")["learning_to_rank"]
+    printed = tables.get(f"{design.label}-{design.test_label}", {})
+    return {name: (values[0], values[1]) for name, values in printed.items()}
+
+
+def t_tests(found: Reached, pairs: Sequence[tuple[str, str]]) -> list[Row]:
     """Paired t-tests of left minus right over the queries; each measure is a family for Holm's correction."""
     rows: list[Row] = []
     for measure, values in found.reached.items():
@@ -350,10 +423,13 @@ def t_tests(found: CrossValidated, pairs: Sequence[tuple[str, str]]) -> list[Row
     return rows
 
 
-def _rankers_table(found: CrossValidated, settings: Row, tests: Sequence[Row]) -> DataTable:
+def _rankers_table(
+    found: Reached, settings: Row, tests: Sequence[Row], paper: Mapping[str, tuple[float, float]]
+) -> DataTable:
     p_holm = {(test["measure"], test["left"]): test["p_holm"] for test in tests}
-    rows = [
-        {
+    rows = []
+    for name in (*found.weights, *_BASELINES):
+        row: dict[str, Any] = {
             "ranker": name,
             "title": _title(name),
             "p_at_1": float(found.reached["P@1"][name].mean()),
@@ -361,18 +437,25 @@ def _rankers_table(found: CrossValidated, settings: Row, tests: Sequence[Row]) -
             "p_p_at_1_vs_random": p_holm.get(("P@1", name)),
             "p_mrr_vs_random": p_holm.get(("MRR", name)),
         }
-        for name in (*found.weights, *_BASELINES)
-    ]
-    columns = (
+        if paper:
+            row["published_p_at_1"], row["published_mrr"] = paper.get(name, (None, None))
+        rows.append(row)
+    columns = [
         Column("ranker", text("title"), numeric=False),
         Column("P@1", number("p_at_1", ".3f")),
         Column("MRR", number("mrr", ".3f")),
         Column("p of P@1", _p("p_p_at_1_vs_random")),
         Column("p of MRR", _p("p_mrr_vs_random")),
-    )
+    ]
+    if paper:
+        columns.append(Column("paper P@1", number("published_p_at_1", ".3f")))
+        columns.append(Column("paper MRR", number("published_mrr", ".3f")))
+    how = "Trained on other data"
+    if settings["folds"] is not None:
+        how = f"{settings['folds']} folds by query"
     caption = (
         f"{settings['queries']:,} queries with {settings['panes']:,} panes; in {settings['tied_queries']:,} more all "
-        f"panes are tied. {settings['folds']} folds by query, seed {settings['seed']}. MRR is of the first pane with "
+        f"panes are tied. {how}, seed {settings['seed']}. MRR is of the first pane with "
         "the highest label; tied scores give the mean over all orders. p: paired t-test against the random ranker, "
         "Holm's correction over the rankers."
     )
@@ -400,7 +483,7 @@ def _differences_table(names: Sequence[str], tests: Sequence[Row]) -> DataTable:
     return DataTable("differences", "Do they differ?", caption, columns, rows if len(names) > 1 else [])
 
 
-def _features_table(found: CrossValidated, name: str) -> DataTable:
+def _features_table(found: Reached, name: str) -> DataTable:
     columns = (Column("feature", text("feature"), numeric=False), Column("weight", number("weight", ".3f")))
     caption = (
         f"Of {len(FEATURES)}. Share of all weights, mean over the folds; below 0 more of it ranks lower. "
@@ -410,7 +493,7 @@ def _features_table(found: CrossValidated, name: str) -> DataTable:
     return DataTable("top_features", title, caption, columns, _weighed(found, name)[:TOP])
 
 
-def _weighed(found: CrossValidated, name: str) -> list[Row]:
+def _weighed(found: Reached, name: str) -> list[Row]:
     weights = dict(zip(FEATURES, found.weights[name].tolist(), strict=True))
     return [
         {"ranker": name, "feature": feature, "weight": weights[feature]}
