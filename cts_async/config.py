@@ -197,7 +197,8 @@ class JudgeConfig(CommandConfig):
 class EvaluationConfig:
     """How finished conversations are evaluated. `qrels` is a file's path or "intent:N".
 
-    `relevance_level` is the lowest grade that binary measures count as relevant.
+    `relevance_level` is the lowest grade that binary measures count as relevant. `published` names the dataset whose
+    values in AT-CoT's paper stand beside; "" for that of the data itself.
     """
 
     corpus: Path | None = None
@@ -206,6 +207,7 @@ class EvaluationConfig:
     reranker: str | None = None
     measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
     encoder: str | None = None
+    published: str = ""
 
 
 # --- Reading cts.toml

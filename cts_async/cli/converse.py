@@ -68,13 +68,16 @@ def converse(
     reranker: Annotated[
         str | None,
         option(
-            EVALUATION, metavar="MODEL", help="Re-rank BM25's first 100 documents with this cross-encoder."
+            EVALUATION,
+            metavar="MODEL",
+            help="Re-rank BM25's first 100 documents with this cross-encoder or MonoT5 (folder or hub name).",
         ),
     ] = None,
     encoder: Annotated[
         str | None,
         option(EVALUATION, metavar="MODEL", help="Encoder for BERTScore [default: none, token F1 instead]."),
     ] = None,
+    published: options.Published = "",
     csv: options.CsvFolder = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -104,7 +107,7 @@ def converse(
     from cts_async.report.tables import make_table_folder, show_tables
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
-    evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder)
+    evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder, published)
     plan = plan_conversations(config, load_catalogue(*config.config_files), os.environ)
     instances = list(plan.instances())
     judgments = open_judgments(evaluation, plan.dataset, instances)
@@ -126,7 +129,7 @@ def converse(
     if not stopped:
         with _progress_bars(quiet=quiet) as progress:
             report = evaluate_conversations(
-                plan.dataset, instances, plan.directories(), judgments, scorer, measures, progress
+                plan.dataset, instances, plan.directories(), judgments, scorer, evaluation, progress
             )
         tables, notes = [*tables, *report.tables], list(report.notes)
     shown = {one.name: {"title": one.title, "caption": one.caption, "rows": one.rows} for one in tables}

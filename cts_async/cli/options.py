@@ -303,6 +303,15 @@ RelevanceLevel = Annotated[
         help="Lowest grade that counts as relevant for P, RR, AP and R (TREC Deep Learning: 2); nDCG uses all grades.",
     ),
 ]
+Published = Annotated[
+    str,
+    option(
+        EVALUATION,
+        metavar="NAME",
+        help="Set AT-CoT's printed values beside: qulac, clariq, raocq, web-track-2013-2014, dl-hard "
+        "[default: those of --data].",
+    ),
+]
 Seed = Annotated[int, option(OTHER, help="Random seed.")]
 Ray = Annotated[
     str | None,

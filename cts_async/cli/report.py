@@ -45,6 +45,7 @@ def report(
     corpus: options.Documents = None,
     qrels: options.Qrels = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
+    published: options.Published = "",
     seed: options.Seed = 0,
     config_file: options.ConfigFile = None,
 ) -> None:
@@ -76,7 +77,9 @@ def report(
         formats=formats,
         judges=[judge] if judge else [],
         baseline=baseline,
-        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels, relevance_level=relevance_level),
+        evaluation=EvaluationConfig(
+            corpus=corpus, qrels=qrels, relevance_level=relevance_level, published=published
+        ),
         seed=seed,
         names=display_names(options.config_files(config_file)),
     )

@@ -23,9 +23,11 @@ from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import (
     Judgments,
+    PaperColumns,
     evaluate_conversations,
     evaluate_finished,
     open_judgments,
+    paper_columns,
     turn_tables,
 )
 from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
@@ -88,7 +90,7 @@ def evaluated(
         plan.directories(),
         open_judgments(asked, plan.dataset, instances),
         TokenF1(),
-        asked.measures,
+        asked,
         lambda *what: expected.append(what),
     )
     assert all(done <= of for _, done, of in expected)
@@ -201,6 +203,41 @@ def test_web_track_judgments_are_shown_with_published_values(tmp_path: Path) -> 
     assert (row["select_published"], row["respond_published"]) == (0.174, 0.238)
     assert "respond_published" not in rows_of(report, "turns_MRR@10")[0]
     assert any(note.startswith("paper: nDCG@10 of AT-CoT's table 8") for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "select", "respond"),
+    [("web-track-2013-2014", "nDCG@10", 0.341, 0.392), ("dl-hard", "MRR@10", 0.063, 0.123)],
+)
+def test_values_of_another_dataset_of_the_paper_are_shown_when_it_is_named(
+    tmp_path: Path, name: str, measure: str, select: float, respond: float
+) -> None:
+    (tmp_path / "qrels").write_text(JUDGED)
+    runs = talk(tmp_path, "cot"), talk(tmp_path, "cot", mode="select")
+    report = evaluated(plan_of(tmp_path, *runs), tmp_path, str(tmp_path / "qrels"), published=name)
+    for other in ("nDCG@10", "MRR@10"):
+        row = next(row for row in rows_of(report, f"turns_{other}") if row["scheme"] == "cot")
+        values = (row.get("select_published"), row.get("respond_published"))
+        assert values == ((select, respond) if other == measure else (None, None))
+    assert any(note.startswith(f"paper: {measure} of AT-CoT's table 8 ({name})") for note in report.notes)
+
+
+def test_table_3_counts_the_data_beside_the_paper(tmp_path: Path) -> None:
+    """Three queries with five intents, four of them judged; people asked about jaguar and ferry, once each."""
+    (tmp_path / "qrels").write_text(JUDGED)
+    plan = plan_of(tmp_path, talk(tmp_path, "cot"), qulac=True)
+    report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
+    assert [(row["here"], row["published"]) for row in rows_of(report, "sizes")] == [
+        (3, 198),
+        (2, 2575),
+        (4, 717),
+    ]
+    assert not any(table.name == "sizes" for table in evaluated(plan_of(tmp_path), tmp_path).tables)
+
+
+def test_unknown_published_dataset_is_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--published trec: must be one of qulac, clariq, raocq"):
+        opened(tmp_path, "intent:1", published="trec")
 
 
 def test_mean_over_fewer_instances_gives_a_note(tmp_path: Path) -> None:
@@ -373,10 +410,10 @@ def found(tmp_path: Path) -> TurnRetrieval:
     return retrieve_turns(three_talks(tmp_path), TURN_INTENTS, RANKED, QRELS, ["MRR@10", "nDCG@10"])
 
 
-def turns_printed(found: TurnRetrieval, *, with_published: bool = False) -> list[str]:
+def turns_printed(found: TurnRetrieval, paper: PaperColumns | None = None) -> list[str]:
     out = StringIO()
     console = Console(file=out, width=80)
-    for table in turn_tables(found, "bm25 over made.jsonl", with_published=with_published):
+    for table in turn_tables(found, "bm25 over made.jsonl", paper):
         print_table(console, table)
     return out.getvalue().splitlines()
 
@@ -394,13 +431,14 @@ def test_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> No
 
 
 def test_turn_table_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
-    lines = turns_printed(found, with_published=True)
+    lines = turns_printed(found, paper_columns("qulac", ""))
     assert max(map(len, lines)) <= 80
     rows = [" ".join(line.split()) for line in lines]
     assert "turn scheme respond n paper select n paper" in rows
     assert "1 at-cot 1.000* 3 0.244 1.000 3 0.188" in rows
     assert sum("paper" in row for row in rows) == 1  # beside nDCG@10 only
-    assert published("at_cot")["table_8"].keys() == {NOBODY_ASKED, *MARKS, "at-cot"}
+    for column in published("at_cot")["table_8"].values():
+        assert column.keys() == {NOBODY_ASKED, *MARKS, "at-cot"}
 
 
 def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: Path) -> None:

@@ -293,12 +293,25 @@ def test_tables_of_qulac_show_published_values() -> None:
     assert (over["scheme"], over["n"]) == ("over schemes", 3)
     assert over["r"] == pytest.approx(correlation_test([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4])["r"])
     assert "r = 0.92, p = 0.08" in caption
-    means, turns = published("at_cot")["table_5"]["qulac"], published("at_cot")["table_8"]
+    means, turns = (
+        published("at_cot")["table_5"]["qulac"],
+        published("at_cot")["table_8"]["web-track-2009-2012"],
+    )
     found = correlation_test(list(means.values()), [turns[scheme][0][1] for scheme in means])
     assert f"r = {found['r']:.3f}, p = {found['p']:.3f}" in caption
     queries = tables["generation_by_query"]
     assert (len(queries.rows), printed(queries)) == (12, "")
     assert [*queries.rows[0].values()] == ["standard", "a", 50.0, "x" * 50, "y"]
+
+
+def test_raocq_has_its_published_columns() -> None:
+    tables = tables_of(dataset="raocq")
+    assert tables["generation"].rows[2]["published"] == 62.4
+    assert tables["ambiguity_types"].rows[1]["published_share"] == 12.3
+    assert (
+        "r = 0.92"
+        not in tables_of(None, {"cot": {"a": [0.5]}}, dataset="raocq")["generation_and_retrieval"].caption
+    )
 
 
 def test_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:

@@ -101,3 +101,29 @@ def test_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_pa
     ):
         with pytest.raises(InputError, match=message):
             ran(*words)
+
+
+def test_multi_turn_document_relevance_by_hand(tmp_path: Path) -> None:
+    """As the official tool counts: "" is no question (Q00001), a text outside of the bank the worst, no line 0."""
+    bank = write(
+        tmp_path / "question_bank.tsv", "question_id\tquestion\nQ00001\t\nQ00010\tdo you mean the animal\n"
+    )
+    run = write(
+        tmp_path / "run",
+        '968 0 "do you mean the animal" 0 5 mine\n969 0 "" 0 5 mine\n970 0 "something else" 0 5 mine\n',
+    )
+
+    def context(question: str, value: float) -> dict[str, dict[str, float]]:
+        return {question: {"no_answer": 0.0, "with_answer": value}, "MIN": {"with_answer": 0.125}}
+
+    judged = {
+        "968": context("Q00010", 1.0),
+        "969": context("Q00001", 0.5),
+        "970": context("Q00010", 1.0),
+        "971": context("Q00010", 1.0),
+    }
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": judged}))
+    words = ("documents", bank, run, "--evaluation", evaluation, "--multi-turn")
+    (row,) = json.loads(ran(*words, "--json"))["documents"]
+    assert (row["value"], row["facets"]) == ((1.0 + 0.5 + 0.125 + 0.0) / 4, 4)
+    assert "without a question, counting 0: 1; with one that" in " ".join(ran(*words).split())

@@ -59,14 +59,16 @@ def open_judgments(
 ) -> Judgments | None:
     """Index the corpus and read the judgments, before anything is paid for; None without a corpus.
 
-    Raises UsageError or InputError for an unknown measure, a relevance level above the only grade of pseudo-judgments,
-    a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no document of the corpus.
+    Raises UsageError or InputError for an unknown measure or published dataset, a relevance level above the only grade
+    of pseudo-judgments, a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no
+    document of the corpus.
     """
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
 
     for name in config.measures:
         retrieval.measure(name)
+    paper_columns(config.published, dataset.name)
     depth, level = retrieval.pseudo_depth(config.qrels, config.relevance_level), config.relevance_level
     path = config.corpus or dataset.corpus
     if path is None:
@@ -88,8 +90,36 @@ def open_judgments(
 
 Progress: TypeAlias = Callable[[str, int, int], Any]
 """Called with the name of a task, the number of items done, and their total."""
-WEB_TRACK: Final = "qulac"
-"""The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperColumns:
+    """Where the paper's tables have a dataset; "" for a table that does not have it."""
+
+    generation: str = ""
+    """Its column of tables 5 to 7."""
+    retrieval: str = ""
+    """Its column of table 8, whose values are of `measure`."""
+    measure: str = ""
+    sizes: tuple[str, ...] = ()
+    """Its lines of table 3."""
+
+
+def paper_columns(name: str, data: str) -> PaperColumns:
+    """The paper's columns for the dataset `name`, or where that is "" for `data`, the data's own name.
+
+    UsageError for a name that the paper does not have; data of another name have no columns.
+    """
+    datasets = published("at_cot")["datasets"]
+    if name and name not in datasets:
+        raise UsageError(f"--published {name}: must be one of {', '.join(datasets)}")
+    columns = datasets.get(name or data, {})
+    return PaperColumns(
+        columns.get("generation", ""),
+        columns.get("retrieval", ""),
+        columns.get("measure", ""),
+        tuple(columns.get("sizes", ())),
+    )
 
 
 def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> ConversationReport:
@@ -107,9 +137,7 @@ def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> C
     instances = [instance for instance in dataset.instances() if instance.id in ids]
     judgments = open_judgments(config, dataset, instances)
     scorer = open_scorer(config.encoder)
-    return evaluate_conversations(
-        dataset, instances, directories, judgments, scorer, config.measures, lambda *_: None
-    )
+    return evaluate_conversations(dataset, instances, directories, judgments, scorer, config, lambda *_: None)
 
 
 def evaluate_conversations(
@@ -118,13 +146,15 @@ def evaluate_conversations(
     directories: Iterable[Path],
     judgments: Judgments | None,
     scorer: Scorer,
-    measures: Sequence[str],
+    config: EvaluationConfig,
     on_progress: Progress,
 ) -> ConversationReport:
     """All tables that have rows, for each group of comparable conversations over `instances`, in the data's order.
 
     Directories that are not yet runs are left out.
     """
+    measures = config.measures
+    paper = paper_columns(config.published, dataset.name)
     blurred, intents = {}, {}
     for instance in instances:
         blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
@@ -133,10 +163,13 @@ def evaluate_conversations(
         for directory in directories
         if (directory / "run.json").exists()
     ]
-    # The paper's values are comparable if people judged, over the paper's topics.
-    with_published = judgments is not None and judgments.given is not None and dataset.name == WEB_TRACK
+    if judgments is None or judgments.given is None:
+        # Values of table 8 are comparable only where people judged.
+        paper = replace(paper, retrieval="")
     searched, qrels = (judgments.caption, judgments.qrels(intents)) if judgments else ("", {})
     tables: list[DataTable] = []
+    if paper.sizes:
+        tables.append(sizes_table(dataset, blurred, judgments, paper))
     notes: dict[str, None] = {}
     retrieved: list[retrieval.TurnRetrieval] = []
     groups = retrieval.comparable_groups(talks)
@@ -150,8 +183,8 @@ def evaluate_conversations(
                 group, blurred, ranked, qrels, measures, name=name, level=judgments.level
             )
             retrieved.append(found)
-            by_turn += turn_tables(found, searched, with_published=with_published)
-            notes |= dict.fromkeys(_notes(found, blurred, judgments, with_published=with_published))
+            by_turn += turn_tables(found, searched, paper)
+            notes |= dict.fromkeys(_notes(found, blurred, judgments, paper))
         generation: list[DataTable] = []
         if dataset.annotations is not None and source_of(group) is not None:
             generation = generation_tables(
@@ -159,7 +192,7 @@ def evaluate_conversations(
                 dataset.annotations(),
                 scorer,
                 retrieved_first(found, found.measures[0], blurred) if found else None,
-                dataset=dataset.name,
+                dataset=paper.generation,
                 judged_by=searched,
                 on_progress=partial(on_progress, "comparing questions"),
             )
@@ -208,7 +241,7 @@ def _sources(
 
 
 def _notes(
-    found: retrieval.TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, *, with_published: bool
+    found: retrieval.TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, paper: PaperColumns
 ) -> Iterator[str]:
     """Notes on table 8: which instances its means are over, and the limits of its judgments."""
     if not found.cells:
@@ -238,32 +271,79 @@ def _notes(
                 f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
                 "comes first; --qrels intent:1 asks for the best of them."
             )
-    if with_published:
+    if paper.retrieval:
         yield (
-            f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
-            "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
+            f"paper: {paper.measure} of AT-CoT's table 8 ({paper.retrieval}), with Llama-3-8B over "
+            f"{PAPERS_COLLECTIONS[paper.retrieval]}, BM25 re-ranked by MonoT5."
         )
+
+
+# --- The data (table 3) ----------------------------------------------------------------------------------
+
+_SIZES: Final = {
+    "queries": "queries",
+    "questions": "people's clarifying questions",
+    "intents": "intents",
+}
+
+
+def sizes_table(
+    dataset: Dataset, blurred: Mapping[str, str], judgments: Judgments | None, paper: PaperColumns
+) -> DataTable:
+    """Table 3: how many queries, people's questions and intents are evaluated here, beside the paper's.
+
+    `blurred` are the queries by instance id. With people's judgments only judged intents count, as in the paper.
+    """
+    queries = set(blurred.values())
+    intents = set(blurred)
+    if judgments is not None and judgments.given is not None:
+        intents &= set(judgments.given)
+    sizes: dict[str, int | None] = {"queries": len(queries), "questions": None, "intents": len(intents)}
+    if dataset.annotations is not None:
+        annotated = dataset.annotations().queries.values()
+        sizes["questions"] = sum(len(query.questions) for query in annotated if query.query in queries)
+    printed: dict[str, int] = {}
+    for line in paper.sizes:
+        printed |= published("at_cot")["table_3"][line]
+    rows = [
+        {"what": what, "here": sizes[name], "published": printed.get(name)} for name, what in _SIZES.items()
+    ]
+    columns = (
+        Column("", text("what"), numeric=False),
+        Column("here", number("here", ",d")),
+        Column("paper", number("published", ",d")),
+    )
+    caption = f"The paper's: {' and '.join(paper.sizes)}. Here: the instances that are evaluated."
+    return DataTable("sizes", "The data (table 3)", caption, columns, rows)
 
 
 # --- Retrieval by turn (table 8) -------------------------------------------------------------------------
 
 _PUBLISHED_MODES: Final[tuple[Mode, Mode]] = ("select", "respond")
-PUBLISHED_MEASURE: Final = "nDCG@10"
+PAPERS_COLLECTIONS: Final = {
+    "web-track-2009-2012": "ClueWeb09-B, 198 topics with 717 intents",
+    "web-track-2013-2014": "ClueWeb12, 100 topics with 315 intents",
+    "dl-hard": "the MS MARCO passages, 50 queries with 350 intents",
+}
+"""What the paper searched, by its columns of table 8 (section 4.1.2 and table 3)."""
 
 
 def turn_tables(
-    found: retrieval.TurnRetrieval, caption: str, *, with_published: bool = False
+    found: retrieval.TurnRetrieval, caption: str, paper: PaperColumns | None = None
 ) -> Iterator[DataTable]:
     """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
     `caption` says what was searched and who judged. It is in every row as well: a file must tell pseudo-judgments from
-    people's by itself. With `with_published`, the paper's values stand beside nDCG@10. No table where no conversation
+    people's by itself. The values of the paper's column stand beside its measure. No table where no conversation
     made a query.
     """
     if not found.cells:
         return
     for name in found.measures:
-        yield turn_table(found, name, caption, with_published=with_published and name == PUBLISHED_MEASURE)
+        column = ""
+        if paper is not None and name == paper.measure:
+            column = paper.retrieval
+        yield turn_table(found, name, caption, column)
     tests = [*found.tests, *found.gains]
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]
@@ -273,9 +353,12 @@ def turn_tables(
 
 
 def turn_table(
-    found: retrieval.TurnRetrieval, measure: str, caption: str, *, with_published: bool
+    found: retrieval.TurnRetrieval, measure: str, caption: str, published_column: str = ""
 ) -> DataTable:
-    """Rows by turn and scheme, a column for each mode, and how many instances each mean is over."""
+    """Rows by turn and scheme, a column for each mode, and how many instances each mean is over.
+
+    `published_column` is the column of the paper's table 8 whose values stand beside, "" for none.
+    """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     places: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED)]
     places += [(turn, scheme) for turn in sorted({cell.turn for cell in found.cells}) for scheme in SCHEMES]
@@ -285,15 +368,17 @@ def turn_table(
         for mode in modes:
             row |= _turn_cell(found, measure, mode, turn, scheme)
         if any(row[f"{mode}_n"] for mode in modes) or not turn:
-            published = _published_turn(turn, scheme, modes) if with_published else {}
-            rows.append(row | published | {"judgments": caption})
+            if published_column:
+                row |= _published_turn(published_column, turn, scheme, modes)
+            row["judgments"] = caption
+            rows.append(row)
     columns = [
         Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
         Column("scheme", text("scheme"), numeric=False),
     ]
     for mode in modes:
         columns += [Column(mode, _marked(mode)), Column("n", text(f"{mode}_n"))]
-        if with_published and mode in _PUBLISHED_MODES:
+        if published_column and mode in _PUBLISHED_MODES:
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
     legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
     return DataTable(
@@ -316,9 +401,9 @@ def _turn_cell(
     return {mode: retrieval.mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": over}
 
 
-def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
-    """What table 8 prints for a scheme after a turn (0: the query itself), by mode."""
-    turns = published("at_cot")["table_8"].get(scheme, [])
+def _published_turn(column: str, turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
+    """What a column of table 8 prints for a scheme after a turn (0: the query itself), by mode."""
+    turns = published("at_cot")["table_8"][column].get(scheme, [])
     place = max(0, turn - 1)
     values = turns[place] if place < len(turns) else (None, None)
     printed = dict(zip(_PUBLISHED_MODES, values, strict=True))

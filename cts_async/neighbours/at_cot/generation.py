@@ -278,9 +278,9 @@ def generation_tables(
 ) -> list[DataTable]:
     """All tables that have rows; the last, with a row for each query, is for JSON and CSV only.
 
-    Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore. `judged_by` says what
-    `retrieval` searched and who judged. `on_progress(done, of)` is called as queries are scored, which takes minutes
-    with a large encoder.
+    Published values are those of the paper's column `dataset` ("" for none), where the scorer is BERTScore. `judged_by`
+    says what `retrieval` searched and who judged. `on_progress(done, of)` is called as queries are scored, which takes
+    minutes with a large encoder.
     """
     questions = {query: one.questions for query, one in annotations.queries.items()}
     levels = {query: one.ambiguity for query, one in annotations.queries.items() if one.ambiguity is not None}
