@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from audited_runs import write
 from fake_provider import FakeProvider, Settings
+from viewer_server import viewer
 
 import cts_async
 from cts_async.analysis.board import make_board
@@ -242,6 +243,29 @@ def test_all_readers_count_the_failure_of_a_judge_for_that_judge(
         # An answer that one judge failed to label is a candidate like all others for the next.
         found = {one.candidate.id: one for one in read_candidates(path) if isinstance(one, CandidateLine)}
         assert found[BAD].candidate.answer == row["answer"]
+
+
+@pytest.mark.parametrize("failing", ["other", "fake"])
+def test_viewer_shows_the_other_judges_labels_and_why_one_failed(
+    second_failed: Path, first_failed: Path, failing: str
+) -> None:
+    path = second_failed if failing == "other" else first_failed
+    with viewer(path.parent) as asker:
+        page = asker.get("instance", run=path.name, id=BAD)
+        rows = {
+            judge: asker.get("instances", run=path.name, judge=judge, sort="score")["rows"]
+            for judge in JUDGES
+        }
+    assert page["answer"]
+    assert failing not in [one["judge"] for one in page["scores"]]
+    assert {"fake", "other", "lexical"} - {failing} == {one["judge"] for one in page["scores"]}
+    (error,) = [page["error"]] if failing == "fake" else page["judge_errors"]
+    assert (error["step"], error["kind"]) == (f"judge/{failing}", "refused")
+    assert len(page["judge_errors"]) == (failing == "other")
+    for judge, listed in rows.items():
+        (row,) = [row for row in listed if row["id"] == BAD]
+        assert (row["score"] is None) == (judge == failing)
+        assert row["failed"] == ("refused" if judge == failing == "fake" else "")
 
 
 # --- Runs of version 0.11, whose line of a failed judge has nothing but the error
