@@ -122,6 +122,8 @@ class FinishedRun:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
     caveat: Caveat = ""
+    scoring: str = ""
+    """The judge whose labels are the run's score, which may have labelled nothing yet; "" without judging."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """Answers that a judge failed to label; they are not among `n_failed`, whatever judge it is."""
     remarks: tuple[str, ...] = ()
@@ -391,15 +393,13 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     if "candidates" in identity:
         system, k = named_system(system)
     items = lines.items()
+    judges = lines.judges()
+    scoring = judge if judge != UNNAMED else next(iter(judges), "")
     return FinishedRun(
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(
-            judge
-            for judge, by_id in lines.outcomes.items()
-            if any(isinstance(one, JudgedLabels) for one in by_id.values())
-        ),
+        judges=judges,
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -415,6 +415,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         },
         data=data_of(identity),
         caveat=caveat_of(manifest),
+        scoring=scoring,
         judge_failures=lines.judge_failures(),
         remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
         mode=str(identity.get("mode") or "at-once"),
@@ -526,6 +527,14 @@ class _Lines:
             )
         return {id: self._found[id] for id in sorted(self._found)}
 
+    def judges(self) -> tuple[str, ...]:
+        """Return the judges that labelled any answer, the scoring judge first."""
+        found: list[str] = []
+        for judge, by_id in self.outcomes.items():
+            if any(isinstance(one, JudgedLabels) for one in by_id.values()):
+                found.append(judge)
+        return tuple(found)
+
     def judge_failures(self) -> dict[str, int]:
         """Count the answers that each judge failed to label."""
         failures = {
@@ -608,6 +617,7 @@ def read_judged(path: Path) -> FinishedRun:
         system=system,
         label=system,
         judges=(judge,) if scores else (),
+        scoring=judge if scores else "",
         n_done=len(scores),
         n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
         n_expected=len(outcomes),

@@ -105,7 +105,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
             continue
         data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
-        if run.judges:
+        if run.judges and run.scoring:
             files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
             summary = summary_json(summarise_run(run.directory))
             files[f"outputs/{name}/{SUMMARY}"] = json_bytes(
@@ -128,7 +128,7 @@ def tagged(answer: str) -> str:
 
 def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
     """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
-    scoring = run.judges[0]
+    scoring = run.scoring
     for id, one in run.outcomes():
         if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
             yield {
@@ -185,9 +185,8 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
     about = run.directory
     if run.n_failed:
         yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
-    scoring = run.judges[0] if run.judges else ""
-    if n := run.judge_failures.get(scoring):
-        yield f"{about}: {n} answer(s) that {scoring} failed to label: named with their error, without a score."
+    if n := run.judge_failures.get(run.scoring):
+        yield f"{about}: {n} answer(s) that {run.scoring} failed to label: named with their error, without a score."
     if run.n_missing > 0:
         yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
     changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())

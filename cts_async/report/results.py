@@ -187,6 +187,8 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
                     f"mean {of.mean:.2f}; {of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0"
                 )
                 yield f"{summary.label}, {scores.judge}: {means}."
+        for judge, n in summary.unjudged.items():
+            yield f"{summary.label}: {judge} has still to judge {n} answer(s); the same command adds its verdicts."
     if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
         yield (
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "

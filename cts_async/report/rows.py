@@ -113,7 +113,7 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
         if isinstance(one, FailedItem):
             row |= {"status": "failed", **_queries(one), **_conversation(one), **_error(one.failure)}
         else:
-            row |= _answered(one, run.judges[0] if run.judges else None)
+            row |= _answered(one, run.scoring or None)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
         yield row | spent.of(id)

@@ -463,6 +463,8 @@ class RunSummary:
 
     n_unanswered: int = 0
     """Of the failures, those without an answer."""
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+    """Answers of a stopped run that a judge has neither labelled nor failed on, by judge."""
 
     @property
     def own_failures(self) -> list[Sequence[Line]]:
@@ -516,6 +518,10 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     if not candidates and lines.n_failed:
         lines.add_asked(directory / STEPS)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
+    named = manifest.get("identity", {}).get("judges")
+    if files and named and not lines.judge:
+        # Its provider was gone from the beginning: no line names it, and no other judge's score may stand for its own.
+        lines.judge = named[0]
     if lines.judge:
         summary = scorer.summarise(_numbers(lines.scored()[1]), lines.n_failed, n_expected)
         scored.append(
@@ -528,6 +534,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         scored.append(_further_scores(verdicts, lines, n_expected))
         labelled += [verdicts] if labels else []
     lexical = [one for one in labelled if labels and one.judge == LEXICAL]
+    unjudged = _unjudged(manifest, scored, int(lines.answered.sum()))
     return RunSummary(
         directory=directory,
         manifest=manifest,
@@ -537,6 +544,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         n_unanswered=int((lines.failed & ~lines.answered).sum()),
+        unjudged=unjudged,
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
@@ -545,6 +553,17 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         ),
         tools=lines.tools,
     )
+
+
+def _unjudged(manifest: Mapping[str, Any], scored: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
+    """Count for each of the run's judges the answers without a verdict, if the run was stopped with some left."""
+    session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
+    if not session.get("stopped"):
+        return {}
+    verdicts = {one.judge: one.summary.n_scored + one.n_judge_failed for one in scored}
+    named = as_texts(as_object(manifest.get("identity")).get("judges"))
+    left = {judge: n_answers - verdicts.get(judge, 0) for judge in named}
+    return {judge: n for judge, n in left.items() if n > 0}
 
 
 def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: int) -> JudgeScores:

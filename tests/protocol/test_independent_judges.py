@@ -181,8 +181,16 @@ def test_judge_whose_provider_is_gone_stops_the_run_and_no_other_judge(
     assert len(answers) == N
     assert all(line["answer"] and "error" not in line for line in answers.values())
     kept = "other" if gone == "fake" else "fake"
-    states = scored(summarise_run(path))
+    summary = summarise_run(path)
+    states = scored(summary)
     assert (states[kept], states.get(gone, (0, 0, 0))) == ((N, 0, 0), (0, 0, 0))
+    assert summary.unjudged == {gone: N}
+    # No other judge's mean takes the place of the scoring judge's.
+    assert summary_json(summary)["judge"] == "fake"
+    assert (summary_json(summary)["mean"] is None) == (gone == "fake")
+    assert {row["status"] for row in cts_async.load(path).instances} == {
+        "unjudged" if gone == "fake" else "scored"
+    }
     _, requests = run(tmp_path, **options)
     assert requests == {"judge": N}, "the same command adds the verdicts that are missing"
     assert scored(summarise_run(path)) == {"fake": (N, 0, 0), "lexical": (N, 0, 0), "other": (N, 0, 0)}
