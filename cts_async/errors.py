@@ -77,10 +77,14 @@ class StepError(CTSError):
     kind: ClassVar[str] = "failed"
     step: str = ""
     """Name of the failed step; set by the engine."""
+    reached: Any = None
+    """What its job had made before the failure, for the record of the failure; None for nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exceptions are pickled as a call with their message alone, which constructors with more arguments refuse.
-        return _restored, (type(self), self.args, self.__dict__)
+        # What was reached is recorded where the failure happens: it can be long, and does not travel.
+        fields = {name: value for name, value in self.__dict__.items() if name != "reached"}
+        return _restored, (type(self), self.args, fields)
 
 
 def _restored(kind: type[StepError], args: tuple[Any, ...], fields: dict[str, Any]) -> StepError:

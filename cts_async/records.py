@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
 from unicodedata import category
+
+from cts_async.errors import StepError
 
 Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
@@ -191,6 +193,10 @@ class Judgment:
     """Pairs (nugget id, label), each nugget exactly once."""
 
 
+Verdicts: TypeAlias = Mapping[str, Judgment | StepError | None]
+"""By judge: its labels, the error that it failed with, or None if it has still to judge (its provider is gone)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The reason why an instance has no outcome. A failure is never a score."""
@@ -213,7 +219,7 @@ class Outcome:
     answers: tuple[Answer, ...] = ()
     rewritten_query: str = ""
     trace: Trace | None = None
-    judgments: tuple[Judgment, ...] = ()
+    verdicts: Verdicts = field(default_factory=dict)
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""

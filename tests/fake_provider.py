@@ -182,6 +182,8 @@ class Settings:
     thoughts: Literal["", "apart", "in the text"] = ""
     """Whether its models reason, and where an answer has what they thought."""
     refuses: str = ""  # a role in which the model declines to answer
+    refusing_model: str = ""  # only this model does
+    refuses_about: str = ""  # only requests that contain this
     keep: bool = False  # the messages of every request
     seed: int = 0
 
@@ -274,7 +276,9 @@ class _Asked:
         used = self.input_tokens, len(f"{thoughts}{text}".encode()) // 4 + 1
         if settings.thoughts == "in the text":
             text, thoughts = f"<think>\n{thoughts}\n</think>\n\n{text}", ""
-        ending = "length" if fault == "length" else "refused" if settings.refuses == self.role else "stop"
+        refused = settings.refuses == self.role and settings.refusing_model in ("", self.model)
+        refused = refused and any(settings.refuses_about in one["content"] for one in self.messages)
+        ending = "length" if fault == "length" else "refused" if refused else "stop"
         tool = call_of_tool(self.messages, self.tools)
         said = Said(settings.served_model or self.model, text, ending, used, thoughts, tool)
         return orjson.dumps(completion(self.api, said)), sum(used)

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
-from cts_async.analysis.runs import FinishedRun
+from cts_async.analysis.runs import FailedItem, FinishedRun
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
 from cts_async.records import Caveat, Language, language_of, value
@@ -32,7 +32,7 @@ class AskedQuestion:
 
 @value
 class Interaction:
-    """One instance whose questions were all answered. `score` is None if it was not judged."""
+    """One instance whose questions were all answered, whatever failed later. `score` is None if it was not judged."""
 
     id: str
     turns: tuple[AskedQuestion, ...]
@@ -53,8 +53,11 @@ class Interactions:
     k: int
     rows: tuple[Interaction, ...] = field(repr=False)
     n_failed: int = 0
+    """Instances that failed before all their questions were answered; they are in no row."""
     n_expected: int = 0
     caveat: Caveat = ""
+    n_failed_later: int = 0
+    """Of the rows, the instances whose search or rewriting failed; their judges' failures do not count."""
 
     @property
     def n_turns(self) -> int:
@@ -81,20 +84,33 @@ def interaction(
 def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) -> Interactions:
     """Classify the questions of a Clarifier's run and attach this judge's scores.
 
-    Raises InputError if a question has no answer.
+    Stages count by themselves: an instance that was asked and answered is a row, whether or not its search or a judge
+    failed afterwards. Raises InputError if a question has no answer.
     """
-    rows = []
-    for item in run.items.values():
+    rows: list[Interaction] = []
+    n_failed_later = 0
+    for item in run.asked:
         if len(item.questions) != len(item.answers):
             problem = f"{item.id}: {len(item.questions)} questions and {len(item.answers)} answers"
             raise InputError(run.directory / "results.jsonl", problem, field="answers")
         pairs = (
             (question, not unknown) for question, unknown in zip(item.questions, item.unknown, strict=True)
         )
-        verdict = item.verdicts.get(judge) if judge else None
-        rows.append(interaction(item.id, pairs, read, verdict.score if verdict else None))
+        score: float | None = None
+        if isinstance(item, FailedItem):
+            n_failed_later += 1
+        elif judge and judge in item.verdicts:
+            score = item.verdicts[judge].score
+        rows.append(interaction(item.id, pairs, read, score))
     return Interactions(
-        run.label, run.clarifier, run.k, tuple(rows), run.n_failed, run.n_expected, run.caveat
+        label=run.label,
+        clarifier=run.clarifier,
+        k=run.k,
+        rows=tuple(rows),
+        n_failed=run.n_failed - n_failed_later,
+        n_expected=run.n_expected,
+        caveat=run.caveat,
+        n_failed_later=n_failed_later,
     )
 
 
@@ -132,7 +148,7 @@ class Unknowns:
 
 
 def count_unknowns(system: Interactions) -> Unknowns:
-    """Count the answers of one run, failed instances excluded."""
+    """Count the answers of one run, without the instances that failed before all of theirs were given."""
     known_cnt = Counter(row.known_cnt for row in system.rows)
     asked = Counter(turn.turn for row in system.rows for turn in row.turns)
     unknown = Counter(turn.turn for row in system.rows for turn in row.turns if not turn.known)

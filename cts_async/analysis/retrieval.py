@@ -195,8 +195,13 @@ def read_conversation_run(directory: Path) -> ConversationRun:
         scheme=scheme,
         mode=mode,
         k=int(identity.get("k") or 0),
-        conversations={id: _turns(path, line) for id, line in lines if not failed(line)},
+        conversations={id: _turns(path, line) for id, line in lines if _is_whole(line)},
     )
+
+
+def _is_whole(line: Line) -> bool:
+    """Whether a line has a whole conversation: a search or a judge that failed later does not take it away."""
+    return not failed(line) or bool(line.get("turns") and line.get("rewritten_query"))
 
 
 def _turns(path: Path, line: Line) -> tuple[ConversationTurn, ...]:

@@ -11,10 +11,18 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async import scorer
-from cts_async.engine.run_dir import read_manifest, sessions_of
+from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol import run_files
-from cts_async.protocol.results import Line, about_same, checked_results, failed, judged_fingerprint
+from cts_async.protocol.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
+from cts_async.protocol.results import (
+    Line,
+    about_same,
+    answered,
+    checked_results,
+    failed,
+    judged_fingerprint,
+)
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
@@ -66,12 +74,24 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class FailedItem:
-    """An instance that failed for good, without an answer; it has no score."""
+    """An instance that failed for good, without an answer; it has no score.
+
+    What was made before the failure is known: questions and answers if all questions were answered, else the questions
+    alone; nothing if it failed while it was asked.
+    """
 
     id: str
     failure: Failure
     fused_query: str = ""
     blurred_query: str = ""
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    rewritten_query: str = ""
+
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """For each answer, whether the User Answerer said `unknown`."""
+        return tuple(answer == UNKNOWN for answer in self.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +122,10 @@ class FinishedRun:
     data: Mapping[str, Any] = field(default_factory=dict)
     """Name of the data, sha256 of its file and of its gold."""
     caveat: Caveat = ""
+    scoring: str = ""
+    """The judge whose labels are the run's score, which may have labelled nothing yet; "" without judging."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
-    """Answers that a judge failed to label. For the judge of the run itself they are among `n_failed`."""
+    """Answers that a judge failed to label; they are not among `n_failed`, whatever judge it is."""
     remarks: tuple[str, ...] = ()
     """Facts about its files that a reader of its scores has to know."""
     mode: str = "at-once"
@@ -140,6 +162,13 @@ class FinishedRun:
     @property
     def progress(self) -> str:
         return f"{self.n_done + self.n_failed} of {self.n_expected} instances"
+
+    @property
+    def asked(self) -> Iterator[Item | FailedItem]:
+        """The instances of which every question was answered, in the order of the ids, whatever failed later."""
+        for _, one in self.outcomes():
+            if isinstance(one, Item) or one.answers:
+                yield one
 
     def n_failed_under(self, judge: str) -> int:
         """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
@@ -358,20 +387,19 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         lines.add(line)
     for path in sorted((directory / run_files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
+    lines.add_asked(directory / run_files.STEPS)
     players, models = dict(manifest.get("players", {})), identity.get("models")
     system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
     if "candidates" in identity:
         system, k = named_system(system)
     items = lines.items()
+    judges = lines.judges()
+    scoring = judge if judge != UNNAMED else next(iter(judges), "")
     return FinishedRun(
         directory=directory,
         system=system,
         label=system,
-        judges=tuple(
-            judge
-            for judge, by_id in lines.outcomes.items()
-            if any(isinstance(one, JudgedLabels) for one in by_id.values())
-        ),
+        judges=judges,
         n_done=len(items),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
@@ -387,8 +415,9 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         },
         data=data_of(identity),
         caveat=caveat_of(manifest),
+        scoring=scoring,
         judge_failures=lines.judge_failures(),
-        remarks=tuple(_contradictions(directory, items)),
+        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == run_files.TALK,
         stop_after=str(identity.get("stop_after") or ""),
@@ -433,6 +462,10 @@ class _Lines:
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self._found: dict[str, Item] = {}
         self.failed: dict[str, FailedItem] = {}
+        self._lost_answers: set[str] = set()
+        """Failed instances whose line lacks what they were asked and answered."""
+        self._lost_judging: set[str] = set()
+        """Failed instances whose line lacks their answer and labels, since one judge failed."""
         self.outcomes: dict[str, dict[str, JudgedLabels | Failure]] = {}
         """By judge and id, the scoring judge first; a Failure for an answer that the judge failed to label."""
 
@@ -441,9 +474,15 @@ class _Lines:
         id, judge = line["id"], str(line.get("judge") or self._judge)
         for by_id in self.outcomes.values():
             by_id.pop(id, None)
-        if failed(line) and not line.get("answer"):  # with an answer only the judge failed
+        self._lost_answers.discard(id)
+        self._lost_judging.discard(id)
+        if failed(line) and not answered(line):  # with an answer only the judge failed
             self._found.pop(id, None)
             self.failed[id] = _failed_item(line, self._without)
+            if lost_answers(line):
+                self._lost_answers.add(id)
+            if lost_judging(line):
+                self._lost_judging.add(id)
             return
         self.failed.pop(id, None)
         self._found[id] = _item(line, self._without)
@@ -465,6 +504,18 @@ class _Lines:
         if outcomes:
             self.outcomes.setdefault(judge, {}).update(outcomes)
 
+    def add_asked(self, journal: Path) -> None:
+        """Add from the journal what failed instances were asked and answered, where their lines lack it."""
+        if not {"questions", "answers"}.isdisjoint(self._without):
+            return
+        for id, asked in asked_in_journal(journal, self._lost_answers).items():
+            self.failed[id] = replace(self.failed[id], questions=asked.questions, answers=asked.answers)
+
+    def lost_verdicts(self, directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+        """Say which answers have no score because another judge failed on them, in version 0.11 or before."""
+        if ids := sorted(self._lost_judging):
+            yield lost_judging_note(directory, ids, command_of(manifest))
+
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
         for id, item in self._found.items():
@@ -475,6 +526,14 @@ class _Lines:
                 unjudged={judge: one for judge, one in outcomes.items() if isinstance(one, Failure)},
             )
         return {id: self._found[id] for id in sorted(self._found)}
+
+    def judges(self) -> tuple[str, ...]:
+        """Return the judges that labelled any answer, the scoring judge first."""
+        found: list[str] = []
+        for judge, by_id in self.outcomes.items():
+            if any(isinstance(one, JudgedLabels) for one in by_id.values()):
+                found.append(judge)
+        return tuple(found)
 
     def judge_failures(self) -> dict[str, int]:
         """Count the answers that each judge failed to label."""
@@ -512,10 +571,14 @@ def _item(line: Line, without: Collection[str]) -> Item:
 
 
 def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
-    queries = {
-        name: str(line.get(name) or "") for name in ("fused_query", "blurred_query") if name not in without
-    }
-    return FailedItem(line["id"], _failure(line), **queries)
+    texts: dict[str, Any] = {}
+    for name in ("fused_query", "blurred_query", "rewritten_query"):
+        if name not in without:
+            texts[name] = str(line.get(name) or "")
+    for name in ("questions", "answers"):
+        if name not in without:
+            texts[name] = tuple(line.get(name) or ())
+    return FailedItem(line["id"], _failure(line), **texts)
 
 
 def _failure(line: Mapping[str, Any]) -> Failure:
@@ -554,6 +617,7 @@ def read_judged(path: Path) -> FinishedRun:
         system=system,
         label=system,
         judges=(judge,) if scores else (),
+        scoring=judge if scores else "",
         n_done=len(scores),
         n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
         n_expected=len(outcomes),

@@ -74,7 +74,7 @@ def run(
         places = ", ".join(f"{directory}/" for directory in plan.systems.values())
         files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
         print_closing([files, *([] if stopped else _next_steps(plan))], caveats_of(summaries))
-    conclude(stopped, failed=any(summary.failures for summary in summaries))
+    conclude(stopped, failed=any(lines for summary in summaries for lines in summary.own_failures))
 
 
 def _introduction(plan: Plan) -> str:

@@ -66,7 +66,7 @@ class Task:
     run: int
     """The number of the run directory that its lines go into."""
     payload: Any
-    """The Instance, or the Verdict that is wanted."""
+    """What is left of an instance (`Remaining`), or the verdict that is wanted (`PendingVerdict`)."""
     question: int = 0
     """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
     resumed: bool = False
@@ -165,8 +165,9 @@ def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
     resumed = any(len(run.journal) for run in files.values())
     numbers = {system: number for number, system in enumerate(plan.systems)}
-    for seq, (instance, system) in enumerate(work_left(plan, files)):
-        yield Task(seq, files[system].directory.name, instance.id, numbers[system], instance, resumed=resumed)
+    for seq, (left, system) in enumerate(work_left(plan, files)):
+        group, id = files[system].directory.name, left.instance.id
+        yield Task(seq, group, id, numbers[system], left, resumed=resumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class CampaignWork:
                 resources.lanes,
                 [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
                 lambda task: walk_of(resources, cast, systems[task.run], task.payload),
-                lambda task, ended: lines_of(systems[task.run], task.payload, ended),
+                lambda task, ended: lines_of(systems[task.run], task.payload, ended, scoring=cast.scoring),
                 resources.host,
             )
 

@@ -136,12 +136,23 @@ def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLin
     if not row_id and not fused_query:
         raise fields.missing(row, "fused_query", line)
     failure = _failure(row, fields, line)
-    if failure is not None:
+    if failure is not None and not (_failed_at(failure.step, _JUDGING) and row.get("answer")):
         return FailedLine(fields.path, line, row_id, fused_query, failure)
     answer = fields.text_or_none(row, "answer", line)
     if answer is None:
         raise fields.missing(row, "answer", line)
     return CandidateLine(fields.path, line, Candidate(row_id, fused_query, find_answer(answer)[0]))
+
+
+_JUDGING: Final = ("judge",)
+"""A run's failures at these steps stand beside an answer, which any other judge can label."""
+_AFTER_ANSWERS: Final = ("rewrite", "reformulate", "search", "judge")
+"""A run's failures at these steps took no question and no answer away."""
+
+
+def _failed_at(step: str, first_words: Sequence[str]) -> bool:
+    """Whether a failed step is one of these: "search" and all that begins with "search/"."""
+    return step.partition("/")[0] in first_words
 
 
 def _failure(row: Row, fields: Fields, line: int) -> Failure | None:
@@ -187,7 +198,9 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
     for line, row in read_rows(path):
         id = _id(columns, row, line)
         questions, answers = _pairs(columns, row, line)
-        if says_error(row.get("error")) or not questions or not all(questions) or not all(answers):
+        # The questions of an instance whose search failed were asked and answered all the same.
+        failed = says_error(row.get("error")) and not _failed_at(_step(row), _AFTER_ANSWERS)
+        if failed or not questions or not all(questions) or not all(answers):
             broken.add(id)
         before = instances.get(id, QuestionedInstance(id, (), ()))
         instances[id] = QuestionedInstance(id, before.questions + questions, before.answers + answers)
@@ -196,6 +209,14 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
     return [
         QuestionedInstance(id, (), ()) if id in broken else instance for id, instance in instances.items()
     ]
+
+
+def _step(row: Row) -> str:
+    """The step of a row's error, as our results have it in an object and our exports before a colon."""
+    error = row.get("error")
+    if isinstance(error, dict):
+        return str(error.get("step") or "")
+    return str(error).partition(":")[0]
 
 
 def _id(columns: Fields, row: Row, line: int) -> str:
@@ -308,7 +329,10 @@ def _given_row(columns: Fields, row: Row, line: int, field: GivenField) -> Given
         columns.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query")
     )
     about = GivenRow(line, columns.identifier(row, line) or "", fused, blurred, ())
-    if says_error(row.get("error")) and (failure := _failure(row, columns, line)):
+    failure = _failure(row, columns, line) if says_error(row.get("error")) else None
+    # What failed later takes away nothing that was made before.
+    later = _AFTER_ANSWERS if field == "questions" else ("search", "judge")
+    if failure and not (_failed_at(failure.step, later) and row.get(field)):
         return replace(about, problem=f"it failed ({failure.step}: {short(failure.message)})")
     given = (
         _texts(columns, row, line, field)

@@ -86,10 +86,12 @@ class _Stream:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "executed", "job", "seq")
+    __slots__ = ("_rng", "_runner", "branch", "executed", "job", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
+        self.branch = ""
+        """The part of the job whose steps these are, see `apart`; "" for all others."""
         self._rng: random.Random | None = None
         self.executed: list[str] = []
         """Keys of the steps that were executed here and not found in the journal."""
@@ -130,6 +132,15 @@ class Context:
             record = await self.job.elsewhere(key)
         return None if record is None else record["response"]
 
+    def apart(self, branch: str) -> Context:
+        """The same job, for steps that hold up no others: a provider that is gone ends only steps of this `branch`.
+
+        The run ends with that reason all the same, once everything else is done.
+        """
+        part = Context(self._runner, self.job, self.seq)
+        part._rng, part.executed, part.branch = self._rng, self.executed, branch
+        return part
+
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run the calls concurrently and return their results in order.
 
@@ -138,6 +149,29 @@ class Context:
         """
         if len(calls) == 1:
             return [await calls[0]()]
+        results, errors = await self._run_all(calls)
+        if errors:
+            stopped = [error for error in errors.values() if isinstance(error, RunStopped)]
+            raise stopped[0] if stopped else errors[min(errors)]
+        return [results[i] for i in range(len(calls))]
+
+    async def settle(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | StepError | ProviderGone]:
+        """Run independent calls concurrently: their results in order, each failure in the place of its own result.
+
+        Raises RunStopped, once all have ended, for any reason that concerns more than one provider.
+        """
+        results, errors = await self._run_all(calls)
+        failures: dict[int, StepError | ProviderGone] = {}
+        for i, error in errors.items():
+            if not isinstance(error, StepError | ProviderGone):
+                raise error
+            failures[i] = error
+        return [failures[i] if i in failures else results[i] for i in range(len(calls))]
+
+    async def _run_all(
+        self, calls: Sequence[Callable[[], Awaitable[T]]]
+    ) -> tuple[dict[int, T], dict[int, StepError | RunStopped]]:
+        """Run the calls concurrently, each to its end: results and errors by place."""
         results: dict[int, T] = {}
         errors: dict[int, StepError | RunStopped] = {}
 
@@ -150,10 +184,7 @@ class Context:
         async with anyio.create_task_group() as group:
             for i, call in enumerate(calls):
                 group.start_soon(fill, i, call)
-        if errors:
-            stopped = [error for error in errors.values() if isinstance(error, RunStopped)]
-            raise stopped[0] if stopped else errors[min(errors)]
-        return [results[i] for i in range(len(calls))]
+        return results, errors
 
 
 class Runner:
@@ -183,6 +214,8 @@ class Runner:
         """Groups with a job that has begun."""
         self._held_up: dict[str, RunStopped] = {}
         """Groups that need a provider which is gone."""
+        self._branches_held_up: dict[str, ProviderGone] = {}
+        """Branches of jobs that need one: nothing else waits for them."""
         self._late: DeadlineReached | None = None
         self._shared: dict[str, asyncio.Future[StepError | None]] = {}
         """Steps of shared jobs that one of them is executing, or has failed to execute."""
@@ -224,7 +257,8 @@ class Runner:
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
-        if reason := self.stopped or self._late or next(iter(self._held_up.values()), None):
+        held_up = [*self._held_up.values(), *self._branches_held_up.values()]
+        if reason := self.stopped or self._late or next(iter(held_up), None):
             raise reason
 
     def add_lane(self, lane: Lane) -> None:
@@ -258,6 +292,14 @@ class Runner:
                 self.events.emit(GroupHeldUp(group, lane))
         else:
             self.stop(reason)
+
+    def _hold_up_branch(self, reason: ProviderGone, branch: str) -> None:
+        """Note that one part of the jobs needs a provider that is gone; a run that has no other one stops."""
+        if all(lane.stopped for lane in self.lanes):
+            self.stop(reason)
+        elif branch not in self._branches_held_up:
+            self._branches_held_up[branch] = reason
+            self.events.emit(Notice(f"{reason}; all but {branch} continues"))
 
     async def _work(self, jobs: Feed) -> None:
         """Take jobs and run them, one after the other, until there are no more or the run ends."""
@@ -342,7 +384,9 @@ class Runner:
         except (StepError, RunStopped) as error:
             if isinstance(error, ProviderGone) and step.lane:
                 step.lane.stop(error)
-            if isinstance(error, RunStopped):
+            if isinstance(error, ProviderGone) and ctx.branch:
+                self._hold_up_branch(error, ctx.branch)
+            elif isinstance(error, RunStopped):
                 # At once: the job's other branches may run for long yet.
                 self._stop_as_far_as(error, ctx.job.group, step.lane.name if step.lane else "")
             if attempts.failed:

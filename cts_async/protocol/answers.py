@@ -140,10 +140,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     lines = LatestLines(run / RESULTS)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
+        # An answer that the run's own judge failed to label is an answer like all others.
         judgeable = (
             instance
             for instance in dataset.instances()
-            if instance.nuggets and lines.failed(instance.id) is False
+            if instance.nuggets and (lines.failed(instance.id) is False or lines.answered(instance.id))
         )
         for instance in islice(judgeable, limit):
             if wanted(instance.id) and (line := lines.line(instance.id)):
@@ -153,7 +154,7 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
                     )
                 yield Judging(instance, line["answer"])
 
-    if len(lines) == lines.n_failed:
+    if not lines.n_answered and len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
     answers = Answers(stream)
     for judging in stream(lambda id: True):

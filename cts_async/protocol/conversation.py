@@ -22,12 +22,15 @@ temperature of 0.6 belongs to the model's entry in the catalogue.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy
+from cts_async.errors import StepError
 from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, ShortPhrase
 from cts_async.protocol.roles import Rewriter, Role
 from cts_async.protocol.systems import System
@@ -40,7 +43,16 @@ from cts_async.protocol.views import (
     SelectorView,
     TurnView,
 )
-from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode, Scheme, language_of
+from cts_async.records import (
+    Answer,
+    ConversationTurn,
+    Instance,
+    Language,
+    Mode,
+    Outcome,
+    Scheme,
+    language_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +135,20 @@ class Nobody:
 NOBODY: Final[Any] = Nobody()
 
 
+@contextmanager
+def made_before(outcome: Outcome) -> Iterator[None]:
+    """A StepError of the block takes along what was made before it: stages count by themselves.
+
+    What an instance was asked and answered is known, whatever fails later.
+    """
+    try:
+        yield
+    except StepError as error:
+        if error.reached is None:
+            error.reached = outcome
+        raise
+
+
 async def converse(
     ctx: Context,
     participants: Participants,
@@ -144,8 +170,10 @@ async def converse(
         if every_turn:
             return (turn,)
         answers = await answer_all(ctx, participants, instance, offer.offered)
-        q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
-        return (replace(turn, answers=answers, query=q_hat),)
+        turn = replace(turn, answers=answers)
+        with made_before(Outcome(instance, system.k, offer.offered, answers, turns=(turn,))):
+            q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
+        return (replace(turn, query=q_hat),)
     query, history, turns = q, Conversation(q), list[ConversationTurn]()
     for n in range(1, system.k + 1):
         offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED if select else 1), n)
@@ -162,7 +190,10 @@ async def converse(
             reply, turn = answer.text, replace(turn, answers=(answer,))
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
         if not select and (every_turn or n == system.k):
-            summed_up = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
+            # Before the last turn not all questions have been asked: that conversation is none yet.
+            asked = (*turns, turn) if n == system.k else ()
+            with made_before(Outcome(instance, system.k, *answered_questions(asked), turns=asked)):
+                summed_up = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
             turn = replace(turn, query=summed_up)
         turns.append(turn)
     return tuple(turns)

@@ -36,7 +36,7 @@ from cts_async.protocol.conversation import (
 from cts_async.protocol.judge import JUDGING, nuggets_by_call
 from cts_async.protocol.plan import Plan, enough_in_flight
 from cts_async.protocol.prompts import FIELDS, PromptSet
-from cts_async.protocol.results import failed, read_results
+from cts_async.protocol.results import answered, failed, read_results
 from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.run_files import RESULTS, STEPS
 from cts_async.protocol.systems import System
@@ -197,7 +197,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         search = line.get("search")
         calls = search.get("model_calls") if isinstance(search, dict) else None
         n = calls if isinstance(calls, int) else 0
-        turns[line["id"]] = None if failed(line) else n
+        turns[line["id"]] = n if answered(line) or not failed(line) else None
     finished = [n for n in turns.values() if n is not None]
     observed.searches, observed.turns = len(finished), sum(finished)
     observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}

@@ -15,20 +15,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cts_async.engine.runner import Context
+from cts_async.errors import ProviderGone, StepError
 from cts_async.protocol.conversation import (
     Participants,
     TurnClarifier,
     answer_all,
     answered_questions,
     converse,
+    made_before,
     rewrite,
 )
 from cts_async.protocol.given import Given
-from cts_async.protocol.judge import Judge, nothing_covered
+from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Searcher
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
-from cts_async.records import Instance, Judgment, Outcome, Stage
+from cts_async.records import Instance, Judgment, Outcome, Stage, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +46,31 @@ class Cast:
     stop_after: Stage | None = None
     """The last stage of a run without a search."""
 
+    @property
+    def scoring(self) -> str:
+        """The name of the judge whose labels are the score; "" where nothing is judged."""
+        return self.judges[0].name if self.judges else ""
+
 
 async def clarify_then_search(
     ctx: Context, cast: Cast, clarifier: Clarifier, instance: Instance, k: int
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
     questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
+    outcome = Outcome(instance, k, questions)
     if cast.stop_after == "questions":
-        return Outcome(instance, k, questions)
-    answers = await answer_all(ctx, cast.participants, instance, questions)
+        return outcome
+    with made_before(outcome):
+        answers = await answer_all(ctx, cast.participants, instance, questions)
+    outcome = replace(outcome, answers=answers)
     if cast.stop_after == "answers":
-        return Outcome(instance, k, questions, answers)
-    q_hat = await rewrite(ctx, cast.participants, instance, questions, answers)
-    outcome = Outcome(instance, k, questions, answers, q_hat)
-    return outcome if cast.stop_after == "rewrite" else await _search(ctx, cast, outcome)
+        return outcome
+    with made_before(outcome):
+        q_hat = await rewrite(ctx, cast.participants, instance, questions, answers)
+    outcome = replace(outcome, rewritten_query=q_hat)
+    if cast.stop_after == "rewrite":
+        return outcome
+    return await _search(ctx, cast, outcome)
 
 
 async def converse_then_search(
@@ -81,18 +94,59 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, system: Syst
 
 async def judge_answer(
     ctx: Context, judges: tuple[Judge, ...], instance: Instance, answer_text: str
-) -> tuple[Judgment, ...]:
-    """Every judge's labels for one answer; none where the instance has no nuggets. An empty one covers nothing."""
+) -> dict[str, Judgment | StepError | None]:
+    """Every judge's verdict on one answer, each by itself; none where the instance has no nuggets.
+
+    A judge that fails, or whose provider is gone, changes nothing for the others. Where the providers of all judges are
+    gone that ask a model, their RunStopped is raised: there is no sense in answers that nobody judges. An empty answer
+    covers nothing.
+    """
+    verdicts: dict[str, Judgment | StepError | None] = {}
     if not instance.nuggets:
-        return ()
+        return verdicts
     if not answer_text:
-        return tuple(nothing_covered(judge.name, instance.nuggets) for judge in judges)
+        for judge in judges:
+            verdicts[judge.name] = nothing_covered(judge.name, instance.nuggets)
+        return verdicts
     view = JudgeView(instance.fused_query, instance.nuggets, answer_text)
-    return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
+    n_asking = sum(judge.name != LEXICAL for judge in judges)
+    calls = []
+    for judge in judges:
+        part = ctx.apart(f"judge {judge.name}") if n_asking > 1 else ctx
+        calls.append(partial(judge.judge, part, view))
+    gone: list[ProviderGone] = []
+    for judge, ended in zip(judges, await ctx.settle(calls), strict=True):
+        if isinstance(ended, ProviderGone):
+            gone.append(ended)
+            verdicts[judge.name] = None
+        else:
+            verdicts[judge.name] = ended
+    if gone and len(gone) == n_asking:
+        raise gone[0]
+    return verdicts
+
+
+async def judge_recorded(
+    ctx: Context, judges: tuple[Judge, ...], scoring: str, instance: Instance, answer_text: str
+) -> Outcome:
+    """The verdicts on a recorded answer that these judges have still to give."""
+    verdicts = await judge_answer(ctx, judges, instance, answer_text)
+    return _judged(Outcome(instance, 0, ()), verdicts, scoring)
 
 
 async def _search(ctx: Context, cast: Cast, outcome: Outcome) -> Outcome:
     """Search what asking has led to, and judge the answer."""
-    trace = await cast.searcher.search(ctx, SearchView(outcome.rewritten_query))
-    judgments = await judge_answer(ctx, cast.judges, outcome.instance, trace.answer)
-    return replace(outcome, trace=trace, judgments=judgments)
+    with made_before(outcome):
+        trace = await cast.searcher.search(ctx, SearchView(outcome.rewritten_query))
+    verdicts = await judge_answer(ctx, cast.judges, outcome.instance, trace.answer)
+    return _judged(replace(outcome, trace=trace), verdicts, cast.scoring)
+
+
+def _judged(outcome: Outcome, verdicts: Verdicts, scoring: str) -> Outcome:
+    """`outcome` with its verdicts. Raises the scoring judge's failure, which takes the outcome along."""
+    outcome = replace(outcome, verdicts=verdicts)
+    failure = verdicts.get(scoring)
+    if isinstance(failure, StepError):
+        failure.reached = outcome
+        raise failure
+    return outcome

@@ -256,7 +256,8 @@ def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Targe
     scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
     if scoring in judges:
         raise UsageError(
-            f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge"
+            f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge, or the run's "
+            f"command with --retry-failed for the answers that {scoring} failed to label"
         )
     return Target(run.name, run, answers_of_run(run, limit))
 

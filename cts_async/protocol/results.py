@@ -1,7 +1,11 @@
 """`results.jsonl` and `judgments/*.jsonl`: one line per finished instance, written, read and checked.
 
-A line has either an outcome or an `error {step, kind, message}`; a later line with the same id supersedes an earlier
-one. `LatestLines` finds the lines that count without holding them in memory: it tells ids apart by a 64-bit hash that
+A line has an outcome, or an `error {step, kind, message}` with what was made before; a later line with the same id
+supersedes an earlier one. Judges are independent: a failure of the scoring judge stands beside the answer in
+results.jsonl, a failure of a further one in its own file. Version 0.11 and before recorded a failed instance's error
+alone, whatever had failed (see `recovery`).
+
+`LatestLines` finds the lines that count without holding them in memory: it tells ids apart by a 64-bit hash that
 differs from process to process; that two of a million ids share one happens once in 10^7 files.
 """
 
@@ -67,8 +71,17 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "answer": trace.answer,
         "answer_from": trace.answer_from,
         "search": search_json(trace),
-        **judged(instance.nuggets, outcome.judgments[0] if outcome.judgments else None),
+        **_scored(outcome),
     }
+
+
+def _scored(outcome: Outcome) -> Line:
+    """The scoring judge's fields; after a failure there is its name, and nothing that looks like a score."""
+    for judge, verdict in outcome.verdicts.items():
+        if isinstance(verdict, StepError):
+            return {"judge": judge}
+        return judged(outcome.instance.nuggets, verdict)
+    return judged(outcome.instance.nuggets, None)
 
 
 def conversation_json(system: System, turns: tuple[ConversationTurn, ...]) -> Line:
@@ -172,8 +185,20 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
         "system": system,
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
-        "error": {"step": error.step, "kind": error.kind, "message": str(error)},
+        "error": error_json(error),
     }
+
+
+def error_json(error: StepError) -> Line:
+    """The field `error` of a failure."""
+    return {"step": error.step, "kind": error.kind, "message": str(error)}
+
+
+def verdict_line(instance: Instance, judge: str, verdict: Judgment | StepError) -> Line:
+    """A further judge's line on an answer of a run: its labels, or why it failed."""
+    if isinstance(verdict, StepError):
+        return {**failure_line("", instance, verdict), "judge": judge}
+    return {"id": instance.id, **judged(instance.nuggets, verdict)}
 
 
 def read_results(path: Path) -> Iterator[Line]:
@@ -189,6 +214,13 @@ def latest_results(path: Path) -> dict[str, Line]:
 def failed(line: Mapping[str, Any]) -> bool:
     """Whether a line records a failure."""
     return line.get("error") is not None
+
+
+def answered(line: Mapping[str, Any]) -> bool:
+    """Whether a line has an answer: a failure that has one is a failure of its judge alone."""
+    answer = line.get("answer")
+    # An empty answer that was accepted is judged, too; in a failure's line it says that there was none.
+    return isinstance(answer, str) and bool(answer or not failed(line))
 
 
 # --- The form of a line: an editor or another program may have broken it
@@ -292,6 +324,11 @@ def no_fingerprint(line: Mapping[str, Any]) -> int:
     return 0
 
 
+_FAILED: Final = 1
+_ANSWERED: Final = 2
+_LABELLED: Final = 4
+
+
 class LatestLines:
     """The lines that count in a results file, as of construction; 25 bytes per id."""
 
@@ -299,18 +336,21 @@ class LatestLines:
         import numpy as np
 
         self._path = path
-        hashes, offsets, failures, fingerprints = array(HASHES), array("q"), array("b"), array("q")
+        hashes, offsets, states, fingerprints = array(HASHES), array("q"), array("b"), array("q")
         for offset, line in placed_results(path, ()):
             hashes.append(hash(line["id"]))
             offsets.append(offset)
-            failures.append(failed(line))
+            state = _FAILED * failed(line) | _ANSWERED * answered(line)
+            states.append(state | _LABELLED * (line.get("nuggets") is not None))
             fingerprints.append(fingerprint(line))
         ids, rows = np.asarray(hashes), latest_rows(hashes)
         rows = rows[np.argsort(ids[rows])]
-        self._ids, self._offsets, self._failures, self._fingerprints = (
-            np.asarray(column)[rows] for column in (hashes, offsets, failures, fingerprints)
+        self._ids, self._offsets, self._states, self._fingerprints = (
+            np.asarray(column)[rows] for column in (hashes, offsets, states, fingerprints)
         )
-        self.n_failed = int(self._failures.sum())
+        self.n_failed = int(np.count_nonzero(self._states & _FAILED))
+        self.n_answered = int(np.count_nonzero(self._states & _ANSWERED))
+        self.n_labelled = int(np.count_nonzero(self._states & _LABELLED))
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -318,7 +358,17 @@ class LatestLines:
     def failed(self, id: str) -> bool | None:
         """Whether the id's line is a failure; None without a line."""
         row = self._row(id)
-        return None if row is None else bool(self._failures[row])
+        return None if row is None else bool(self._states[row] & _FAILED)
+
+    def answered(self, id: str) -> bool:
+        """Whether the id's line has an answer, judged or not."""
+        row = self._row(id)
+        return row is not None and bool(self._states[row] & _ANSWERED)
+
+    def lacks_labels(self, id: str) -> bool:
+        """Whether the id's line has neither labels nor a failure."""
+        row = self._row(id)
+        return row is not None and not self._states[row] & (_FAILED | _LABELLED)
 
     def outdated(self, id: str, fingerprint: int) -> bool:
         """Whether the id's line is about something else than `fingerprint`."""
@@ -340,7 +390,7 @@ class LatestLines:
         rows = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
         found = self._ids[rows] == wanted
         if but_failures:
-            found &= self._failures[rows] == 0
+            found &= (self._states[rows] & _FAILED) == 0
         same = about_same(self._fingerprints[rows], np.asarray(fingerprints)) if fingerprints else True
         return int((~found).sum()), int((found & np.logical_not(same)).sum())
 

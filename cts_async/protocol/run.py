@@ -65,11 +65,20 @@ from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
     converse_then_search,
+    judge_recorded,
     search_only,
 )
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.results import conversation_json, failure_line, judged, outcome_line
+from cts_async.protocol.results import (
+    Line,
+    conversation_json,
+    error_json,
+    failure_line,
+    judged,
+    outcome_line,
+    verdict_line,
+)
 from cts_async.protocol.roles import (
     Clarifier,
     DeepSearch,
@@ -81,7 +90,7 @@ from cts_async.protocol.roles import (
 )
 from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
 from cts_async.protocol.systems import RoleNames, System, check_prices
-from cts_async.records import Instance, Outcome
+from cts_async.records import Instance, Judgment, Outcome, value
 from cts_async.search.agent import Agent
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
@@ -461,8 +470,12 @@ def open_system_files(
     events: Events,
     session_notes: SessionNotes = dict,
     more_notes: Callable[[System], Mapping[str, Any]] = lambda system: {},
+    judges: Sequence[str] = (),
 ) -> Iterator[Files]:
-    """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull."""
+    """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull.
+
+    `judges` have to judge every answer, the scoring one first; none where nothing is judged.
+    """
     with ExitStack() as stack:
         files = {}
         for system, directory in plan.systems.items():
@@ -474,8 +487,12 @@ def open_system_files(
             files[system] = stack.enter_context(
                 open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
             )
+        retry_failed = plan.config.retry_failed
         for system, run in files.items():
-            run.report_found(events, plan.n_expected(system), retry_failed=plan.config.retry_failed)
+            n_unjudged = run.n_unjudged(plan.instances, judges, retry_failed=retry_failed) if judges else 0
+            run.report_found(
+                events, plan.n_expected(system), retry_failed=retry_failed, n_unjudged=n_unjudged
+            )
         yield files
 
 
@@ -504,6 +521,7 @@ def open_runs(
         events,
         session_notes,
         more_notes=lambda system: {"forecast": manifest_forecast(plan, planned, system)},
+        judges=_judges_to_complete(plan),
     )
 
 
@@ -516,8 +534,26 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
         yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
 
 
-def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
-    """The steps of one instance in one system, to be called with the Context of its job."""
+@value
+class Remaining:
+    """What is left to do for one instance: all of it, or of a recorded answer some judges' verdicts."""
+
+    instance: Instance
+    line: Line | None = None
+    """The recorded line with the answer; None: everything is left."""
+    judges: tuple[str, ...] = ()
+    """The judges that are left then."""
+
+
+def walk_of(resources: Resources, cast: Cast, system: System, left: Remaining) -> Walk:
+    """The remaining steps of one instance in one system, to be called with the Context of its job."""
+    instance = left.instance
+    if left.line is not None:
+        judges = tuple(judge for judge in cast.judges if judge.name in left.judges)
+        answer = str(left.line["answer"])
+        return partial(
+            judge_recorded, judges=judges, scoring=cast.scoring, instance=instance, answer_text=answer
+        )
     if system.kind != "clarify":
         return partial(search_only, cast=cast, instance=instance, system=system)
     if system.converses:
@@ -527,35 +563,94 @@ def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance
     return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
 
 
-def work_left(plan: Plan, files: Files) -> Iterator[tuple[Instance, System]]:
-    """The instances without a result, each with the system that lacks it, instance by instance."""
+def work_left(plan: Plan, files: Files) -> Iterator[tuple[Remaining, System]]:
+    """What is left to do, each with the system that lacks it, instance by instance."""
+    judges = _judges_to_complete(plan)
     for instance in plan.instances():
         for system, run in files.items():
-            if run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
-                yield instance, system
+            left = _remaining(run, instance, judges, retry_failed=plan.config.retry_failed)
+            if left is not None:
+                yield left, system
 
 
-def lines_of(system: System, instance: Instance, ended: Outcome | StepError) -> EndedLines:
-    """What is recorded of an instance that has ended: further judges' lines, and last its result."""
-    if isinstance(ended, StepError):
-        return [(None, failure_line(system.label, instance, ended))]
-    further = ended.judgments[1:]
-    judgments = [
-        (judgment.judge, {"id": instance.id, **judged(instance.nuggets, judgment)}) for judgment in further
-    ]
-    result = {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
-    return [*judgments, (None, result)]
+def _remaining(
+    run: RunFiles, instance: Instance, judges: Sequence[str], *, retry_failed: bool
+) -> Remaining | None:
+    """What an instance lacks in one run; None for nothing. An answer that is recorded is not searched again."""
+    if judges and run.finished.answered(instance.id):
+        missing = run.judges_left(instance, judges, retry_failed=retry_failed)
+        line = run.finished.line(instance.id) if missing else None
+        return Remaining(instance, line, missing) if line else None
+    if run.needs_work(instance.id, retry_failed=retry_failed):
+        return Remaining(instance)
+    return None
+
+
+def lines_of(system: System, left: Remaining, ended: Outcome | StepError, *, scoring: str) -> EndedLines:
+    """What is recorded of an instance that has ended: further judges' lines, and last its result.
+
+    A judge whose provider is gone has no line: the same command makes it later.
+    """
+    instance = left.instance
+    outcome: Outcome | None = ended.reached if isinstance(ended, StepError) else ended
+    verdicts = outcome.verdicts if outcome else {}
+    lines: list[tuple[str | None, Line]] = []
+    for judge, verdict in verdicts.items():
+        if judge != scoring and verdict is not None:
+            lines.append((judge, verdict_line(instance, judge, verdict)))
+    if left.line is None:
+        lines.append((None, _result_line(system, instance, ended)))
+    elif verdicts.get(scoring) is not None:
+        lines.append((None, _with_score(left.line, instance, scoring, verdicts[scoring])))
+    return lines
+
+
+def _result_line(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
+    """The result of an instance; of a failed one what was asked, answered and found before."""
+    if isinstance(ended, Outcome):
+        return {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
+    reached: Outcome | None = ended.reached
+    if reached is None or not (reached.questions or reached.turns or reached.trace):
+        return failure_line(system.label, instance, ended)
+    line = {**outcome_line(system.label, reached), **conversation_json(system, reached.turns)}
+    return {**line, "error": error_json(ended)}
+
+
+def _with_score(line: Line, instance: Instance, scoring: str, verdict: Judgment | StepError | None) -> Line:
+    """A recorded line with the scoring judge's new verdict in the place of its failure, or of none."""
+    scored: Line = {"judge": scoring}
+    if not isinstance(verdict, StepError):
+        scored = judged(instance.nuggets, verdict)
+    found: Line = {}
+    for name in line:
+        if name == "judge":  # the fields' order is that of a line that was judged at once
+            found |= scored
+        elif name not in ("nuggets", "restore_score_100", "error"):
+            found[name] = line[name]
+    if isinstance(verdict, StepError):
+        found["error"] = error_json(verdict)
+    return found
+
+
+def judge_names(plan: Plan) -> tuple[str, ...]:
+    """The judges of every answer, the scoring one first: those of the configuration, and always the lexical one."""
+    if plan.config.no_judge or not plan.searches:
+        return ()
+    return tuple(dict.fromkeys((*plan.roles.judges, LEXICAL)))
+
+
+def _judges_to_complete(plan: Plan) -> tuple[str, ...]:
+    """The judges whose verdicts a recorded answer can lack: the lexical one has no provider that could be gone."""
+    scoring, *further = judge_names(plan) or ("",)
+    return (scoring, *(judge for judge in further if judge != LEXICAL)) if scoring else ()
 
 
 def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
-    """The judges of the configuration, and always the lexical one, which costs nothing."""
-    if plan.config.no_judge:
-        return ()
-    chosen = tuple(resources.judge(name) for name in plan.roles.judges)
-    return chosen if LEXICAL in plan.roles.judges else (*chosen, LexicalJudge())
+    return tuple(resources.judge(name) for name in judge_names(plan))
 
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:
-    for instance, system in work_left(plan, files):
-        walk = walk_of(resources, cast, system, instance)
-        yield files[system].job(instance.id, walk, partial(lines_of, system, instance))
+    for left, system in work_left(plan, files):
+        walk = walk_of(resources, cast, system, left)
+        lines = partial(lines_of, system, left, scoring=cast.scoring)
+        yield files[system].job(left.instance.id, walk, lines)

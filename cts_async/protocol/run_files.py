@@ -28,6 +28,7 @@ from cts_async.engine.run_dir import check_identity, differences, locked, read_m
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import InputError, RunStopped, UsageError, write_error
 from cts_async.protocol.results import LatestLines, Line, judged_fingerprint
+from cts_async.records import Instance
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
@@ -99,6 +100,7 @@ class RunFiles:
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
+        self._verdicts: dict[str, LatestLines] = {}
         # Candidates may change under the same id; the answers of a run cannot.
         fingerprint = {"fingerprint": judged_fingerprint} if results == PER_ITEM else {}
         self.finished = LatestLines(self.results_path, **fingerprint)
@@ -132,6 +134,46 @@ class RunFiles:
         failed = self.finished.failed(id)
         return failed is None or (failed and retry_failed)
 
+    def judges_left(
+        self, instance: Instance, judges: Sequence[str], *, retry_failed: bool
+    ) -> tuple[str, ...]:
+        """The judges without a verdict on the instance's recorded answer, or with a failure to be tried again.
+
+        Of `judges` the first is the scoring one, whose labels are in the results; each of the others has a file.
+        """
+        if not instance.nuggets or not judges:
+            return ()
+        id, (scoring, *further) = instance.id, judges
+        left: list[str] = []
+        if self.finished.lacks_labels(id) or (retry_failed and self.finished.failed(id)):
+            left.append(scoring)
+        for judge in further:
+            failed = self._found_verdicts(judge).failed(id)
+            if failed is None or (failed and retry_failed):
+                left.append(judge)
+        return tuple(left)
+
+    def n_unjudged(
+        self, instances: Callable[[], Iterator[Instance]], judges: Sequence[str], *, retry_failed: bool
+    ) -> int:
+        """Number of answers, their instances not counted as failed, that some judge has still to label."""
+        n_verdicts = [len(found) for found in map(self._found_verdicts, judges[1:])]
+        n_failed = sum(self._found_verdicts(judge).n_failed for judge in judges[1:])
+        complete = self.finished.n_labelled == self.finished.n_answered == min(n_verdicts, default=0)
+        if complete and not (retry_failed and n_failed):
+            return 0  # saves reading the data: the usual case
+        n = 0
+        for instance in instances():
+            if self.finished.answered(instance.id) and not self.finished.failed(instance.id):
+                n += bool(self.judges_left(instance, judges, retry_failed=retry_failed))
+        return n
+
+    def _found_verdicts(self, judge: str) -> LatestLines:
+        """The verdicts of a further judge as they were when they were first looked at."""
+        if judge not in self._verdicts:
+            self._verdicts[judge] = self.judged(judge)
+        return self._verdicts[judge]
+
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
         if judge is None:
@@ -139,10 +181,15 @@ class RunFiles:
         else:
             await self._log(judge).append_lines(b"".join(lines))
 
-    def report_found(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
-        """Emit how many instances are finished already, and a notice for each damage of the journal."""
+    def report_found(
+        self, events: Events, n_expected: int, *, retry_failed: bool, n_unjudged: int = 0
+    ) -> None:
+        """Emit how many instances are finished already, and a notice for each damage of the journal.
+
+        Of those without a failure, `n_unjudged` have still to be judged.
+        """
         failed = self.finished.n_failed
-        finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected)
+        finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected) - n_unjudged
         left_failed = 0 if retry_failed else min(failed, finished)
         events.emit(JobsFound(self.directory.name, finished, left_failed))
         for text in self.journal.report.notices(self.journal.path):

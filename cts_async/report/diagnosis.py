@@ -197,7 +197,13 @@ def board_interactions(
             notes.append(f"{entrant.label}: {entrant.unanswered}, left out")
             continue
         run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
-        systems.append(interactions_of(replace(run, label=entrant.label), read, judge))
+        system = interactions_of(replace(run, label=entrant.label), read, judge)
+        systems.append(system)
+        if n := system.n_failed_later:
+            notes.append(
+                f"{entrant.label}: {n} instance(s) failed after they were asked and answered; the tables of questions "
+                "and answers count them (version 0.11 and before did not)"
+            )
     return systems, notes
 
 

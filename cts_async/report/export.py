@@ -105,7 +105,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
             continue
         data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
-        if run.judges:
+        if run.judges and run.scoring:
             files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
             summary = summary_json(summarise_run(run.directory))
             files[f"outputs/{name}/{SUMMARY}"] = json_bytes(
@@ -128,7 +128,7 @@ def tagged(answer: str) -> str:
 
 def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
     """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
-    scoring = run.judges[0]
+    scoring = run.scoring
     for id, one in run.outcomes():
         if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
             yield {
@@ -162,20 +162,19 @@ def _error(failure: Failure) -> dict[str, str]:
 
 def _questions_csv(run: FinishedRun) -> bytes | None:
     """Return what was asked and answered, as lists in JSON; None for a run that asked nothing."""
-    if not any(item.questions for item in run.items.values()):
+    if not any(one.questions for _, one in run.outcomes()):
         return None
     rows = []
     for id, one in run.outcomes():
-        item = one if isinstance(one, Item) else Item(id)
         error = f"{one.failure.step}: {one.failure.message}" if isinstance(one, FailedItem) else ""
         rows.append(
             {
                 "id": id,
                 "fused_query": one.fused_query,
                 "blurred_query": one.blurred_query,
-                "questions": orjson.dumps(item.questions).decode(),
-                "answers": orjson.dumps(item.answers).decode(),
-                "rewritten_query": item.rewritten_query,
+                "questions": orjson.dumps(one.questions).decode(),
+                "answers": orjson.dumps(one.answers).decode(),
+                "rewritten_query": one.rewritten_query,
                 "error": error,
             }
         )
@@ -186,6 +185,8 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
     about = run.directory
     if run.n_failed:
         yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
+    if n := run.judge_failures.get(run.scoring):
+        yield f"{about}: {n} answer(s) that {run.scoring} failed to label: named with their error, without a score."
     if run.n_missing > 0:
         yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
     changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())

@@ -25,11 +25,19 @@ from cts_async.analysis.stats import FEWEST, RunningMean
 from cts_async.engine.run_dir import command_of, json_bytes, read_manifest, sessions_of
 from cts_async.errors import CTSError, InputError
 from cts_async.protocol.rejudge import SYSTEMS
-from cts_async.protocol.results import no_fingerprint
-from cts_async.protocol.run_files import MANIFEST, STEPS, manifest_of, paths_named, results_of
+from cts_async.protocol.results import LatestLines, no_fingerprint
+from cts_async.protocol.run_files import (
+    MANIFEST,
+    STEPS,
+    judgments_path,
+    manifest_of,
+    paths_named,
+    results_of,
+)
 from cts_async.records import Caveat, caveat_of
 from cts_async.report.output import duration
 from cts_async.report.summary import ResultColumns, caveats_json
+from cts_async.report.untrusted import as_object, as_texts
 from cts_async.safe_files import replace_file
 
 LIVE: Final = "live.json"
@@ -309,6 +317,8 @@ class RunState:
     n_failed: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     """Current failures by kind, the most frequent first."""
+    judge_failures: Mapping[str, int] = field(default_factory=dict)
+    """Answers that further judges failed to label, by judge; they are not among `n_failed`."""
     judge: str | None = None
     mean: float | None = None
     mean_low: float | None = None
@@ -330,6 +340,7 @@ class RunState:
         if self.failures:
             kinds = ", ".join(f"{kind} {n}" for kind, n in self.failures.items())
             pieces.append(f"{self.n_failed} failed ({kinds})")
+        pieces += [f"{n} that {judge} failed to label" for judge, n in self.judge_failures.items()]
         if self.mean is not None:
             mean = mean_text(self.mean, self.mean_high, self.n_scored)
             pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
@@ -349,6 +360,8 @@ class RunState:
         for name, value in asdict(self).items():
             found |= caveats_json([self.caveat]) if name == "caveat" else {name: value}
         del found["directory"]
+        if not self.judge_failures:
+            del found["judge_failures"]
         return found
 
 
@@ -379,13 +392,22 @@ def state_of_run(directory: Path) -> RunState:
     session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
     expected = manifest.get("n_expected")
     n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
+    named = as_texts(as_object(manifest.get("identity")).get("judges"))
+    verdicts = {judge: LatestLines(judgments_path(directory, judge)) for judge in named[1:]}
+    # A judge whose provider was gone leaves answers without its verdict: the same command adds them.
+    n_answers = int(lines.answered.sum())
+    pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers or any(
+        len(found) < n_answers for found in verdicts.values()
+    )
+    finished = lines.n >= n_expected and not (session.get("stopped") and named and pending)
     return RunState(
         directory=directory,
-        state=_state(directory, session, finished=lines.n >= n_expected),
+        state=_state(directory, session, finished=finished),
         n_expected=n_expected,
         n_done=lines.n,
         n_failed=kinds.total(),
         failures=dict(kinds.most_common()),
+        judge_failures={judge: found.n_failed for judge, found in verdicts.items() if found.n_failed},
         judge=lines.judge,
         mean=mean.mean if mean.n else None,
         mean_low=low,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from rich.console import Console
@@ -84,7 +84,7 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
     _print_some(console, [(one, one.failures) for one in summaries if one not in runs], PER_ITEM, RETRIED)
     further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
     _print_some(console, further, JUDGMENTS, "The same command retries these.")
-    if n := sum(len(one.failures) for one in runs):
+    if n := sum(one.n_unanswered for one in runs):
         print_plainly(
             console,
             f"Not judged: {n:,} failed in the runs; the runs' command with --retry-failed retries them.",
@@ -127,6 +127,9 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
         *(Column(name, number(name, ".2f"), optional=True) for name in ("p50", "p90")),
         *(Column(name, text(name)) for name in ("scored", "failed")),
     )
+    if any("judge_failed" in row for row in rows):
+        rows = [{**row, "judge_failed": row.get("judge_failed", 0)} for row in rows]
+        columns = (*columns, Column("by the judge", text("judge_failed")))
     table = DataTable(
         "results", "restore_score_100", with_short_note("", rows), columns, rows, group="system"
     )
@@ -155,6 +158,7 @@ def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
         "p90": of.p90,
         "scored": f"{of.n_scored}/{of.n_expected}",
         "failed": of.n_failed,
+        **({"judge_failed": scores.n_judge_failed} if scores.n_judge_failed else {}),
         **interval_fields("delta", difference_to(scores, orig)),
     }
 
@@ -183,6 +187,8 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
                     f"mean {of.mean:.2f}; {of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0"
                 )
                 yield f"{summary.label}, {scores.judge}: {means}."
+        for judge, n in summary.unjudged.items():
+            yield f"{summary.label}: {judge} has still to judge {n} answer(s); the same command adds its verdicts."
     if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
         yield (
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
@@ -228,8 +234,12 @@ def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:
 
 
 def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """Print the first failures with their reasons, how many more there are, and how to retry them."""
-    _print_some(console, [(one, one.failures) for one in summaries], RESULTS, RETRIED)
+    """Print the first failures with their reasons, how many more there are, and how to retry them.
+
+    A judge's failure on an answer is one of that judge: other judges' labels for it stand.
+    """
+    failures = [(one, lines) for one in summaries for lines in one.own_failures]
+    _print_some(console, failures, f"{RESULTS} and {JUDGMENTS}/", RETRIED)
 
 
 def _print_some(
@@ -381,13 +391,16 @@ def failures_table(runs: NamedRuns) -> DataTable:
         *number_columns(n="d"),
         *text_columns("example"),
     )
-    caption = f"counted apart, never as a score; all are listed in {RESULTS}"
+    caption = (
+        f"counted apart, never as a score; all are listed in {RESULTS}, those of further judges in {JUDGMENTS}/. "
+        "A judge's failure leaves the answer and the other judges' labels as they are"
+    )
     return DataTable("failures", "Failures by kind", caption, columns, rows)
 
 
 def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
     counts, examples = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
-    for line in run.failures:
+    for line in chain.from_iterable(run.own_failures):
         error = line["error"]
         step = str(error.get("step") or "").partition("/")[0]
         cause = step, str(error.get("kind") or "failed")

@@ -69,7 +69,7 @@ def columns(table: str, most: int) -> list[str]:
 def tables_of(found: Sequence[RunPath]) -> Tables:
     """Read runs as rows. Raises InputError."""
     runs = [read_path(one.path, without=()) for one in found]
-    most = max((max(len(i.questions), len(i.answers)) for run in runs for i in run.items.values()), default=0)
+    most = max((len(one.questions) for run in runs for _, one in run.outcomes()), default=0)
     names = columns("instances", most)
     instances, remarks = list[Row](), list[str]()
     for run in runs:
@@ -111,9 +111,9 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
     for id, one in run.outcomes():
         row: Row = {**head, "id": id}
         if isinstance(one, FailedItem):
-            row |= {"status": "failed", **_queries(one), **_error(one.failure)}
+            row |= {"status": "failed", **_queries(one), **_conversation(one), **_error(one.failure)}
         else:
-            row |= _answered(one, run.judges[0] if run.judges else None)
+            row |= _answered(one, run.scoring or None)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
         yield row | spent.of(id)
@@ -128,20 +128,25 @@ def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
 
 
 def _answered(item: Item, scoring: str | None) -> Row:
+    row = {**_queries(item), **_conversation(item), "answer": item.answer}
     verdict = item.verdicts.get(scoring) if scoring else None
-    failure = None if verdict else next(iter(item.unjudged.values()), None)
-    return {
-        "status": "scored" if verdict else "failed" if failure else "unjudged",
-        **_queries(item),
-        **{f"question_{n}": text for n, text in enumerate(item.questions, 1)},
-        **{f"answer_{n}": text for n, text in enumerate(item.answers, 1)},
-        "n_unknown": sum(item.unknown),
-        "rewritten_query": item.rewritten_query or None,
-        "answer": item.answer,
-        "judge": scoring if verdict else None,
-        "score": verdict.score if verdict else None,
-        **(_error(failure) if failure else {}),
-    }
+    if verdict:
+        return {"status": "scored", **row, "judge": scoring, "score": verdict.score}
+    # Judges are independent: the failure of another one is in the table of judges, and leaves this score as it is.
+    failure = item.unjudged.get(scoring) if scoring else next(iter(item.unjudged.values()), None)
+    if failure:
+        return {"status": "failed", **row, **_error(failure)}
+    return {"status": "unjudged", **row}
+
+
+def _conversation(one: Item | FailedItem) -> Row:
+    """What an instance was asked and answered, and the query that followed; of a failed one as far as it got."""
+    row: Row = {f"question_{n}": text for n, text in enumerate(one.questions, 1)}
+    row |= {f"answer_{n}": text for n, text in enumerate(one.answers, 1)}
+    if isinstance(one, Item) or one.answers:
+        row["n_unknown"] = sum(one.unknown)
+    row["rewritten_query"] = one.rewritten_query or None
+    return row
 
 
 def _queries(of: Any) -> Row:

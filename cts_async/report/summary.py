@@ -22,11 +22,13 @@ from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
+from cts_async.protocol.recovery import asked_in_journal, lost_answers
 from cts_async.protocol.results import (
     HASHES,
     Fingerprint,
     Line,
     about_same,
+    answered,
     checked_results,
     failed,
     judged_fingerprint,
@@ -37,6 +39,7 @@ from cts_async.protocol.results import (
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
 from cts_async.report.output import dollars
+from cts_async.report.untrusted import as_object, as_texts
 
 # Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
 # it, so it is shown beside them. It is read from the lines that count in results.jsonl. Hosts and reasons are untrusted
@@ -126,7 +129,7 @@ _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
 class ResultColumns:
-    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
+    """The lines that count of a results file, in columns: 22 bytes a line, however long the lines are.
 
     `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `no_fingerprint`.
     `labels` keeps the labels of nuggets, too: 16 bytes a line and one per nugget. The columns are in the order of the
@@ -137,7 +140,7 @@ class ResultColumns:
         self.path = path
         self.judge: str | None = None
         """The first judge named by a line."""
-        ids, values, failures = array(HASHES), array("d"), array("b")
+        ids, values, failures, answers_there = array(HASHES), array("d"), array("b"), array("b")
         asked, unknown = array("H"), array("H")
         marks, counts, codes = array("q"), array("q"), array("b")
         names = list[str]()
@@ -153,6 +156,7 @@ class ResultColumns:
             if by_id:
                 names.append(line["id"])
             failures.append(failed(line))
+            answers_there.append(answered(line))
             # A failure has an offset in place of a score: a column of them would take 8 MB more of a million lines.
             values.append(offset if failures[-1] else _NO_SCORE if score is None else score)
             if mark is not no_fingerprint:
@@ -174,11 +178,12 @@ class ResultColumns:
             self.tools.add(of_line)
         self._codes = _array(codes)
         numbers = [_array(one) for one in (ids, values, asked, unknown, marks, counts)]
+        flags = [_array(failures).view(bool), _array(answers_there).view(bool)]
         self.ids, self._values, self.asked, self.unknown, self._marks, self._counts, *others = (
             column if in_order or not len(column) else column[rows]
-            for column in (*numbers, np.cumsum(_array(counts)), _array(failures).view(bool))
+            for column in (*numbers, np.cumsum(_array(counts)), *flags)
         )
-        self._ends, self.failed = others
+        self._ends, self.failed, self.answered = others
 
     @property
     def n(self) -> int:
@@ -187,6 +192,20 @@ class ResultColumns:
     @property
     def n_failed(self) -> int:
         return int(self.failed.sum())
+
+    @property
+    def judge_failed(self) -> Array:
+        """Mask of the answers that the judge of this file failed to label."""
+        rows: Array = self.failed & self.answered
+        return rows
+
+    def add_asked(self, journal: Path) -> None:
+        """Count what failed instances were asked, from the journal where their lines lack it (version 0.11)."""
+        lost = [line["id"] for line in self.failures(~self.answered) if lost_answers(line)]
+        for id, found in asked_in_journal(journal, lost).items():
+            row = np.flatnonzero(self.ids == hash(id))
+            self.asked[row] = len(found.answers)
+            self.unknown[row] = found.answers.count(UNKNOWN)
 
     def failures(self, rows: Array | bool = True) -> Sequence[Line]:
         """Return the failures in those rows (a mask; all by default), in the order of the file."""
@@ -217,14 +236,14 @@ class ResultColumns:
 
     @property
     def unknown_rate(self) -> float | None:
-        """Fraction of the User Answerer's answers that are `unknown`; None without questions."""
-        answers = self.asked[~self.failed].sum(dtype=int)
-        return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
+        """Fraction of the User Answerer's answers that are `unknown`, whatever failed later; None without questions."""
+        answers = self.asked.sum(dtype=int)
+        return float(self.unknown.sum(dtype=int) / answers) if answers else None
 
     @property
     def all_unknown_rate(self) -> float | None:
         """Fraction of the instances with questions whose answers are all `unknown`; None without questions."""
-        replied = ~self.failed & (self.asked > 0)
+        replied = self.asked > 0
         return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
 
     def scored(self, rows: Array | bool = True) -> tuple[Array, Array]:
@@ -333,7 +352,9 @@ class JudgeScores:
     """float64."""
     summary: scorer.Summary
     failures: Sequence[Line] = ()
-    """Failures of a further judge on answers that exist. Those of the scoring judge are the run's."""
+    """Failures of a further judge on answers that exist. Those of the scoring judge are among the run's."""
+    n_judge_failed: int = 0
+    """Answers that exist and that this judge failed to label; the rest of `summary.n_failed` has no answer."""
 
     def paired(self, other: JudgeScores) -> tuple[Array, Array]:
         """Return both scores of every instance that has both, in the order of this one."""
@@ -429,6 +450,7 @@ class RunSummary:
     judges: tuple[JudgeScores, ...]
     """The scoring judge first; empty for a run without judging."""
     failures: Sequence[Line]
+    """Instances without an answer, and answers that the scoring judge failed to label."""
     spent: Spent
     n_expected: int
     n_done: int
@@ -438,6 +460,20 @@ class RunSummary:
     judge_pairs: tuple[JudgePair, ...] = ()
     """The lexical judge with each of the others."""
     tools: ToolHealth = field(default_factory=ToolHealth)
+
+    n_unanswered: int = 0
+    """Of the failures, those without an answer."""
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+    """Answers of a stopped run that a judge has neither labelled nor failed on, by judge."""
+
+    @property
+    def own_failures(self) -> list[Sequence[Line]]:
+        """The failures of the run's own command: its instances, and its further judges' on their answers.
+
+        Those of a judge that `cts judge` added are that command's.
+        """
+        named = {*as_texts(as_object(self.manifest.get("identity")).get("judges")), LEXICAL}
+        return [self.failures, *(judge.failures for judge in self.judges if judge.judge in named)]
 
     @property
     def label(self) -> str:
@@ -479,10 +515,18 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     mark = judged_fingerprint if candidates else no_fingerprint
     lines = ResultColumns(directory / results, mark, labels=labels, by_id=by_id)
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
+    if not candidates and lines.n_failed:
+        lines.add_asked(directory / STEPS)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
+    named = manifest.get("identity", {}).get("judges")
+    if files and named and not lines.judge:
+        # Its provider was gone from the beginning: no line names it, and no other judge's score may stand for its own.
+        lines.judge = named[0]
     if lines.judge:
         summary = scorer.summarise(_numbers(lines.scored()[1]), lines.n_failed, n_expected)
-        scored.append(JudgeScores(lines.judge, *lines.scored(), summary))
+        scored.append(
+            JudgeScores(lines.judge, *lines.scored(), summary, n_judge_failed=int(lines.judge_failed.sum()))
+        )
         labelled.append(lines)
     for path in files:
         verdicts = ResultColumns(path, judged_fingerprint, labels=labels, by_id=by_id)
@@ -490,6 +534,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         scored.append(_further_scores(verdicts, lines, n_expected))
         labelled += [verdicts] if labels else []
     lexical = [one for one in labelled if labels and one.judge == LEXICAL]
+    unjudged = _unjudged(manifest, scored, int(lines.answered.sum()))
     return RunSummary(
         directory=directory,
         manifest=manifest,
@@ -498,6 +543,8 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         spent=_spent_of(directory, manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
+        n_unanswered=int((lines.failed & ~lines.answered).sum()),
+        unjudged=unjudged,
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
@@ -508,6 +555,17 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     )
 
 
+def _unjudged(manifest: Mapping[str, Any], scored: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
+    """Count for each of the run's judges the answers without a verdict, if the run was stopped with some left."""
+    session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
+    if not session.get("stopped"):
+        return {}
+    verdicts = {one.judge: one.summary.n_scored + one.n_judge_failed for one in scored}
+    named = as_texts(as_object(manifest.get("identity")).get("judges"))
+    left = {judge: n_answers - verdicts.get(judge, 0) for judge in named}
+    return {judge: n for judge, n in left.items() if n > 0}
+
+
 def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: int) -> JudgeScores:
     """Return a further judge's scores of a run's answers.
 
@@ -515,12 +573,13 @@ def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: i
     """
     counts = np.zeros(verdicts.n, bool)
     counts[verdicts.matched(lines)[0]] = True
-    # A failed instance has nothing to judge, unless only the scoring judge failed.
-    unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
-    n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
+    # A failed instance has nothing to judge, unless only the scoring judge failed: then it has an answer.
+    unanswered = lines.failed & ~lines.answered & ~np.isin(lines.ids, verdicts.ids[counts])
+    n_judge_failed = int(verdicts.failed[counts].sum())
     ids, scores = verdicts.scored(counts)
-    summary = scorer.summarise(_numbers(scores), n_failed, n_expected)
-    return JudgeScores(verdicts.judge or "", ids, scores, summary, verdicts.failures(counts))
+    summary = scorer.summarise(_numbers(scores), int(unanswered.sum()) + n_judge_failed, n_expected)
+    failures = verdicts.failures(counts)
+    return JudgeScores(verdicts.judge or "", ids, scores, summary, failures, n_judge_failed)
 
 
 def _numbers(scores: Array) -> Iterator[float]:
@@ -542,11 +601,14 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     known_cost, unpriced = summary.spent.known_cost(prices)
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
+    judge_failures = {one.judge: one.n_judge_failed for one in summary.judges if one.n_judge_failed}
     return {
         "n": (main.summary if main else nothing).n_scored,
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
         "judges": {scores.judge: asdict(scores.summary) for scores in summary.judges},
+        # Of each judge's n_failed; only where there are any.
+        **({"judge_failures": judge_failures} if judge_failures else {}),
         "agreement": [asdict(one) for one in pooled_agreements(summary.judge_pairs)],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,

@@ -103,9 +103,13 @@ def planned(directory: Path, config: Path, folder: str) -> Plan:
     return replace(make_plan(asked, load_catalogue(config), KEYS), current_date="2033-01-15")
 
 
-def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refusing", ["", "fake-1", "other-1"])
+def test_instances_give_the_lines_of_a_local_run(tmp_path: Path, refusing: str) -> None:
+    """Also where one judge fails on some answers."""
+    fails = {"refuses": "judge", "refusing_model": refusing, "refuses_about": "primary school"}
+
     async def main() -> None:
-        async with FakeProvider(Settings(unknown_share=0.5)) as provider:
+        async with FakeProvider(Settings(unknown_share=0.5, **(fails if refusing else {}))) as provider:
             config = configured(tmp_path, provider.url)
             local, apart = planned(tmp_path, config, "local"), planned(tmp_path, config, "apart")
             await run_plan(local, KEYS, Events())
@@ -117,6 +121,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
         assert [task.run for task in tasks[:3]] == [0, 1, 2]
         for place, directory in enumerate(local.systems.values()):
             assert written[place, None] == lines_of(directory / RESULTS)
+            assert any(b'"judge/' in line for line in written[place, None]) == (refusing == "fake-1")
             assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
             assert written[place, "lexical"] == lines_of(judgments_path(directory, "lexical"))
 

@@ -350,7 +350,8 @@ def test_failure_without_earlier_steps_is_not_held(run: Path, step: str, held: b
     """Who failed at the judge was asked, answered and searched before; who failed at the first step, nothing."""
     lines = list(read_records(run / "results.jsonl"))
     error = {"step": step, "kind": "rejected", "message": "refused"}
-    write(run / "results.jsonl", [{**lines[0], "error": error}])
+    queries = {name: lines[0][name] for name in ("id", "system", "fused_query", "blurred_query")}
+    write(run / "results.jsonl", [{**queries, "error": error}])
     write(run / "steps.jsonl", [r for r in read_records(run / "steps.jsonl") if "judge" in r["step"]])
     found = audit_run(run)
     assert (found.held, found.n_held, found.n_instances) == (held, int(held), 1)

@@ -173,6 +173,30 @@ def test_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remo
     assert summary(run)["judges"]["mine"]["n_scored"] == N
 
 
+def test_failed_judge_of_a_run_is_named_and_added_by_judging_the_run_again(
+    here: Path, provider: Remote, new_calls: NewCalls
+) -> None:
+    provider.set(refuses="judge", refusing_model="other-1")
+    options = ("--judge", "mine", "--judge", "other", "--no-orig", "--name", "r", "--limit", 2, "-q")
+    done = invoke("run", "--all", "mine", *options)
+    assert done.exit_code == 1
+    for row in ALL_ROWS[:2]:
+        assert f"failed: r {row['id']} at judge/other: " in done.stdout
+    run = here / "runs/r"
+    found = {name: (own["n_scored"], own["n_failed"]) for name, own in summary(run)["judges"].items()}
+    assert found == {"mine": (2, 0), "lexical": (2, 0), "other": (0, 2)}
+    before = (run / "results.jsonl").read_bytes()
+    provider.set(refuses="", refusing_model="")
+    new_calls()
+    assert cts("judge", run, "--judge", "other", "-q") == 0
+    assert new_calls() == 2
+    assert summary(run)["judges"]["other"]["n_scored"] == 2
+    assert "judge_failures" not in summary(run)
+    assert (run / "results.jsonl").read_bytes() == before
+    assert cts("run", "--all", "mine", *options) == 0
+    assert new_calls() == 0
+
+
 # --- A file of candidates
 
 

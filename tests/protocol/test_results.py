@@ -28,7 +28,7 @@ OUTCOME = Outcome(
     (Answer("winter", False),),
     "ferry winter",
     TRACE,
-    (Judgment("ernie", (("N1", "full"), ("N2", "partial"))),),
+    {"ernie": Judgment("ernie", (("N1", "full"), ("N2", "partial")))},
 )
 
 

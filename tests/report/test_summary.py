@@ -284,7 +284,7 @@ def test_pairs_of_scores_agree_with_dicts(a: dict[str, float], b: dict[str, floa
 
 def searched(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:
     trace = Trace((), "answer", "tag", 3, False, use)
-    outcome = Outcome(Instance(id, "q*", "q"), 0, (), (), "q", trace, ())
+    outcome = Outcome(Instance(id, "q*", "q"), 0, (), (), "q", trace)
     return {**outcome_line("orig", outcome), **fields}
 
 

@@ -33,6 +33,7 @@ from cts_async.protocol.audit.evidence import (
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
+from cts_async.protocol.recovery import loss_notes
 from cts_async.protocol.results import LatestLines, Line, read_results
 from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
 from cts_async.records import MODES, SCHEMES, STAGES
@@ -105,7 +106,7 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
         if hash(instance) not in seen:
             seen.add(hash(instance))
             _add(audit, instance, own, run, sources, prompts)
-    audit.notes = (*sources.notes, *_damage(records))
+    audit.notes = (*sources.notes, *_damage(records), *loss_notes(directory, manifest))
     return audit
 
 

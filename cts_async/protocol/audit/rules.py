@@ -58,7 +58,7 @@ from cts_async.protocol.audit.evidence import (
     texts_in,
 )
 from cts_async.protocol.audit.text import Secret, additions
-from cts_async.protocol.results import Line, failed
+from cts_async.protocol.results import Line, answered, failed
 from cts_async.records import UNKNOWN
 
 Level = Literal["leak", "provenance", "missing", "unsupported"]
@@ -524,7 +524,7 @@ class Rules:
                 yield self._finding("provenance", "results", f"its result's {name} is not that of the data")
         steps = self._scheme.steps if self._run.system == "clarify" else []
         steps += [self._run.search_step] * self._run.searches
-        if failed(line):
+        if failed(line) and not answered(line):  # with an answer only its judge failed
             error = line["error"]
             at = str(error.get("step") or "") if isinstance(error, dict) else ""
             if not self._records and at not in ("", steps[0]):

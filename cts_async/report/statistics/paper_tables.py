@@ -29,18 +29,22 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
 
 
 def _progress(runs: Runs) -> DataTable:
-    rows = [
-        {
-            **fields,
-            "n": len(one.system.rows),
-            "failed": one.system.n_failed,
-            "missing": one.system.n_missing,
-            "scored": sum(row.score is not None for row in one.system.rows),
-        }
-        for fields, one in runs
-    ]
-    columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("n", "failed", "missing", "scored")))
-    caption = "n: instances that were asked and answered. Failed and missing ones are excluded below."
+    rows = []
+    for fields, one in runs:
+        system = one.system
+        n_scored = sum(row.score is not None for row in system.rows)
+        counts = {"n": len(system.rows), "failed": system.n_failed, "missing": system.n_missing}
+        rows.append({**fields, **counts, "failed_later": system.n_failed_later, "scored": n_scored})
+    columns = (
+        *RUN_COLUMNS,
+        *(Column(key, text(key)) for key in ("n", "failed", "missing")),
+        Column("failed later", text("failed_later")),
+        Column("scored", text("scored")),
+    )
+    caption = (
+        "n: instances that were asked and answered; tables 4, 5, 7, 8 and 10 are over these. failed, missing: before "
+        "that, and in no table below. failed later: of n, those without an answer to judge. scored: of n."
+    )
     return DataTable("runs", "Runs", caption, columns, rows, group="k")
 
 

@@ -107,6 +107,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         ],
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "error": _error(line),
+        "judge_errors": list(_judge_errors(run, lines, row)),
         "previous": _neighbour(run, lines, row - 1),
         "next": _neighbour(run, lines, row + 1),
         "beside": list(beside),
@@ -126,6 +127,14 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
             continue
         if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
+
+
+def _judge_errors(run: OpenRun, lines: ResultLines, row: int) -> Iterator[Json]:
+    """Why further judges failed to label the answer; a failure of the scoring judge is the page's `error`."""
+    for judge, index in run.judges().items():
+        verdict = None if index is run.results else run.verdict(index, lines, row)
+        if verdict is not None and (error := _error(verdict)):
+            yield {"judge": judge, **error}
 
 
 def _losses(

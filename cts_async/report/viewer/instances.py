@@ -182,8 +182,8 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
             "run": run.place.name,
             **{name: row[name] for name in ("id", "blurred_query", "fused_query", "score")},
             "judge": None if row["score"] is None else judge,
-            "n_unknown": None if row["failed"] else row["unknown"],
-            "n_answers": None if row["failed"] else row["asked"],
+            "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
+            "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
             "error_kind": row["failed"] or None,
             "caveat": run.metadata.caveat or None,
         }
@@ -268,7 +268,9 @@ def _instance_row(
     lines: ResultLines, row: int, line: Mapping[str, Any], score: float, max_chars: int | None
 ) -> Json:
     error = line.get("error")
-    kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
+    failed = ""
+    if error is not None and score != score:  # with a score another judge failed, not the one that is shown
+        failed = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
     return {
         "id": instance_name(line),
         **query_texts(line, max_chars),
@@ -276,7 +278,7 @@ def _instance_row(
         "asked": int(lines.asked[row]),
         "unknown": int(lines.unknown[row]),
         "turns": int(lines.turns[row]),
-        "failed": "" if error is None else kind,
+        "failed": failed,
     }
 
 

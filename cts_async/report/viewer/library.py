@@ -120,8 +120,8 @@ def _scored(judge: str, numbers: Mapping[str, Any]) -> Json:
 def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
     """The tally of the indexed lines. The cost is the summary's if that covers as many instances."""
     lines = run.results.lines()
-    asked = int(lines.asked[~lines.failed].sum(dtype=int))
-    unknown = int(lines.unknown[~lines.failed].sum(dtype=int))
+    # Also of instances whose search or judge failed: they were asked and answered before.
+    asked, unknown = int(lines.asked.sum(dtype=int)), int(lines.unknown.sum(dtype=int))
     scores = []
     for judge, index in run.judges().items():
         values = run.scores(index, lines)

@@ -109,6 +109,8 @@ class Matrix:
         self._baselines = _baselines(runs)
         self._failed = self._of_lines([lines.failed for lines in self._lines], False)
         scores = self._scores()
+        # An answer that another judge failed to label has a score by this one.
+        self._failed &= np.isnan(scores)
         self._values = self._shown(scores)
         self._spread = _spread(self._values)
         self._gap = self._values[0] - self._values[1] if len(runs) > 1 else np.full(len(self._ids), math.nan)

@@ -88,7 +88,7 @@ function layout(query, all, signal) {
   const search = (page) => h("details", {}, h("summary", {}, t("showSearch")), traceView(page, signal));
   const rewrites = (page) => page.rewritten_query;
   fill(body,
-    row(all, "scores", "scores", (page) => page.scores.length || page.error, outcome),
+    row(all, "scores", "scores", (page) => page.scores.length || page.error || page.judge_errors.length, outcome),
     row(all, "questions", "conversation", (page) => page.turns.length, conversation),
     row(all, "rewrite", "searched", (page) => rewrites(page) !== null, beside(all, t("rewritten"), rewrites, rewritten)),
     row(all, "search", "search", searched, search),
@@ -104,7 +104,7 @@ function layout(query, all, signal) {
 
 const missing = ({ run, error }) => h("p", { class: "notice" }, untrusted(run), ": ", untrusted(error.message));
 
-const outcome = (page) => [page.error ? failure(page.error) : null, verdicts(page)];
+const outcome = (page) => [page.error ? failure(page.error) : null, page.judge_errors.map(failure), verdicts(page)];
 
 /** A section of all runs beside each other; nothing where none has it. */
 function row(all, id, name, has, make) {
@@ -150,7 +150,9 @@ function sideChoice(all, side, choose) {
 /** By a judge of all runs that did not fail; nothing where there is none, or fewer than two runs have nuggets. */
 function nuggetsBeside(query, all) {
   if (all.filter(({ page }) => page?.nuggets.length).length < 2) return null;
-  const judged = all.filter(({ page }) => page && !page.error).map(({ page }) => page.scores.map((one) => one.judge));
+  // An instance that only one judge failed to label has the other judges' scores.
+  const counted = all.filter(({ page }) => page && (page.scores.length || !page.error));
+  const judged = counted.map(({ page }) => page.scores.map((one) => one.judge));
   const judges = (judged[0] ?? []).filter((judge) => judged.every((names) => names.includes(judge)));
   const judge = judges.includes(query.judge) ? query.judge : judges[0];
   if (judge === undefined) return null;

@@ -57,6 +57,7 @@ function layout(page, signal) {
   const to = (id) => href("/instance", { run: page.run, id: page.id, at: id });
   return [
     page.error ? failure(page.error) : null,
+    page.judge_errors.map(failure),
     verdicts(page),
     lossSummary(page),
     h("div", { class: "columns" },
