@@ -38,6 +38,7 @@ from cts_async.errors import (
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import Completion, Model
+from cts_async.llm.params import params_problem
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
@@ -134,6 +135,9 @@ class Call:
                 "tools" in params or not all(isinstance(one["content"], str) for one in messages)
             ):
                 raise RejectedError(f"{model}: takes text only here (its API is {api}'s), and no tools")
+            if fault := params_problem(params):
+                parameter, wrong = fault
+                raise RejectedError(f"{model}: the request cannot be sent: {parameter} {wrong}")
             try:
                 digest = step_key(found.spec.name, messages, params)
             except TypeError as error:  # nested too deeply, or no JSON
