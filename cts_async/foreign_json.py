@@ -12,8 +12,6 @@ from typing import Any, Final
 import orjson
 
 __all__ = [
-    "MAX_DEPTH",
-    "MAX_EXACT_INT",
     "NestedTooDeeply",
     "as_count",
     "as_float",

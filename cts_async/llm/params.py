@@ -15,7 +15,7 @@ import orjson
 
 from cts_async.foreign_json import NestedTooDeeply, check_depth
 
-__all__ = ["MAX_OUTPUT_TOKENS", "output_limit", "params_problem", "uncounted_bytes"]
+__all__ = ["output_limit", "params_problem", "uncounted_bytes"]
 
 OUTPUT_LIMITS: Final = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens"),

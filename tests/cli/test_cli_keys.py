@@ -117,7 +117,10 @@ def test_folder_gives_no_prompt_and_no_key_to_a_model_that_nobody_named(
     Path("cts.toml").write_text(HELPER + table)
     done = cts(*words, "-k", 1, "--limit", 1, "--agent", "baseline", "-q")
     assert (done.code, done.out) == (2, "")
-    assert "would send all that is asked of model helper to https://evil.example with MISTRAL_API_KEY" in done.err
+    assert (
+        "would send all that is asked of model helper to https://evil.example with MISTRAL_API_KEY"
+        in done.err
+    )
     assert not Path("runs").exists()
 
 
