@@ -1,4 +1,4 @@
-"""Open files for writing: regular files only, never through a symbolic link.
+"""Open files for writing: regular files only, never through a symbolic link. And read small ones of unknown origin.
 
 A cloned repository or an unpacked archive may contain a run directory in which `steps.jsonl` is a symbolic link to
 `~/.bashrc`, or a named pipe. So neither a written file nor its folder may be a link, and the open descriptor must be a
@@ -52,6 +52,24 @@ def create_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a small new file. Raises OSError; FileExistsError also where `path` is a link that leads nowhere."""
     with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Read a regular file of at most `max_bytes`, which may be reached through a link.
+
+    Raises OSError: EINVAL for a device or a named pipe, whose end never comes, and EFBIG for a larger file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"is larger than {max_bytes:,} bytes", str(path))
+    return content
 
 
 def check_writable(path: Path) -> None:

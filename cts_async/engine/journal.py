@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 
+from cts_async import foreign_json
 from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, key_of, scan_journal
 from cts_async.errors import RunStopped, StorageFull, storage_hint
 from cts_async.safe_files import is_open_file, open_file
@@ -88,8 +89,8 @@ class Journal:
         offsets = self._indexed.lookup(key) if recent is None else [recent]
         for offset in offsets:
             line = self._log.read_line(offset)
-            with suppress(orjson.JSONDecodeError):
-                record = orjson.loads(line)
+            with suppress(ValueError):
+                record = foreign_json.loads(line)
                 if isinstance(record, dict) and record.get("key") == key:
                     return line, record
         return None
@@ -148,8 +149,8 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb", buffering=_BLOCK) as file:
         for line, size in _sized_lines(file):
             try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError:
+                record = foreign_json.loads(line)
+            except ValueError:
                 record = None
             if isinstance(record, dict) and line.endswith(b"\n"):
                 yield offset, record
@@ -169,10 +170,13 @@ def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:
-    """The record whose line begins at `offset`, one that `placed_records` returned."""
+    """The record whose line begins at `offset`, one that `placed_records` returned.
+
+    Raises ValueError if the file has changed since.
+    """
     with path.open("rb") as file:
         file.seek(offset)
-        record: dict[str, Any] = orjson.loads(file.readline())
+        record: dict[str, Any] = foreign_json.loads(file.readline(MAX_LINE))
     return record
 
 

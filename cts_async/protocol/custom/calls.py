@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from cts_async import foreign_json
 from cts_async.engine.journal import Journal, StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -324,7 +325,7 @@ def _model_calls(journal: Path) -> Counter[tuple[str, str]]:
         for line in file:
             if b"/llm/" in line and line.endswith(b"\n"):
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    record = orjson.loads(line)
+                    record = foreign_json.loads(line)
                     step, asked, _ = record["step"].rpartition("/llm/")
                     if asked and record["ok"]:
                         found[record["instance"], step] += 1

@@ -33,6 +33,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from cts_async import foreign_json
 from cts_async.errors import InputError, ToolError
 from cts_async.search.backends import Hit, Page, Ranked
 from cts_async.search.terms import best_window, query_terms, terms
@@ -79,9 +80,11 @@ def read_documents(
 def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
     """Parse one document; further fields are ignored. `id` and `url` must not be empty."""
     try:
-        record = orjson.loads(line)
+        record = foreign_json.loads(line)
     except orjson.JSONDecodeError as error:
         raise InputError(path, _what_is_broken(line, error), line=number) from None
+    except foreign_json.NestedTooDeeply as error:
+        raise InputError(path, str(error), line=number) from None
     if not isinstance(record, dict):
         raise InputError(path, "a document must be a JSON object", line=number)
     values = [_text(record, field, path, number) for field in ("id", "url", "title", "text")]
