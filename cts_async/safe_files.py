@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -54,18 +55,24 @@ def create_file(path: Path, content: bytes, mode: int = 0o644) -> None:
         file.write(content)
 
 
-def read_file(path: Path, max_bytes: int) -> bytes:
-    """Read a regular file of at most `max_bytes`, which may be reached through a link.
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading, which may be reached through a link.
 
-    Raises OSError: EINVAL for a device or a named pipe, whose end never comes, and EFBIG for a larger file.
+    Raises OSError; EINVAL for a device or a named pipe, whose end, or writer, may never come.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Read a file of at most `max_bytes`. Raises OSError as `open_regular`, and EFBIG for a larger file."""
+    with open_regular(path) as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"is larger than {max_bytes:,} bytes", str(path))

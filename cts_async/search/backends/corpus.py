@@ -35,6 +35,7 @@ import orjson
 
 from cts_async import foreign_json
 from cts_async.errors import InputError, ToolError
+from cts_async.safe_files import open_regular
 from cts_async.search.backends import Hit, Page, Ranked
 from cts_async.search.terms import best_window, query_terms, terms
 
@@ -283,7 +284,7 @@ class Corpus:
         Raises InputError naming line and field of an invalid document.
         """
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 before = os.fstat(stream.fileno())
                 cache_dir = cache_dir or default_cache_dir()
                 folder = cache_dir and cache_dir / _key(stream)
