@@ -19,7 +19,7 @@ import orjson
 
 from cts_async import foreign_json
 from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, key_of, scan_journal
-from cts_async.errors import RunStopped, StorageFull, storage_hint
+from cts_async.errors import RunStopped, StepError, StorageFull, storage_hint
 from cts_async.safe_files import is_open_file, open_file
 
 INDEXED_AT_ONCE: Final = 1 << 14
@@ -96,8 +96,14 @@ class Journal:
         return None
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        """Record a step; its first fields must be `key` and `ok`, in this order. Raises as `AppendLog.append`."""
-        offset = await self._log.append(record)
+        """Record a step; its first fields must be `key` and `ok`, in this order.
+
+        Raises as `AppendLog.append`, and StepError for a line that could not be read back.
+        """
+        line = journal_line(record)
+        if len(line) > MAX_LINE:
+            raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+        offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset
 

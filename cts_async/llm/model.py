@@ -86,7 +86,7 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
+            reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
         except RejectedError as error:
             parameter = refused_parameter(response.status, data, spec.sent(request.params))
             if parameter is None or isinstance(error, ContentRefused):
@@ -123,6 +123,17 @@ class Client:
         if self._session is None:
             raise RuntimeError("the client is not open")
         return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
+
+
+MAX_WORD: Final = 200
+"""Characters of a model's name or a finish reason, as a reply gives them: they go into notices, tables and counts."""
+
+
+def _bounded(reply: Reply) -> Reply:
+    """The reply with words of its server no longer than any real one is."""
+    if len(reply.model) <= MAX_WORD and len(reply.finish_reason) <= MAX_WORD:
+        return reply
+    return replace(reply, model=reply.model[:MAX_WORD], finish_reason=reply.finish_reason[:MAX_WORD])
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
@@ -432,6 +443,10 @@ def printable_name(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name[:80])
 
 
+MAX_SERVED_NOTICES: Final = 50
+"""A server may name another model in each reply."""
+
+
 class ServedModels:
     """Emits one notice for every model that replies in place of another, or without a parameter it refuses."""
 
@@ -448,6 +463,10 @@ class ServedModels:
             texts.append(f"{name} was requested, {printable_name(reply.model)} replies")
         texts += [f"{name} refuses the parameter {parameter}: sent without it" for parameter in reply.dropped]
         for text in texts:
-            if text not in self._noticed:
-                self._noticed.add(text)
+            if text in self._noticed or len(self._noticed) > MAX_SERVED_NOTICES:
+                continue
+            if len(self._noticed) == MAX_SERVED_NOTICES:
+                self._events.emit(Notice(f"{name}: replies name still more models; summary.json counts them"))
+            else:
                 self._events.emit(Notice(text))
+            self._noticed.add(text)

@@ -38,8 +38,8 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.model import Completion, Model
-from cts_async.llm.params import params_problem
+from cts_async.llm.model import Completion, Model, n_bytes
+from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
@@ -61,6 +61,10 @@ T = TypeVar("T")
 
 MAX_FAILURES: Final = 50
 """Requests of one call to models, search and pages that fail in a row: code that asks again for ever is ended."""
+
+
+MAX_REQUEST_BYTES: Final = 32 << 20
+"""Of one request to a model: with its reply it has to fit into one line of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,11 @@ class Call:
                 digest = step_key(found.spec.name, messages, params)
             except TypeError as error:  # nested too deeply, or no JSON
                 raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
+            size = n_bytes(messages) + uncounted_bytes(params)
+            if size > MAX_REQUEST_BYTES:
+                raise RejectedError(
+                    f"{model}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}"
+                )
             self.model_calls += 1
             taken = self._asked.setdefault(digest, set())
             occurrence, before = 1, len(self.ctx.executed)
