@@ -340,6 +340,14 @@ def test_unreadable_file_is_one_line(tmp_path: Path, content: str | bytes | None
     assert len(str(caught.value)) < 300
 
 
+def test_huge_file_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "")
+    with path.open("r+b") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(InputError, match="cts.toml: cannot be read: is larger than 4,194,304 bytes"):
+        load_catalogue(path)
+
+
 def test_name_of_prompts_may_follow_a_model_s(tmp_path: Path) -> None:
     catalogue = load_catalogue(written(tmp_path, MINE + '[prompts]\nshort = "p/short"\n'))
     assert catalogue.prompts == {"short": tmp_path / "p/short"}
