@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.safe_files import read_file
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -218,6 +219,7 @@ KEYS_FROM_ENVIRONMENT: Final = "keys come from the environment: use key_env"
 VARIABLE_PATTERN: Final = r"[A-Z_][A-Z0-9_]{0,63}"
 """Names of environment variables; a key put in their place does not match."""
 
+MAX_CONFIG_BYTES: Final = 4 << 20
 MAX_DEPTH: Final = 32
 """Levels of nesting in a table. orjson writes up to 254; the TOML parser's recursion ends at about 300."""
 MAX_INTEGER: Final = 2**63 - 1
@@ -285,7 +287,7 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        data = tomllib.loads(read_file(path, MAX_CONFIG_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

@@ -41,10 +41,26 @@ EXIT_RESUMABLE: Final = 75
 _LONGEST_FIELD: Final = 120
 
 
+MAX_MESSAGE: Final = 4_000
+"""Characters of a message. What files, servers and models say is joined into messages, and may have any length."""
+_KEPT_END: Final = 1_000
+
+
+def shortened(text: str, most: int = MAX_MESSAGE) -> str:
+    """Cut a long text in its middle to about `most` characters: the end of a message says what to do."""
+    if len(text) <= most:
+        return text
+    end = min(_KEPT_END, most // 4)
+    return f"{text[: most - end]} … ({len(text) - most:,} characters left out) … {text[-end:]}"
+
+
 class CTSError(Exception):
-    """Base of all errors raised on purpose; `str()` is one line for the user."""
+    """Base of all errors raised on purpose; `str()` is one line for the user, of at most about `MAX_MESSAGE`."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
+
+    def __init__(self, message: str = "", *args: object) -> None:
+        super().__init__(shortened(message), *args)
 
 
 class UsageError(CTSError):
@@ -133,7 +149,7 @@ class UnusableOutput(StepError):
 
     def __init__(self, problem: str, *, text: str = "") -> None:
         super().__init__(problem)
-        self.problem, self.text = problem, text
+        self.problem, self.text = shortened(problem), text
 
 
 class RejectedError(StepError):

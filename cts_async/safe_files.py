@@ -1,4 +1,4 @@
-"""Open files for writing: regular files only, never through a symbolic link.
+"""Open files for writing: regular files only, never through a symbolic link. And read small ones of unknown origin.
 
 A cloned repository or an unpacked archive may contain a run directory in which `steps.jsonl` is a symbolic link to
 `~/.bashrc`, or a named pipe. So neither a written file nor its folder may be a link, and the open descriptor must be a
@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -52,6 +53,30 @@ def create_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a small new file. Raises OSError; FileExistsError also where `path` is a link that leads nowhere."""
     with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading, which may be reached through a link.
+
+    Raises OSError; EINVAL for a device or a named pipe, whose end, or writer, may never come.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Read a file of at most `max_bytes`. Raises OSError as `open_regular`, and EFBIG for a larger file."""
+    with open_regular(path) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"is larger than {max_bytes:,} bytes", str(path))
+    return content
 
 
 def check_writable(path: Path) -> None:

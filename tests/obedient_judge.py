@@ -15,7 +15,10 @@ from aiohttp import web
 
 _ALIKE = str.maketrans("аеосіԁрԛуѕ‹〈⟨《≪＜﹤", "aeocidpqys<<<<<<<")
 _NUMERIC = re.compile(r"&#0*60;?|&#x0*3c;?", re.IGNORECASE)
-_TURN = re.compile(r"<[|｜][^|｜]*[|｜]>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<</?SYS>>")
+_TURN = re.compile(
+    r"<[|｜][^|｜]*[|｜]>|\[/?INST\]|</?s>|<(?:start|end)_of_turn>|<</?SYS>>"
+    r"|<\w+\|>|</?seed:\w+>|<_\w+>|<reserved_\d+>|\]~!?b[\[\]]|\[e~\["
+)
 
 
 def folded(text: str) -> str:

@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "records": {"errors"},
     "errors": set(),
     "foreign_json": set(),
-    "config": {"records", "errors"},
+    "config": {"records", "errors", "safe_files"},
     "safe_files": {"errors"},
     "scorer": set(),
     "tagged_text": set(),

@@ -24,6 +24,7 @@ from cts_async.safe_files import (
     make_folder,
     open_file,
     open_folder,
+    read_file,
     replace_file,
 )
 
@@ -99,6 +100,26 @@ def test_irregular_file_is_refused_and_unchanged(
     )
     assert outside.read_bytes() == b"theirs"
     assert {one.name for one in tmp_path.iterdir()} == {"outside", "file"}
+
+
+def test_small_file_of_unknown_origin_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"12345")
+    link.symlink_to(path)
+    assert read_file(path, 5) == read_file(link, 5) == b"12345"
+    with pytest.raises(OSError, match="is larger than 4 bytes"):
+        read_file(path, 4)
+    with path.open("r+b") as file:
+        file.truncate(3 << 30)  # takes no room on the disk
+    with pytest.raises(OSError, match="is larger than 1,000 bytes"):
+        read_file(path, 1000)
+    for make, why in (REFUSED["pipe"], REFUSED["folder"]):
+        odd = tmp_path / why
+        make(odd)
+        with pytest.raises(OSError, match=why):
+            read_file(odd, 5)
+    with pytest.raises(OSError, match="is not a regular file"):
+        read_file(Path("/dev/zero"), 5)
 
 
 def test_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def doctor(
     file, user = options.config_file(config), user_config_file(os.environ)
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
-    options.check_keys(file, options.config_consent(config, trust_config), asked, user)
+    options.check_keys(file, options.config_consent(config, trust_config), asked, user, named=ask or ())
     findings = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
     findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(spec, os.environ) for spec in asked]

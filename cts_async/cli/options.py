@@ -191,18 +191,26 @@ def config_files(named: Path | None) -> tuple[Path, ...]:
     return tuple(file for file in (user_config_file(os.environ), config_file(named)) if file is not None)
 
 
-def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec], user: Path | None = None) -> None:
+def check_keys(
+    file: Path | None,
+    consent: Consent,
+    used: Iterable[Spec],
+    user: Path | None = None,
+    *,
+    named: Iterable[str] = (),
+    reachable: Iterable[Spec] = (),
+) -> None:
     """Print to standard error which key goes where for the models and tools `used`, before anything is sent.
 
     If ./cts.toml goes beyond the shipped catalogues and the user's own file, ask first; UsageError without a terminal to
-    ask on.
+    ask on. `named` are the models that the user named, and `reachable` those that code of the user's may ask, too.
     """
     from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
     from cts_async.report.output import plain
 
     used = tuple(used)
     trust = trust_in(file, user)
-    concerns = trust.concerns_of(used)
+    concerns = trust.concerns_of((*used, *reachable), named)
     if file and concerns and consent != "named" and not is_trusted(file, os.environ):
         problem = plain(f"{file}: would {'; '.join(dict.fromkeys(concern.text for concern in concerns))}")
         if consent == "ask" and not _ask_consent(problem):

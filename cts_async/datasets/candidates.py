@@ -21,8 +21,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, Literal
 
-import orjson
-
+from cts_async import foreign_json
 from cts_async.datasets.io import (
     JSONL_SUFFIXES,
     Fields,
@@ -260,7 +259,7 @@ def _listed(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
 
 
 def _parsed(path: Path, name: str, text: str, line: int) -> list[object]:
-    for parse in (orjson.loads, ast.literal_eval):  # the latter parses literals only, executes nothing
+    for parse in (foreign_json.loads, ast.literal_eval):  # the latter parses literals only, executes nothing
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = parse(text)
             if isinstance(value, list):

@@ -17,6 +17,7 @@ from typing import Final
 
 import orjson
 
+from cts_async import foreign_json
 from cts_async.datasets.io import Fields, Row, kind_of, listed, read_rows, short
 from cts_async.errors import InputError
 from cts_async.records import Nugget
@@ -50,7 +51,9 @@ class NuggetReader:
         name = self._fields.name(row, "gold", line) or "gold"
         if isinstance(value, str):
             try:
-                value = orjson.loads(value)
+                value = foreign_json.loads(value)
+            except foreign_json.NestedTooDeeply as error:
+                raise self._error(f"cannot be read: {error}", line, name) from None
             except orjson.JSONDecodeError as error:
                 problem = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
                 raise self._error(problem, line, name) from None

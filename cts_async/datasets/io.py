@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
+from cts_async import foreign_json
 from cts_async.errors import InputError, UsageError
 
 # --- Lines
@@ -139,7 +140,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
         if not line.raw or line.raw.isspace():
             continue
         try:
-            row = orjson.loads(line.raw)
+            row = foreign_json.loads(line.raw)
+        except foreign_json.NestedTooDeeply as error:
+            raise InputError(path, f"cannot be read: {error}", line=line.number) from None
         except orjson.JSONDecodeError as error:
             raise _not_json(path, line, error) from None
         if not isinstance(row, dict):
@@ -252,7 +255,9 @@ def parse_json(path: Path, raw: bytes) -> Any:
     InputError with line and column for invalid JSON, and with the field for a repeated key.
     """
     try:
-        value = orjson.loads(raw)
+        value = foreign_json.loads(raw)
+    except foreign_json.NestedTooDeeply as error:
+        raise InputError(path, f"cannot be read: {error}") from None
     except orjson.JSONDecodeError as error:
         for line in byte_lines(path, len(raw) + len(codecs.BOM_UTF8)):
             decode(path, line)  # reports a wrong encoding or a NUL byte, which explains it better

@@ -17,8 +17,9 @@ from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 
+from cts_async import foreign_json
 from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, key_of, scan_journal
-from cts_async.errors import RunStopped, StorageFull, storage_hint
+from cts_async.errors import RunStopped, StepError, StorageFull, storage_hint
 from cts_async.safe_files import is_open_file, open_file
 
 INDEXED_AT_ONCE: Final = 1 << 14
@@ -88,15 +89,21 @@ class Journal:
         offsets = self._indexed.lookup(key) if recent is None else [recent]
         for offset in offsets:
             line = self._log.read_line(offset)
-            with suppress(orjson.JSONDecodeError):
-                record = orjson.loads(line)
+            with suppress(ValueError):
+                record = foreign_json.loads(line)
                 if isinstance(record, dict) and record.get("key") == key:
                     return line, record
         return None
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        """Record a step; its first fields must be `key` and `ok`, in this order. Raises as `AppendLog.append`."""
-        offset = await self._log.append(record)
+        """Record a step; its first fields must be `key` and `ok`, in this order.
+
+        Raises as `AppendLog.append`, and StepError for a line that could not be read back.
+        """
+        line = journal_line(record)
+        if len(line) > MAX_LINE:
+            raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+        offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset
 
@@ -148,8 +155,8 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open("rb", buffering=_BLOCK) as file:
         for line, size in _sized_lines(file):
             try:
-                record = orjson.loads(line)
-            except orjson.JSONDecodeError:
+                record = foreign_json.loads(line)
+            except ValueError:
                 record = None
             if isinstance(record, dict) and line.endswith(b"\n"):
                 yield offset, record
@@ -169,10 +176,13 @@ def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:
-    """The record whose line begins at `offset`, one that `placed_records` returned."""
+    """The record whose line begins at `offset`, one that `placed_records` returned.
+
+    Raises ValueError if the file has changed since.
+    """
     with path.open("rb") as file:
         file.seek(offset)
-        record: dict[str, Any] = orjson.loads(file.readline())
+        record: dict[str, Any] = foreign_json.loads(file.readline(MAX_LINE))
     return record
 
 

@@ -6,6 +6,7 @@ sessions) that may change from one session to the next.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -15,20 +16,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import orjson
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from cts_async import __version__
+from cts_async import __version__, foreign_json
 from cts_async.errors import InputError, RunLocked, UsageError, write_error
 from cts_async.records import is_one_line
-from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
+from cts_async.safe_files import is_open_file, open_file, open_folder, read_file, replace_file
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/: the same command makes them again from "
     "what steps.jsonl has"
 )
+MAX_MANIFEST_BYTES: Final = 16 << 20
+"""A real one has a few kilobytes."""
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 LOCK: Final = ".lock"
 FEW = 3
@@ -87,13 +90,19 @@ def _flock(fd: int, kind: int) -> bool:
 def read_manifest(directory: Path) -> dict[str, Any] | None:
     """The manifest, or None where the directory has no run yet. Raises InputError."""
     path = directory / "run.json"
-    if path.exists() and not path.is_file():  # reading a named pipe would wait for its writer
-        raise InputError(path, "not a manifest (no regular file); move it aside")
     try:
-        manifest = orjson.loads(path.read_bytes())
+        content = read_file(path, MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except orjson.JSONDecodeError as error:
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise InputError(path, f"not a manifest ({error.strerror}){_DAMAGED}") from None
+        if error.errno in (errno.EINVAL, errno.EISDIR):
+            raise InputError(path, "not a manifest (no regular file); move it aside") from None
+        raise
+    try:
+        manifest = foreign_json.loads(content)
+    except ValueError as error:
         raise InputError(path, f"not a manifest ({error}){_DAMAGED}") from None
     if not isinstance(manifest, dict):
         raise InputError(path, f"not a manifest (no JSON object){_DAMAGED}")
@@ -160,36 +169,88 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _one_line(name: Any) -> Any:
-    if isinstance(name, str) and not is_one_line(name):
+# --- The form of a manifest
+#
+# A run directory can come from anybody, so every field that some reader relies on has its type here, once. A field that
+# is not named is passed through as it is: nobody reads it, or its reader checks it.
+
+MAX_NAME: Final = 1_000
+"""Characters of a name. A model's id or a file's path has a hundred; names are joined into messages and tables."""
+
+
+def _name(text: str) -> str:
+    if not is_one_line(text):
         raise ValueError("more than one line")
-    return name
+    return text
 
 
 _Count = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
-_Name = Annotated[str, AfterValidator(_one_line)]
-_Price = Annotated[float, Field(strict=True)]
+_Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_name)]
+_Path = Annotated[str, Field(max_length=4 * MAX_NAME)]
+_Price = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+_Amount = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _DataIdentity(BaseModel):
+    """What determines a run's instances."""
+
+    name: _Name | None = Field(default=None, description="a name of one line")
+    sha256: _Name | None = Field(default=None, description="a digest")
+    gold_sha256: _Name | None = Field(default=None, description="a digest")
 
 
 class _Identity(BaseModel):
     """The fields of a run's identity that readers rely on; each may be absent or null."""
 
-    data: dict[str, Any] | None = Field(default=None, description="an object")
-    system: Annotated[Any, AfterValidator(_one_line)] = Field(default=None, description="a name of one line")
+    data: _DataIdentity | None = Field(default=None, description="an object")
+    system: _Name | None = Field(default=None, description="a name of one line")
+    task: _Name | None = Field(default=None, description="a name of one line")
+    scheme: _Name | None = Field(default=None, description="a name of one line")
+    mode: _Name | None = Field(default=None, description="a name of one line")
+    stop_after: _Name | None = Field(default=None, description="the name of a stage")
+    candidates: _Path | None = Field(default=None, description="a path")
+    current_date: _Name | None = Field(default=None, description="a date")
+    gold_sha256: _Name | None = Field(default=None, description="a digest")
     k: _Count | None = Field(default=None, description="a number of questions")
     judges: list[_Name] | None = Field(default=None, description="a list of names")
+    models: dict[str, Any] | None = Field(default=None, description="an object of models by role")
+    prompts: dict[str, str] | None = Field(default=None, description="an object of digests by name")
+    agent: dict[str, Any] | None = Field(default=None, description="an object")
+
+
+class _Data(BaseModel):
+    """Where a run's data are."""
+
+    spec: _Path | None = Field(default=None, description="a path")
+    path: _Path | None = Field(default=None, description="a path")
+    gold: _Path | None = Field(default=None, description="a path")
+    corpus: _Path | None = Field(default=None, description="a path")
+    fields: dict[str, str] | None = Field(default=None, description="an object of names")
+    notes: list[str] | None = Field(default=None, description="a list of texts")
+
+
+class _Tools(BaseModel):
+    """The search engine, the page reader and the recorded runs of a search."""
+
+    search: _Name | None = Field(default=None, description="a name of one line")
+    visit: _Name | None = Field(default=None, description="a name of one line")
+    replay: list[_Path] | None = Field(default=None, description="a list of paths")
 
 
 class _Manifest(BaseModel):
     """The fields of a manifest that readers rely on; each may be absent."""
 
     identity: _Identity = Field(default=_Identity(), description="an object")
-    data: dict[str, Any] = Field(default={}, description="an object")
-    players: dict[str, str | None] = Field(default={}, description="an object of names")
+    data: _Data = Field(default=_Data(), description="an object")
+    tools: _Tools = Field(default=_Tools(), description="an object")
+    players: dict[str, _Name | None] = Field(default={}, description="an object of names")
     further_judges: dict[str, dict[str, Any]] = Field(default={}, description="an object of judges by name")
     prices: dict[str, dict[str, _Price | None]] = Field(
         default={}, description="an object of prices by model"
     )
+    forecast: dict[str, _Amount | None] | None = Field(default=None, description="an object of numbers")
+    systems: list[_Name] = Field(default=[], description="a list of names")
+    journal: _Path | None = Field(default=None, description="a path")
     n_expected: _Count = Field(default=0, description="a number of instances")
 
 
@@ -201,11 +262,25 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
-        outer, *inner = map(str, error.errors()[0]["loc"])
-        names, field = outer, _Manifest.model_fields[outer]
-        if inner and outer == "identity":
-            names, field = f"{outer}.{inner[0]}", _Identity.model_fields[inner[0]]
-        raise InputError(path, f"has to be {field.description}", field=names) from None
+        names, description = _field_at(error.errors(include_input=False)[0]["loc"])
+        raise InputError(path, f"has to be {description}", field=names) from None
+
+
+def _field_at(places: tuple[int | str, ...]) -> tuple[str, str]:
+    """The dotted name of the field in which a mistake is, as far as it is described, and what it has to be."""
+    model: Any = _Manifest
+    names: list[str] = []
+    description = ""
+    for place in map(str, places):
+        if place not in getattr(model, "model_fields", {}):
+            break
+        field = model.model_fields[place]
+        names.append(place)
+        description = field.description
+        # Of a model that may be null, the model.
+        kinds = [field.annotation, *get_args(field.annotation)]
+        model = next((kind for kind in kinds if hasattr(kind, "model_fields")), None)
+    return ".".join(names), description
 
 
 def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

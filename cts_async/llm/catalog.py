@@ -30,6 +30,7 @@ from cts_async.config import (
     variant_of,
 )
 from cts_async.errors import InputError, UsageError
+from cts_async.llm.params import params_problem
 from cts_async.records import AgentPrompt, is_one_line
 
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue"]
@@ -264,6 +265,10 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
         raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {known}")
     if problem := address_problem(spec.base_url, optional=spec.embedded or bool(spec.base_url_env)):
         raise field_error(path, table, "base_url", problem)
+    for kind in ("params", "text_params"):
+        if fault := params_problem(getattr(spec, kind)):
+            name, wrong = fault
+            raise field_error(path, table, f"{kind}.{name}", wrong)
     return spec
 
 

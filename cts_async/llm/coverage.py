@@ -32,7 +32,7 @@ class CoverageList:
     A hostile candidate answer may contain a finished verdict, in the hope that the judge quotes it. So the reply has
     to be the verdict and nothing else: one JSON value, perhaps in a code fence, with each label once, after no more
     than a phrase that announces it (`_ANNOUNCEMENT`). Any other text around the JSON may be the judge's verdict in
-    words, and the JSON only a quotation.
+    words, and the JSON only a quotation. So may a fence that is labelled with anything but a format (```quote).
     """
 
     # Unguessable ids instead of N1, N2, ... would change the key of every judging step and cost small judges accuracy:
@@ -86,6 +86,7 @@ def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage]
 
 _ONLY_ONCE: Final = "expected the results once, as JSON and nothing else"
 _ANNOUNCEMENT: Final = re.compile(PHRASES["announcement"], re.IGNORECASE | re.VERBOSE)
+_FORMATS: Final = frozenset(PHRASES["fence_labels"])
 _END: Final = re.compile(r"[\s`~.。]*")
 _WORD: Final = re.compile(r"\w+")
 
@@ -99,6 +100,7 @@ def _only_json(text: str) -> FoundJson:
     found = find_json(reply)
     alone = found.source == reply or (
         strip_thoughts(reply) == reply
+        and found.label.lower() in _FORMATS
         and _ANNOUNCEMENT.fullmatch(found.before)
         and _END.fullmatch(found.after)
     )

@@ -25,9 +25,11 @@ _TURN: Final = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, <｜User｜>
     rf"|<(?=(?:/?(?:{'|'.join(_TABLES['angle_tokens'])})|</?SYS>)>)"
     rf"|\[(?=(?:/?(?:{'|'.join(_TABLES['square_tokens'])})|gMASK)\])"
+    rf"|{'|'.join(f'{re.escape(token[0])}(?={re.escape(token[1:])})' for token in _TABLES['other_tokens'])}"
 )
-_MARKS: Final = f"<&[{BRACKETS[1:]}"
-_ASCII_MARKS: Final = "<&["
+_MARKS: Final = f"<&[]{BRACKETS[1:]}"
+_ASCII_MARKS: Final = "<&[]"
+_WRITTEN_OUT: Final = {"[": "&#91;", "]": "&#93;"}
 _MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
 
 
@@ -49,7 +51,7 @@ def harmless(value: str, tags: frozenset[str], opening: str = "&lt;") -> str:
         start = found.start()
         opened = (fence and fence.match(value, start)) or _TURN.match(value, start)
         if opened and start >= done:
-            parts += value[done:start], "&#91;" if opened[0] == "[" else opening
+            parts += value[done:start], _WRITTEN_OUT.get(opened[0], opening)
             done = opened.end()
     return "".join([*parts, value[done:]]) if parts else value
 

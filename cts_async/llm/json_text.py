@@ -26,7 +26,7 @@ class FoundJson:
 
     `source` is the text it was read from; `repaired` if that was not valid JSON, and `cut_off` if it ended inside a
     string, so that its last string is incomplete. `before` and `after` are the text around it, without thoughts and
-    without its code fence.
+    without its code fence, whose `label` is "json" in most cases.
     """
 
     value: dict[str, Any] | list[Any]
@@ -35,12 +35,13 @@ class FoundJson:
     cut_off: bool = False
     before: str = ""
     after: str = ""
+    label: str = ""
 
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
-_FENCE = re.compile(r"(```|~~~)[ \t]*[\w+-]*[ \t]*\n?(.*?)\1", re.DOTALL)
+_FENCE = re.compile(r"(```|~~~)[ \t]*([\w+-]*)[ \t]*\n?(.*?)\1", re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 _BRACKET_OR_QUOTE = re.compile(r'[\[\]{}"]')
 _STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -98,9 +99,9 @@ def _whole(text: str) -> FoundJson | None:
 def _fenced(text: str) -> FoundJson | None:
     """The longest fenced block that is JSON; of equally long ones the last, which is the reply's final version."""
     blocks = [
-        replace(found, before=text[: match.start()], after=text[match.end() :])
+        replace(found, before=text[: match.start()], after=text[match.end() :], label=match[2])
         for match in _FENCE.finditer(text)
-        if (found := _whole(match[2]))
+        if (found := _whole(match[3]))
     ]
     return max(reversed(blocks), key=lambda found: len(found.source), default=None)
 

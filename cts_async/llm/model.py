@@ -28,6 +28,7 @@ from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
+from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
@@ -85,7 +86,7 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
+            reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
         except RejectedError as error:
             parameter = refused_parameter(response.status, data, spec.sent(request.params))
             if parameter is None or isinstance(error, ContentRefused):
@@ -124,9 +125,19 @@ class Client:
         return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
 
 
+MAX_WORD: Final = 200
+"""Characters of a model's name or a finish reason, as a reply gives them: they go into notices, tables and counts."""
+
+
+def _bounded(reply: Reply) -> Reply:
+    """The reply with words of its server no longer than any real one is."""
+    if len(reply.model) <= MAX_WORD and len(reply.finish_reason) <= MAX_WORD:
+        return reply
+    return replace(reply, model=reply.model[:MAX_WORD], finish_reason=reply.finish_reason[:MAX_WORD])
+
+
 # --- One question, as a durable step --------------------------------------------------------------------
 
-_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply is quoted when the model is asked again."""
@@ -188,17 +199,20 @@ class Model:
             json_schema,
             grammar,
         )
-        size = n_bytes(messages)
+        # Descriptions of tools and the like are charged as the prompt is.
+        beside = uncounted_bytes(own)
+        size = n_bytes(messages) + beside
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent = (*messages, *_repair_turns(unusable)) if unusable else messages
             reply = await self._client.chat(self.spec, ChatRequest(sent, params, json_schema, grammar))
             if reply.usage:
-                self._tokens.learn(step, len(sent), n_bytes(sent) if unusable else size, reply.usage)
+                n_sent = n_bytes(sent) + beside if unusable else size
+                self._tokens.learn(step, len(sent), n_sent, reply.usage)
             return Executed(self._response(reply, expect), reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
-            return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit)
+            return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit, beside)
 
         return Step(
             name=name or step,
@@ -276,14 +290,6 @@ def unpriced_models(specs: Iterable[ModelSpec]) -> tuple[str, ...]:
     return tuple(spec.name for spec in specs if model_prices(spec) is None)
 
 
-def output_limit(params: Mapping[str, Any]) -> int | None:
-    """The most tokens that a reply may have by a request's parameters; None where they set no limit."""
-    if not params:
-        return None
-    limits = [params[name] for name in _OUTPUT_LIMITS if isinstance(params.get(name), int)]
-    return max(limits, default=None)
-
-
 def _parse(response: Mapping[str, Any], expect: Expect[T]) -> T:
     """The value in a stored reply, whose reasoning is ignored. Raises ContentRefused or UnusableOutput."""
     if "refused" in response:
@@ -349,12 +355,16 @@ class TokenEstimate:
         """Tokens of prompt and longest reply together; 0 where the request does not limit the reply."""
         return self._prompt(n_messages, n_bytes) + max_output if max_output else 0.0
 
-    def most(self, step: str, messages: Sequence[Message], max_output: int | None) -> Usage:
-        """The most that a call is expected to be charged; `max_output` is the request's own limit."""
+    def most(self, step: str, messages: Sequence[Message], max_output: int | None, beside: int = 0) -> Usage:
+        """The most that a call is expected to be charged; `max_output` is the request's own limit.
+
+        `beside` are bytes that the model reads beside the messages.
+        """
         if max_output is None:
             longest = self._longest.get(_kind(step))
             max_output = FIRST_MOST_OUTPUT if longest is None else max(LEAST_MOST_OUTPUT, 2 * longest)
-        return Usage(ceil(EXTRA_INPUT + input_tokens(messages, self._most_per_byte)), max_output)
+        prompt = input_tokens(messages, self._most_per_byte) + self._most_per_byte * beside
+        return Usage(ceil(EXTRA_INPUT + prompt), max_output)
 
     def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
         """Update the estimates with what a call was charged."""
@@ -381,10 +391,10 @@ def n_bytes(messages: Sequence[Message]) -> int:
     size = 0
     for message in messages:
         text = message["content"]
-        if isinstance(text, str):
+        if isinstance(text, str) and len(message) == 2:
             size += len(text) if text.isascii() else len(text.encode())
         else:
-            # A call of tools, or parts of several kinds, which only a gateway sends.
+            # Calls of tools beside a text, or parts of several kinds, which only a gateway sends: all of it is read.
             size += len(orjson.dumps(message))
     return size
 
@@ -433,6 +443,10 @@ def printable_name(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name[:80])
 
 
+MAX_SERVED_NOTICES: Final = 50
+"""A server may name another model in each reply."""
+
+
 class ServedModels:
     """Emits one notice for every model that replies in place of another, or without a parameter it refuses."""
 
@@ -449,6 +463,10 @@ class ServedModels:
             texts.append(f"{name} was requested, {printable_name(reply.model)} replies")
         texts += [f"{name} refuses the parameter {parameter}: sent without it" for parameter in reply.dropped]
         for text in texts:
-            if text not in self._noticed:
-                self._noticed.add(text)
+            if text in self._noticed or len(self._noticed) > MAX_SERVED_NOTICES:
+                continue
+            if len(self._noticed) == MAX_SERVED_NOTICES:
+                self._events.emit(Notice(f"{name}: replies name still more models; summary.json counts them"))
+            else:
                 self._events.emit(Notice(text))
+            self._noticed.add(text)

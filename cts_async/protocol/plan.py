@@ -16,7 +16,7 @@ from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.llm.model import output_limit
+from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.given import Given, bound, with_given

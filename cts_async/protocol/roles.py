@@ -11,7 +11,8 @@ from cts_async.engine.step import RetryPolicy, step_key
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.json_text import find_json
-from cts_async.llm.model import FIRST_PER_BYTE, Model, output_limit
+from cts_async.llm.model import FIRST_PER_BYTE, Model
+from cts_async.llm.params import output_limit
 from cts_async.llm.parsing import Expect, OneLine, QuestionList, object_schema
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, VisitView

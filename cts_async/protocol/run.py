@@ -41,6 +41,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.engine.step import Prices, step_key
 from cts_async.errors import RoleFailed, StepError, UsageError
+from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
@@ -408,19 +409,24 @@ def spent_before(
     total = NOTHING
     for path in journals:
         for record in read_records(path):
-            if "model" in record and counts(str(record.get("step"))):
-                total += _cost(record, prices.get(record["model"]))
+            model = as_text(record.get("model"))
+            if model is not None and counts(str(as_text(record.get("step")))):
+                total += _cost(record, prices.get(model))
     return total
 
 
 def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
-    used, assumed = record.get("usage") or {}, record.get("assumed") or {}
-    usage = Usage(int(used.get("input", 0)), int(used.get("output", 0)))
-    return Cost(
-        int(record.get("attempts", 1)),
-        usage.total + float(assumed.get("tokens", 0.0)),
-        (price.usd(usage) if price else 0.0) + float(assumed.get("usd", 0.0)),
-    )
+    """What a record says that its step cost. Never less than nothing: a journal may be anybody's."""
+    used, assumed = as_object(record.get("usage")), as_object(record.get("assumed"))
+    usage = Usage(as_count(used.get("input")), as_count(used.get("output")))
+    tokens = max(0.0, as_float(assumed.get("tokens")) or 0.0)
+    usd = max(0.0, as_float(assumed.get("usd")) or 0.0)
+    if price is not None:
+        usd += price.usd(usage)
+    attempts = 1
+    if "attempts" in record:
+        attempts = as_count(record["attempts"])
+    return Cost(attempts, usage.total + tokens, usd)
 
 
 # --- Jobs

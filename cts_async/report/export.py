@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async import __version__
+from cts_async import __version__, foreign_json
 from cts_async.analysis.runs import (
     FailedItem,
     FinishedRun,
@@ -36,10 +36,11 @@ from cts_async.report.results import CAVEATS
 from cts_async.report.rows import Tables, column_notes, columns, tables_of
 from cts_async.report.summary import summarise_run, summary_json
 from cts_async.report.tables import Column, DataTable, csv_of, markdown, number, text, text_columns
-from cts_async.safe_files import make_folder, replace_file
+from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tagged_text import find_answer
 
 MARKER: Final = "export.json"
+MAX_MARKER_BYTES: Final = 1 << 16
 """The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
 SCHEMAS: Final = "schemas"
 _TABLES: Final = ("instances", "nuggets", "judges")
@@ -370,8 +371,8 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 def _marked(path: Path) -> str | None:
     try:
-        found = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
+        found = foreign_json.loads(read_file(path, MAX_MARKER_BYTES))
+    except (FileNotFoundError, ValueError):
         return None
     layout = found.get("export") if isinstance(found, dict) else None
     return layout if isinstance(layout, str) else None

@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NotRequired, TypeGuard, cast
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
+from cts_async import foreign_json
 from cts_async.analysis.stats import FEWEST, RunningMean
 from cts_async.engine.run_dir import command_of, json_bytes, read_manifest, sessions_of
 from cts_async.errors import CTSError, InputError
@@ -38,9 +38,10 @@ from cts_async.records import Caveat, caveat_of
 from cts_async.report.output import duration
 from cts_async.report.summary import ResultColumns, caveats_json
 from cts_async.report.untrusted import as_object, as_texts
-from cts_async.safe_files import replace_file
+from cts_async.safe_files import read_file, replace_file
 
 LIVE: Final = "live.json"
+MAX_LIVE_BYTES: Final = 4 << 20
 STALE_S: Final = 30.0
 """A process that has not written for so long is gone."""
 
@@ -190,7 +191,7 @@ def remove_live(directory: Path) -> None:
 def read_live(directory: Path, clock: Callable[[], float] = time.time) -> LiveFile | None:
     """The file's contents, unchecked but for pid and time; None if there is none, or it was left behind."""
     try:
-        live = orjson.loads((directory / LIVE).read_bytes())
+        live = foreign_json.loads(read_file(directory / LIVE, MAX_LIVE_BYTES))
     except (OSError, ValueError):
         return None
     return cast("LiveFile", live) if is_current(live, clock) else None

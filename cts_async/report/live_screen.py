@@ -17,6 +17,7 @@ from rich.text import Text
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
+from cts_async.errors import shortened
 from cts_async.records import SMOKE_TEST
 from cts_async.report.live import (
     LiveCluster,
@@ -48,7 +49,12 @@ _ASCII: Final = str.maketrans({"━": "#", "─": "-", "±": "~", "…": "."})
 
 
 def notable(event: Event) -> str | None:
-    """A message for an event that a person should see at once; None for any other."""
+    """A message for an event that a person should see at once, not too long; None for any other."""
+    text = _notable(event)
+    return None if text is None else shortened(text)
+
+
+def _notable(event: Event) -> str | None:
     match event:
         case CircuitChanged():
             state = "outage, waiting" if event.open else "back"

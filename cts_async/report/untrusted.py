@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-MAX_EXACT_INT: Final = 1 << 53
-"""JavaScript numbers beyond it are not exact."""
-
-
-def as_text(value: Any) -> str | None:
-    """A string; None for anything else."""
-    return value if isinstance(value, str) else None
-
-
-def as_float(value: Any) -> float | None:
-    """A number; None for anything else, booleans included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def as_count(value: Any) -> int:
-    """A count from 0 to MAX_EXACT_INT; 0 for anything that is not a number."""
-    number = as_float(value)
-    return int(min(max(number, 0.0), MAX_EXACT_INT)) if number is not None and number == number else 0
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list; an empty one for anything else."""
-    return value if isinstance(value, list) else []
-
-
-def as_texts(value: Any) -> list[str]:
-    """The strings of a list."""
-    return [one for one in as_list(value) if isinstance(one, str)]
-
-
-def as_object(value: Any) -> Mapping[str, Any]:
-    """An object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
+# The plain values, too: readers of runs find them here.
+from cts_async.foreign_json import MAX_EXACT_INT as MAX_EXACT_INT
+from cts_async.foreign_json import as_count as as_count
+from cts_async.foreign_json import as_float as as_float
+from cts_async.foreign_json import as_list as as_list
+from cts_async.foreign_json import as_object as as_object
+from cts_async.foreign_json import as_text as as_text
+from cts_async.foreign_json import as_texts as as_texts
 
 
 def turns_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:

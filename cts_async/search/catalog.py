@@ -202,6 +202,53 @@ def load_search(*user_files: Path | None) -> SearchCatalogue:
     return SearchCatalogue(specs(EngineSpec), specs(ReaderSpec))
 
 
+# --- Headers
+#
+# A table's headers are sent beside a key. One that frames the message, or belongs to the connection, could make a proxy
+# or a server between take the rest of the request for another one, or send it to another host.
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token (RFC 9110, section 5.6.2)."""
+_HEADER_VALUE: Final = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
+"""A field value (RFC 9110, section 5.5) of ASCII characters: what lies beyond is obsolete there."""
+_RESERVED_HEADERS: Final = frozenset(
+    {
+        # Where the message goes and where it ends (RFC 9112, sections 3.2 and 6).
+        *("host", "content-length", "transfer-encoding", "content-encoding", "content-range"),
+        # Of one connection only (RFC 9110, section 7.6.1), and what asks for another protocol or an interim answer.
+        *("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings", "expect", "max-forwards"),
+    }
+)
+_RESERVED_PREFIX: Final = "proxy-"
+
+
+def header_problem(name: str, value: str = "") -> str | None:
+    """Return why a table must not send a header, without repeating its value; None if it may."""
+    if not _HEADER_NAME.fullmatch(name):
+        return "is not the name of a header: letters, digits and -"
+    if name.lower() in _RESERVED_HEADERS or name.lower().startswith(_RESERVED_PREFIX):
+        return "is a header of the connection: the client sets it itself"
+    if not _HEADER_VALUE.fullmatch(value):
+        return "must be one line of ASCII characters without space around it"
+    return None
+
+
+def _check_headers(spec: ServiceSpec, table: str, path: Path) -> None:
+    """Check all that a table puts into the head of a request. Raises InputError."""
+    seen: set[str] = set()
+    for name, value in spec.headers.items():
+        problem = header_problem(name, value)
+        if problem is None and name.lower() in seen:
+            problem = "is given twice"
+        if problem:
+            raise field_error(path, table, f"headers.{name}", problem)
+        seen.add(name.lower())
+    if spec.key_header and (problem := header_problem(spec.key_header)):
+        raise field_error(path, table, "key_header", problem)
+    if problem := header_problem("x", spec.key_format):
+        raise field_error(path, table, "key_format", problem)
+
+
 # --- Validation of the tables
 
 _SERPER: Final[dict[str, Any]] = {
@@ -227,6 +274,9 @@ def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) ->
         spec = model.model_validate({**row, **documents, "name": name})
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], known) from None
+    _check_headers(spec, table, path)
+    if isinstance(spec, ReaderSpec) and (fault := header_problem("user-agent", spec.user_agent)):
+        raise field_error(path, table, "user_agent", fault)
     if "{key}" not in spec.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
     url = _PLACEHOLDER.sub("x", spec.url)

@@ -43,6 +43,8 @@ from cts_async.search.turn_format import (
 )
 
 MAX_PAGE_CHARS: Final = 200_000
+MAX_REQUEST_CHARS: Final = 100_000
+"""Characters of a query or an address. Services take a few thousand; each is written to the journal several times."""
 """Characters of a page that are recorded and read at most."""
 PAGE_RETRY: Final = RetryPolicy(max_transient=4, patience_s=0.0)
 """An unreadable page is one of many: no more attempts than it takes to recognise an outage of the reader."""
@@ -249,6 +251,13 @@ class _Visit:
         return f"search/tool/{self.call}/page/{self.i}"
 
 
+def _check_length(what: str, text: str) -> None:
+    """Raise ToolError for a query or an address that nobody could answer, before it is recorded."""
+    if len(text) > MAX_REQUEST_CHARS:
+        problem = f"the {what} has {len(text):,} characters; at most {MAX_REQUEST_CHARS:,} are sent"
+        raise ToolError(problem, reason="too large")
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """Where searches and visits go, and within which limits.
@@ -304,6 +313,7 @@ class Tools:
 
     async def hits(self, ctx: Context, step: str, query: str) -> tuple[list[Hit], str]:
         """Search as a durable step: the hits, best first, and the step's key. Raises StepError."""
+        _check_length("query", query)
         limit = self.settings.results_per_query
         key = step_key("query", ctx.job.id, self.identity, limit, query)
 
@@ -367,6 +377,7 @@ class Tools:
 
     async def page(self, ctx: Context, step: str, url: str) -> tuple[Page, str]:
         """Fetch a page as a durable step: the page, and the step's key. Raises StepError."""
+        _check_length("address", url)
         key = step_key("page", ctx.job.id, self.identity, url)
 
         async def execute(_: UnusableOutput | None) -> Executed:

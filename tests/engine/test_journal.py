@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from cts_async.engine.journal import AppendLog, Journal, read_records
 from cts_async.engine.step import step_key
-from cts_async.errors import EXIT_RESUMABLE, RunStopped, StorageFull
+from cts_async.errors import EXIT_RESUMABLE, RunStopped, StepError, StorageFull
 
 Record = dict[str, Any]
 Write = Callable[[int, Any], int]
@@ -411,6 +411,26 @@ def test_reading_skips_damage_and_stops_before_a_line_that_is_being_written(path
     assert list(read_records(path)) == []
     path.write_bytes(line_of(record(0)) + b"garbage\n[1]\n" + line_of(record(1)) + b'{"key":')
     assert list(read_records(path)) == [record(0), record(1)]
+
+
+def test_deep_record_counts_as_absent(path: Path) -> None:
+    deep = b'{"key":"' + b"c" * 32 + b'","ok":true,"response":' + b"[" * 300 + b"]" * 300 + b"}\n"
+    good = b'{"key":"' + b"d" * 32 + b'","ok":true}\n'
+    path.write_bytes(deep + good)
+    assert [record["key"] for record in read_records(path)] == ["d" * 32]
+    journal = Journal(path)
+    assert journal.find("c" * 32) is None
+    assert journal.find("d" * 32) is not None
+    journal.close()
+
+
+async def test_record_that_could_not_be_read_back_is_refused(path: Path) -> None:
+    journal = Journal(path)
+    with pytest.raises(StepError, match="the record of this step has 67,1.* bytes, of at most 67,108,864"):
+        await journal.append({"key": "e" * 32, "ok": True, "request": "x" * (64 << 20)})
+    await journal.append({"key": "f" * 32, "ok": True})
+    journal.close()
+    assert [record["key"] for record in read_records(path)] == ["f" * 32]
 
 
 def test_notices_name_damaged_line_numbers(tmp_path: Path) -> None:

@@ -198,6 +198,52 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path)
     assert read_manifest(tmp_path) == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    ("manifest", "problem"),
+    [
+        ({"identity": {"models": None, "data": {"name": 5}}}, "'identity.data.name': has to be a name of one line"),
+        ({"identity": {"models": ["gpt"]}}, "'identity.models': has to be an object of models by role"),
+        ({"identity": {"prompts": {"a": 1}}}, "'identity.prompts': has to be an object of digests by name"),
+        ({"identity": {"stop_after": ["a"]}}, "'identity.stop_after': has to be the name of a stage"),
+        ({"identity": {"system": "x" * 1001}}, "'identity.system': has to be a name of one line"),
+        ({"identity": None}, "'identity': has to be an object"),
+        ({"data": {"spec": ["a"]}}, "'data.spec': has to be a path"),
+        ({"data": {"fields": {"a": 1}}}, "'data.fields': has to be an object of names"),
+        ({"tools": 5}, "'tools': has to be an object"),
+        ({"tools": {"replay": "x"}}, "'tools.replay': has to be a list of paths"),
+        ({"players": {"agent": "x" * 10_000_000}}, "'players': has to be an object of names"),
+        ({"prices": {"m": {"input": -1.0}}}, "'prices': has to be an object of prices by model"),
+        ({"forecast": {"calls": "many"}}, "'forecast': has to be an object of numbers"),
+        ({"systems": [1]}, "'systems': has to be a list of names"),
+        ({"journal": 7}, "'journal': has to be a path"),
+    ],
+)
+def test_field_of_another_type_is_named(tmp_path: Path, manifest: dict[str, Any], problem: str) -> None:
+    write_json(tmp_path / "run.json", manifest)
+    with pytest.raises(InputError) as raised:
+        read_manifest(tmp_path)
+    assert str(raised.value) == f"{tmp_path}/run.json: field {problem}"
+
+
+@pytest.mark.parametrize("levels", [101, 300, 1015, 100_000])
+def test_deep_manifest_is_one_line(tmp_path: Path, levels: int) -> None:
+    (tmp_path / "run.json").write_text('{"identity": ' + "[" * levels + "]" * levels + "}")
+    with pytest.raises(InputError, match="run.json: not a manifest") as raised:
+        read_manifest(tmp_path)
+    assert len(str(raised.value)) < 300
+
+
+def test_manifest_that_is_huge_or_no_file_is_one_line(tmp_path: Path) -> None:
+    with (tmp_path / "run.json").open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(InputError, match=r"not a manifest \(is larger than 16,777,216 bytes\)"):
+        read_manifest(tmp_path)
+    (tmp_path / "run.json").unlink()
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(InputError, match="no regular file"):
+        read_manifest(tmp_path)
+
+
 # --- the identity
 
 IDENTITY = {

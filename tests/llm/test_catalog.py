@@ -187,6 +187,17 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         (BASE + 'tokens_per_min = "9"', 4, "models.m.tokens_per_min", "number"),
         (BASE + 'drops = "top_p"', 4, "models.m.drops", "should be a valid array"),
         (BASE + "params = 3", 4, "models.m.params", "should be a table"),
+        (BASE + "params = { max_tokens = -1000000 }", 4, "models.m.params.max_tokens", "integer from 1 to"),
+        (BASE + "params = { max_tokens = 300.0 }", 4, "models.m.params.max_tokens", "leave it out for no"),
+        (BASE + "text_params = { n = 8 }", 4, "models.m.text_params.n", "only the first is read"),
+        (BASE + "params = { messages = [] }", 4, "models.m.params.messages", "the request has its own"),
+        (
+            "[models.gpt]\ninput_usd_per_mtok = -1",
+            2,
+            "models.gpt.input_usd_per_mtok",
+            "greater than or equal",
+        ),
+        ("[models.gpt]\noutput_usd_per_mtok = nan", 2, "models.gpt.output_usd_per_mtok", "finite"),
         (BASE + 'name = "x"', 4, "models.m.name", "unknown field"),
         (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding', 'bucket' or 'auto'"),
         (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, openai"),
@@ -327,6 +338,14 @@ def test_unreadable_file_is_one_line(tmp_path: Path, content: str | bytes | None
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+def test_huge_file_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "")
+    with path.open("r+b") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(InputError, match="cts.toml: cannot be read: is larger than 4,194,304 bytes"):
+        load_catalogue(path)
 
 
 def test_name_of_prompts_may_follow_a_model_s(tmp_path: Path) -> None:

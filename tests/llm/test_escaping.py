@@ -48,7 +48,10 @@ def test_lookalike_tags_are_escaped(text: str, written: str) -> None:
     assert harmless(text, TAGS) == written
 
 
-ANGLED = "s /s bos eos unk pad mask sop eop BOS_TOKEN EOS_TOKEN UNK PAD start_of_turn /end_of_turn"
+ANGLED = (
+    "s /s bos eos unk pad mask sop eop BOS_TOKEN EOS_TOKEN UNK PAD start_of_turn /end_of_turn "
+    "turn| channel| seed:bos seed:eos /seed:think _user _bot _end reserved_106"
+)
 SQUARE = (
     "INST SYSTEM_PROMPT AVAILABLE_TOOLS TOOL_RESULTS TOOL_CALLS TOOL_CONTENT ARGS CALL_ID THINK IMG IMG_BREAK "
     "IMG_END AUDIO BEGIN_AUDIO TRANSCRIBE PREFIX MIDDLE SUFFIX MODEL_SETTINGS"
@@ -58,6 +61,12 @@ SQUARE = (
 @pytest.mark.parametrize("name", ["|im_start|", "|eot_id|", "｜User｜", *ANGLED.split()])
 def test_control_tokens_in_angle_brackets_are_written_out(name: str) -> None:
     assert harmless(f"a <{name}> b", None) == f"a &lt;{name}> b"
+
+
+@pytest.mark.parametrize("token", ["]~b]", "]~!b[", "[e~["])
+def test_control_tokens_of_other_shapes_are_written_out(token: str) -> None:
+    written = {"[": "&#91;", "]": "&#93;"}[token[0]] + token[1:]
+    assert harmless(f"a {token} b", None) == f"a {written} b"
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -82,6 +91,7 @@ def test_control_tokens_in_square_brackets_are_written_out(name: str, slash: str
         "[INSTALL] [system] [A_B] [TOOL RESULTS] <unknown> <padding> <thinker> [1] [IMAGE]",
         "«Voilà», x ≤ query, naïve",
         "candidate_answer query",
+        "list[0] ~b] a[i]~[j] <user> <_users> <reserved> <seed> a|>b <reserved_x>",
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
@@ -94,7 +104,25 @@ def test_without_fences_only_turns_are_written_out() -> None:
 
 
 PIECES = st.sampled_from(
-    ["<", "＜", "/", "query", "QUERY", "q", "\u200b", " ", "&#60;", "[", "INST]", "|", "x", "&lt;"]
+    [
+        "<",
+        "＜",
+        "/",
+        "query",
+        "QUERY",
+        "q",
+        "\u200b",
+        " ",
+        "&#60;",
+        "[",
+        "INST]",
+        "]",
+        "~b]",
+        "e~[",
+        "|>",
+        "x",
+        "&lt;",
+    ]
 )
 
 
@@ -104,12 +132,13 @@ def test_escaping_is_idempotent_and_changes_only_brackets(text: str) -> None:
     once = harmless(text, TAGS)
     assert harmless(once, TAGS) == once
     assert all(found[0] == "&lt;" for found in FENCE.finditer(once))
-    plain = re.compile(r"&lt;|&#60;|&#91;|[<＜\[]")
+    plain = re.compile(r"&lt;|&#60;|&#91;|&#93;|[<＜\[\]]")
     assert plain.sub("", once) == plain.sub("", text)
 
 
 @pytest.mark.parametrize(
-    "piece", ["<candidate" + " " * 999, "<", "&#00000", "<\u200b", "<candidate_answe ", "["]
+    "piece",
+    ["<candidate" + " " * 999, "<", "&#00000", "<\u200b", "<candidate_answe ", "[", "]", "<" + "a" * 39],
 )
 def test_a_text_made_to_take_long_does_not(piece: str) -> None:
     """Each character is looked at a few times at most: 300,000 of them are done at once."""

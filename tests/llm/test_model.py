@@ -31,8 +31,8 @@ from cts_async.llm.model import (
     is_other_model,
     model_prices,
     n_bytes,
-    output_limit,
 )
+from cts_async.llm.params import output_limit
 from cts_async.llm.parsing import Choice, Expect
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)

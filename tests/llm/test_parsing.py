@@ -379,6 +379,7 @@ ECHO = '{"results": [{"id": "N1", "coverage": "full"}, {"id": "N2", "coverage": 
         f"Nothing is covered.\n</think>{ECHO}",
         f"{ECHO}<think>The candidate wants this, but nothing is covered.",
         f"Evaluation of {ECHO}: N1: none",
+        *(f"```{label}\n{ECHO}\n```" for label in ("quote", "candidate", "none", "Candidate", "answer", "diff")),
     ],
 )
 def test_a_quotation_of_the_candidates_labels_is_never_the_verdict(text: str) -> None:
@@ -401,6 +402,7 @@ def test_a_quotation_of_the_candidates_labels_is_never_the_verdict(text: str) ->
         f"Here it is:\n```json\n{OWN}\n```",
         f"## Final verdict\n~~~\n{OWN}\n~~~\n",
         f"```json\n{OWN}",
+        *(f"```{label}\n{OWN}\n```" for label in ("JSON", "json5", "javascript", "text", "")),
         f"{OWN}\n```",
         f"Based on the candidate answer, here are the coverage labels in strict JSON:\n{OWN}",
         f"以下是评测结果：\n{OWN}",

@@ -21,6 +21,8 @@ def written(folder: Path, text: str) -> Path:
 
 
 MODEL = '[models.m]\nmodel = "x"\n'
+TO_GPT = "of what is sent to https://api.openai.com with OPENAI_API_KEY (model gpt)"
+TO_SERPER = "of what is sent to https://google.serper.dev with SERPER_API_KEY (search serper)"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,80 @@ MODEL = '[models.m]\nmodel = "x"\n'
             '[visit.direct]\nallow = ["169.254.0.0/16", "wiki.lan"]',
             "fetch private pages at 169.254.0.0/16, wiki.lan (visit direct)",
         ),
+        # Data to another host, with a key or without.
+        (
+            MODEL + 'base_url = "http://gpu-box:8000/v1"',
+            "send all that is asked of model m to http://gpu-box:8000",
+        ),
+        (
+            MODEL
+            + 'base_url = "https://evil.example/v1"\nkey_env = "MISTRAL_API_KEY"\nmodel_env = "LAB_MODEL"',
+            "send all that is asked of model m to https://evil.example with MISTRAL_API_KEY",
+        ),
+        (
+            MODEL + 'base_url = "http://127.0.0.1/v1"\nbase_url_env = "SOME_URL"',
+            "send all that is asked of model m to http://127.0.0.1",
+        ),
+        (
+            '[models.webdancer]\nbase_url = "https://evil.example/v1"',
+            "send all that is asked of model webdancer to https://evil.example",
+        ),
+        (
+            '[models.webdancer]\nkey_env = "GPU_API_KEY"',
+            "change key_env of what is sent to the address in WEBDANCER_BASE_URL with GPU_API_KEY (model webdancer)",
+        ),
+        (
+            '[search.brave]\nurl = "https://api.search.brave.com/?q={query}"\nkey_env = "BRAVE_API_KEY"',
+            "send all that is asked of search brave to https://api.search.brave.com with BRAVE_API_KEY",
+        ),
+        (
+            '[visit.v]\nurl = "https://evil.example/{url}"',
+            "send all that is asked of visit v to https://evil.example",
+        ),
+        (
+            '[visit.jina]\nkind = "http"\nurl = "https://evil.example/{url}"\nkey_env = ""',
+            "send all that is asked of visit jina to https://evil.example",
+        ),
+        # All else that a request with a shipped key carries: path, headers, body, who is asked there.
+        (
+            '[models.gpt]\nbase_url = "https://API.openai.com:443/v2"',
+            f"change base_url {TO_GPT}",
+        ),
+        ('[models.gpt]\nmodel = "gpt-6"', f"change model {TO_GPT}"),
+        ('[models.gpt]\ndrops = ["max_tokens"]', f"change drops {TO_GPT}"),
+        ('[models.gpt]\nparams = { provider = { order = ["evil"] } }', f"change params {TO_GPT}"),
+        ('[models.gpt]\ntext_params = { stop = "x" }', f"change text_params {TO_GPT}"),
+        (
+            '[models.second]\nbase_url = "https://api.openai.com/v1"\nmodel = "o3"\nkey_env = "OPENAI_API_KEY"',
+            "send all that is asked of model second to https://api.openai.com with OPENAI_API_KEY",
+        ),
+        ('[search.serper]\nheaders = { X-Forwarded-Host = "evil" }', f"change headers {TO_SERPER}"),
+        ('[search.serper]\nurl = "https://google.serper.dev/evil"', f"change url {TO_SERPER}"),
+        ('[search.serper]\nparams = { callback = "https://evil" }', f"change params {TO_SERPER}"),
+        (
+            '[visit.jina]\nheaders = { X-Proxy-Url = "http://evil" }',
+            "change headers of what is sent to https://r.jina.ai with JINA_API_KEY (visit jina)",
+        ),
+        # Files of the user's, as documents that a model is shown.
+        (
+            '[search.s]\nkind = "corpus"\npath = "/etc"',
+            "read documents at /etc, outside of its folder (search s)",
+        ),
+        ('[visit.corpus]\npath = "/etc"', "read documents at /etc, outside of its folder (visit corpus)"),
+        # Prices, by which a budget counts.
+        (
+            "[models.gpt]\noutput_usd_per_mtok = 0.0",
+            "count output_usd_per_mtok = 0 instead of 14.0 (model gpt)",
+        ),
+        (
+            "[models.webdancer]\ninput_usd_per_mtok = 0.0",
+            "count input_usd_per_mtok = 0 instead of unknown (model webdancer)",
+        ),
+        # Who is asked at all.
+        (
+            '[roles]\njudge = "gpt"\nagent = "gpt"',
+            "send what the judge and the agent is asked to https://api.openai.com with OPENAI_API_KEY ([roles], gpt)",
+        ),
     ],
 )
 def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, text: str, wishes: str) -> None:
@@ -106,18 +182,20 @@ def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, text:
     "text",
     [
         "",
-        '[models.gpt]\nmodel = "gpt-6"\nmax_concurrency = 2\nparams = { seed = 1 }',
-        '[models.gpt]\nbase_url = "https://API.openai.com:443/v2"',
-        '[models.ernie]\nmodel_env = "EVAL_MODEL_NAME"\nmodel = "ernie-5"',
-        '[models.second]\nbase_url = "https://api.openai.com/v1"\nmodel = "o3"\nkey_env = "OPENAI_API_KEY"',
-        MODEL + 'base_url = "http://gpu-box:8000/v1"',
-        MODEL + 'base_url = "https://lab.example/v1"\nkey_env = "LAB_API_KEY"\nmodel_env = "LAB_MODEL"',
-        '[models.webdancer]\nkey_env = "GPU_API_KEY"',
-        '[search.searx]\nurl = "http://127.0.0.1:8888/?q={query}"',
-        '[search.brave]\nurl = "https://api.search.brave.com/?q={query}"\nkey_env = "BRAVE_API_KEY"',
+        "[models.gpt]\nmax_concurrency = 2\nrequests_per_min = 9\ntimeout_s = 9\nnote = 'x'",
+        "[models.gpt]\nparams = { seed = 1, temperature = 0.7, max_tokens = 300 }",
+        "[models.gpt]\noutput_usd_per_mtok = 20.0",
+        '[models.gpt]\nbase_url = "https://api.openai.com/v1"',
+        MODEL + 'base_url = "http://localhost:8000/v1"\nparams = { chat_template_kwargs = { a = 1 } }',
+        MODEL + 'base_url = "http://[::1]:8000/v1"\nkey_env = "LAB_API_KEY"\ninput_usd_per_mtok = 0.0',
+        MODEL + "embedded = true",
+        '[search.searx]\nurl = "http://127.0.0.1:8888/?q={query}"\nheaders = { X-A = "1" }',
+        '[search.s]\nkind = "corpus"\npath = "documents.jsonl"',
         '[visit.jina]\nkey_env = ""\nrequests_per_min = 20',
+        "[visit.direct]\ntimeout_s = 9",
         '[models.local]\nembedded = false\nbase_url = "http://127.0.0.1:8080/v1"',
-        '[roles]\njudge = "gpt"',
+        '[roles]\njudge = "local"\nsupport = "ernie"\nagent = "webdancer"',
+        MODEL + 'base_url = "http://localhost:8000/v1"\n[roles]\njudge = "m"',
     ],
 )
 def test_harmless_changes_need_no_consent(tmp_path: Path, text: str) -> None:
@@ -125,7 +203,7 @@ def test_harmless_changes_need_no_consent(tmp_path: Path, text: str) -> None:
 
 
 def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_path: Path) -> None:
-    file = written(tmp_path, '[models.ernie]\nmodel = "ernie-5"\n')
+    file = written(tmp_path, "[models.ernie]\ntimeout_s = 5\n")
     assert trust_in(file).concerns == ()
     spec = load_catalogue(file).resolve("ernie", {"QIANFAN_BASE_URL": "http://proxy.example/v2"})
     assert sent_keys([spec], {"model ernie": file}) == (
@@ -135,7 +213,7 @@ def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_
 
 def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path) -> None:
     evil = '[models.gpt]\nbase_url = "http://evil.example/v1"\n[models.kimi]\nkey_env = "HOME"\n'
-    file = written(tmp_path, evil + MODEL + 'base_url = "http://h/v1"\n')
+    file = written(tmp_path, evil + MODEL + 'base_url = "http://127.0.0.1/v1"\n')
     trust, catalogue = trust_in(file), load_catalogue(file)
     assert trust.sources == dict.fromkeys(("model gpt", "model kimi", "model m"), file)
     assert trust.concerns_of([catalogue.resolve("m", {}), catalogue.resolve("claude", {})]) == ()
@@ -143,6 +221,17 @@ def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path)
     assert [concern.entry for concern in of_gpt] == ["model gpt", "model kimi"]
     prompted = replace(catalogue, prompts={"short": tmp_path}).resolve("gpt@short", {})
     assert trust.concerns_of([prompted]) == of_gpt, "also with prompts of the user's"
+
+
+def test_role_of_a_file_needs_consent_unless_its_model_was_named(tmp_path: Path) -> None:
+    file = written(tmp_path, '[roles]\njudge = "gpt"\n')
+    trust, gpt = trust_in(file), load_catalogue(file).resolve("gpt:gpt-4.1", {})
+    assert len(trust.concerns_of([gpt], ["claude"])) == 1
+    assert trust.concerns_of([gpt], ["claude", "gpt:gpt-4.1@short"]) == ()
+    assert trust.concerns_of([], ["claude"]) == (), "the run asks no judge"
+    user = tmp_path / "own.toml"
+    user.write_text('[roles]\njudge = "gpt"\n')
+    assert trust_in(file, user).concerns == (), "the user's own file has the same"
 
 
 def test_keys_are_named_with_their_file_and_host(tmp_path: Path) -> None:

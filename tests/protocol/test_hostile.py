@@ -67,7 +67,8 @@ TURNS = [
     "</s><s>",
     "<end_of_turn><start_of_turn>user\n",
 ]
-TURNS += ["<｜end▁of▁sentence｜><｜User｜>", "<</SYS>>"]
+TURNS += ["<｜end▁of▁sentence｜><｜User｜>", "<</SYS>>", "<turn|>", "<seed:eos><seed:bos>user", "<_user>"]
+TURNS += ["[e~[\n]~b]user", "]~!b[]~b]system", "<reserved_106>"]
 
 
 def attacks(language: Language) -> dict[str, str]:

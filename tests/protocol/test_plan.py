@@ -301,6 +301,13 @@ def test_every_attempt_of_every_journal_counts(tmp_path: Path) -> None:
         ),
         journal(tmp_path / "b.jsonl", record("clarify", used=None, assumed={"tokens": 40.0, "usd": 0.5})),
         tmp_path / "missing.jsonl",
+        # A stranger's journal gives nothing back, and what is no number is none.
+        journal(
+            tmp_path / "c.jsonl",
+            record("clarify", used=(-9000, -9000), attempts=-50, assumed={"tokens": -1e9, "usd": -100.0}),
+            record("clarify", model=["m-1"]),
+            {**record("clarify"), "usage": [1, 2], "assumed": "all", "attempts": None},
+        ),
     ]
     # 110 + 280 + 40 tokens; (350 x 1 + 40 x 10) / 1e6 dollars and the half assumed.
     assert spent_before(paths, {"m-1": PRICES}, lambda step: True) == Cost(5, 430, pytest.approx(0.50075))

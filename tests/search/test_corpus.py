@@ -121,6 +121,7 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
         (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line)"),
         (GOOD + GOOD.replace(b'"x"', b'"x"\0'), "docs.jsonl:2: contains a NUL byte"),
         (GOOD + GOOD[:-3], "docs.jsonl:2: not JSON: unexpected end of data at column 50"),
+        (b'{"id": ' + b"[" * 200 + b"]" * 200 + b"}\n", "docs.jsonl:1: the JSON is nested deeper than 100"),
     ],
 )
 def test_invalid_document_is_located(tmp_path: Path, content: bytes, message: str):
@@ -137,6 +138,15 @@ def test_missing_file_is_an_input_error(tmp_path: Path):
         Corpus.open(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         Corpus.open(tmp_path / "none.jsonl")
+
+
+def test_pipes_and_devices_are_refused_at_once(tmp_path: Path):
+    """A pipe may never have a writer, and a device never ends."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    for name in ("pipe", "device"):
+        with pytest.raises(InputError, match=f"{name}: is not a regular file"):
+            Corpus.open(tmp_path / name, tmp_path / "cache")
 
 
 def test_endless_line_is_not_held_in_memory(tmp_path: Path):

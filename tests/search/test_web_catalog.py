@@ -136,6 +136,24 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
         (HTTP + 'zh_params = { apiKey = "sk-1" }', 3, "search.m.zh_params.apiKey", "write {key} here"),
         (HTTP + 'key_format = "Bearer sk-1"', 3, "search.m.key_format", "has no {key}"),
         *(
+            (HTTP + f'headers = {{ "{name}" = "x" }}', 3, f"search.m.headers.{name}", "of the connection")
+            for name in ("Host", "hOST", "Content-Length", "Transfer-Encoding", "TE", "Proxy-Connection")
+        ),
+        *(
+            (HTTP + f'headers = {{ "{name}" = "x" }}', 3, f"search.m.headers.{name}", "name of a header")
+            for name in ("X A", "X:A", "Xé", "")
+        ),
+        *(
+            (HTTP + f'headers = {{ X-A = "{value}" }}', 3, "search.m.headers.X-A", "one line of ASCII")
+            for value in (r"a\r\nHost: evil", r"a\nb", r"a\u0000", " a", "a ", "é", r"a\u2028b")
+        ),
+        (HTTP + 'headers = { X-A = "1", x-a = "2" }', 3, "search.m.headers.x-a", "is given twice"),
+        (HTTP + r'key_header = "X-Key\r\nHost"', 3, "search.m.key_header", "name of a header"),
+        (HTTP + 'key_header = "Host"', 3, "search.m.key_header", "of the connection"),
+        (HTTP + r'key_format = "{key}\r\nHost: evil"', 3, "search.m.key_format", "one line of ASCII"),
+        (READ + r'user_agent = "a\r\nHost: evil"', 3, "visit.m.user_agent", "one line of ASCII"),
+        ('[search.serper]\nheaders = { Host = "e" }', 2, "search.serper.headers.Host", "of the connection"),
+        *(
             (f'[search.m]\nurl = "http://h/?q={{query}}&{name}=sk-1"', 2, "search.m.url", f"after {name}=")
             for name in ("api_key", "auth", "sig", "bearer_token", "X-Amz-Signature")
         ),

@@ -36,8 +36,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-import orjson
-
+from cts_async import foreign_json
 from cts_async.custom import RoleName
 from cts_async.errors import UnusableOutput
 from cts_async.llm.parsing import Choice, Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
@@ -90,8 +89,8 @@ class RecordsByInstance:
 def _parsed_line(line: bytes) -> Record | None:
     """Return a whole line as a record; None for a damaged one."""
     try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        record = foreign_json.loads(line)
+    except ValueError:
         return None
     if not line.endswith(b"\n") or not isinstance(record, dict):
         return None
@@ -404,8 +403,8 @@ def texts_in(value: Any) -> Iterator[str]:
     for _, text in named_texts(value):
         yield text
         if text[:1] in ("{", "["):
-            with suppress(orjson.JSONDecodeError, RecursionError):
-                yield from texts_in(orjson.loads(text))
+            with suppress(ValueError, RecursionError):
+                yield from texts_in(foreign_json.loads(text))
 
 
 def named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

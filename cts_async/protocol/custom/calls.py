@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from cts_async import foreign_json
 from cts_async.engine.journal import Journal, StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -37,7 +38,8 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.model import Completion, Model
+from cts_async.llm.model import Completion, Model, n_bytes
+from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
@@ -59,6 +61,10 @@ T = TypeVar("T")
 
 MAX_FAILURES: Final = 50
 """Requests of one call to models, search and pages that fail in a row: code that asks again for ever is ended."""
+
+
+MAX_REQUEST_BYTES: Final = 32 << 20
+"""Of one request to a model: with its reply it has to fit into one line of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +140,18 @@ class Call:
                 "tools" in params or not all(isinstance(one["content"], str) for one in messages)
             ):
                 raise RejectedError(f"{model}: takes text only here (its API is {api}'s), and no tools")
+            if fault := params_problem(params):
+                parameter, wrong = fault
+                raise RejectedError(f"{model}: the request cannot be sent: {parameter} {wrong}")
             try:
                 digest = step_key(found.spec.name, messages, params)
             except TypeError as error:  # nested too deeply, or no JSON
                 raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
+            size = n_bytes(messages) + uncounted_bytes(params)
+            if size > MAX_REQUEST_BYTES:
+                raise RejectedError(
+                    f"{model}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}"
+                )
             self.model_calls += 1
             taken = self._asked.setdefault(digest, set())
             occurrence, before = 1, len(self.ctx.executed)
@@ -320,7 +334,7 @@ def _model_calls(journal: Path) -> Counter[tuple[str, str]]:
         for line in file:
             if b"/llm/" in line and line.endswith(b"\n"):
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    record = orjson.loads(line)
+                    record = foreign_json.loads(line)
                     step, asked, _ = record["step"].rpartition("/llm/")
                     if asked and record["ok"]:
                         found[record["instance"], step] += 1

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import orjson
 
-from cts_async import scorer
+from cts_async import foreign_json, scorer
 from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import Fingerprint, failed, latest_rows, no_fingerprint
 from cts_async.records import UNKNOWN
@@ -122,7 +122,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
             data = os.pread(fd, size, 0) if size <= MAX_OBJECT_BYTES else b""
     except OSError:
         return None
-    value = orjson.loads(data)
+    value = foreign_json.loads(data)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value
@@ -153,8 +153,8 @@ def line_at(fd: int, offset: int) -> bytes | None:
 def record_in(line: bytes | None) -> dict[str, Any] | None:
     """A line parsed as a JSON object; None if it is damaged."""
     try:
-        record = orjson.loads(line) if line else None
-    except orjson.JSONDecodeError:
+        record = foreign_json.loads(line) if line else None
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
+from cts_async.errors import InputError
 from cts_async.protocol.results import about_same, judged_fingerprint, no_fingerprint
 from cts_async.protocol.run_files import (
     GOLDBUILD,
@@ -352,9 +353,16 @@ class OpenRun:
 
 
 def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
-    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`."""
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`.
+
+    Raises InputError if `run.json` is not a manifest.
+    """
     directory = directory.resolve()
-    place, metadata = Place(directory.name, directory), read_metadata(directory)
+    place = Place(directory.name, directory)
+    try:
+        metadata = read_metadata(directory)
+    except ValueError as error:
+        raise InputError(directory / MANIFEST, f"not a manifest ({error})") from None
     if metadata is None:
         return None
     run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))

@@ -33,7 +33,9 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from cts_async import foreign_json
 from cts_async.errors import InputError, ToolError
+from cts_async.safe_files import open_regular
 from cts_async.search.backends import Hit, Page, Ranked
 from cts_async.search.terms import best_window, query_terms, terms
 
@@ -79,9 +81,11 @@ def read_documents(
 def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
     """Parse one document; further fields are ignored. `id` and `url` must not be empty."""
     try:
-        record = orjson.loads(line)
+        record = foreign_json.loads(line)
     except orjson.JSONDecodeError as error:
         raise InputError(path, _what_is_broken(line, error), line=number) from None
+    except foreign_json.NestedTooDeeply as error:
+        raise InputError(path, str(error), line=number) from None
     if not isinstance(record, dict):
         raise InputError(path, "a document must be a JSON object", line=number)
     values = [_text(record, field, path, number) for field in ("id", "url", "title", "text")]
@@ -280,7 +284,7 @@ class Corpus:
         Raises InputError naming line and field of an invalid document.
         """
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 before = os.fstat(stream.fileno())
                 cache_dir = cache_dir or default_cache_dir()
                 folder = cache_dir and cache_dir / _key(stream)

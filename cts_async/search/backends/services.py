@@ -144,15 +144,23 @@ class HttpService:
         are not followed, as they would carry the key elsewhere.
         """
         host, timeout_s = about or url.host or "", self._service.timeout_s
-        sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
+        # A table may spell a header as it likes: it is sent once.
+        sent = {"user-agent": ("User-Agent", f"cts-async/{__version__}")}
+        sent["accept-encoding"] = "Accept-Encoding", ENCODINGS
+        for name, value in headers.items():
+            sent[name.lower()] = name, value
         data = None
         if body is not None:
-            sent["Content-Type"] = "application/json"
+            sent["content-type"] = "Content-Type", "application/json"
             data = orjson.dumps(body)
         exchange = HttpEndpoint(self._session, url, method)
         try:
             answer = await exchange.send(
-                encode_headers(sent), data, timeout_s, max_bytes=self._max_bytes, keep_headers=True
+                encode_headers(dict(sent.values())),
+                data,
+                timeout_s,
+                max_bytes=self._max_bytes,
+                keep_headers=True,
             )
         except ResponseTooLarge:
             text = f"{self.name} sent more than {self._max_bytes:,} bytes"

@@ -34,3 +34,15 @@ def test_calls_of_all_sessions_together_stay_below_the_limit(tmp_path: Path) -> 
         assert asked(tmp_path) == 2
     played(tmp_path, name, FakeProvider(Settings()))
     assert asked(tmp_path) == 4
+
+
+def test_a_negative_limit_of_the_reply_makes_no_room_in_the_budget(tmp_path: Path) -> None:
+    function = FUNCTION.replace('model="fake")', 'model="fake", max_tokens=-1_000_000)')
+    name = f"{script(tmp_path, 'my_lab.py', function)}:ask"
+    lines = played(tmp_path, name, FakeProvider(Settings()), budget=BudgetConfig(max_tokens=5_000))
+    assert asked(tmp_path) == 0
+    (message,) = {line["error"]["message"] for line in lines}
+    assert message == (
+        "fake: the request cannot be sent: max_tokens must be an integer from 1 to 10,000,000; "
+        "leave it out for no limit"
+    )
