@@ -20,10 +20,11 @@ import orjson
 
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.processes import child_environment
-from cts_async.errors import ProviderDown, TransientError
+from cts_async.errors import ProviderDown, TransientError, UnusableOutput
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, command_line
-from cts_async.protocol.custom.wire import read_reply
+from cts_async.protocol.custom.wire import id_of, read_reply
 
 MAX_DEATHS: Final = 3
 MAX_LINE_BYTES: Final = 16 << 20
@@ -204,12 +205,22 @@ class _Process:
                 return f"wrote {MAX_STRAY_BYTES >> 20} MiB of lines that answer no request"
 
     def _deliver(self, line: bytes) -> bool:
-        reply = read_reply(line)
-        waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
+        reply: Any = None
+        problem: UnusableOutput | None = None
+        try:
+            reply = read_reply(line)
+            id = reply.get("id") if isinstance(reply, dict) else None
+        except NestedTooDeeply as error:
+            # Whoever waits for it must be told: a line that is only ignored would let its request hang.
+            problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)
+        waiting = self._waiting.get(str(id)) if isinstance(id, str | int) else None
         if waiting is None or waiting.done():
             self._ignored(line)
             return False
-        waiting.set_result(reply)
+        if problem is not None:
+            waiting.set_exception(problem)
+        else:
+            waiting.set_result(reply)
         return True
 
     async def _read_errors(self) -> None:

@@ -24,6 +24,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import ClientPayloadError, web
 
+from cts_async import foreign_json
 from cts_async.errors import (
     CTSError,
     RateLimited,
@@ -125,7 +126,7 @@ class Gateway:
             return _error(405, "only POST is served here")
         try:
             data = await request.read()
-            body = orjson.loads(data or b"{}")
+            body = foreign_json.loads(data or b"{}")
             if not isinstance(body, dict):
                 raise TypeError
         except web.HTTPRequestEntityTooLarge:

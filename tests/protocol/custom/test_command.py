@@ -16,7 +16,7 @@ import uvloop
 from custom_roles import command, script
 
 from cts_async.engine.events import Event, Events, Notice
-from cts_async.errors import ProviderDown, TransientError
+from cts_async.errors import ProviderDown, TransientError, UnusableOutput
 from cts_async.protocol.custom.command import MAX_DEATHS, Command
 from cts_async.protocol.custom.sources import custom_role
 
@@ -91,6 +91,41 @@ for line in sys.stdin:
     async def main() -> None:
         async with started(tmp_path, content) as process:
             assert await answered(process, 1) == ["?"]
+
+    asyncio.run(main())
+
+
+DEEP = '"[" * LEVELS + "]" * LEVELS'
+
+
+@pytest.mark.parametrize("levels", [300, 900, 5_000])
+@pytest.mark.parametrize(
+    ("reply", "fails"),
+    [
+        ('\'{"id": %s, "answer": "yes"}\' % deep', False),  # ignored, with a notice: it names no request
+        ('\'{"id": "%s", "answer": %s}\' % (id, deep)', True),
+    ],
+)
+def test_reply_nested_deeply_fails_its_own_request(
+    tmp_path: Path, levels: int, reply: str, fails: bool
+) -> None:
+    content = f"""
+for n, line in enumerate(sys.stdin):
+    id, deep = json.loads(line)["id"], {DEEP.replace("LEVELS", str(levels))}
+    if n == 0:
+        print({reply}, flush=True)
+    if n or not {fails}:
+        replies([line])
+"""
+
+    async def main() -> None:
+        seen: list[Event] = []
+        async with started(tmp_path, content, Events(seen.append)) as process:
+            if fails:
+                with pytest.raises(UnusableOutput, match="nested deeper than 100 levels"):
+                    await answered(process, 1)
+            assert await answered(process, 2) == ["yes", "yes"]
+        assert len(seen) == (not fails)
 
     asyncio.run(main())
 
