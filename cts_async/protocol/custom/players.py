@@ -106,7 +106,7 @@ def _request_call(player: CustomRole, request: Request, gateway: Gateway) -> Per
     """Ask a command or an endpoint, which is given the gateway's addresses for the time of the call."""
 
     async def perform(call: Call, view: View) -> Any:
-        with gateway.lease(call) as addresses:
+        with gateway.lease(call, player.role) as addresses:
             fields = {"role": player.role, "view": view_json(view), **addresses}
             return reply_value(player.role, await request(fields), player.name)
 

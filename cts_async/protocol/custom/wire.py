@@ -1,6 +1,6 @@
 """Views and replies as JSON: what a command or an endpoint is sent, and what any custom role may return.
 
-    request   {"id", "role", "view", "base_url", "search_url", "visit_url"}
+    request   {"id", "role", "view", "base_url"}, and for an agent "search_url" and "visit_url"
     clarifier {"id", "questions": ["...", ...]}
     answerer  {"id", "answer": "..."}
     rewriter  {"id", "query": "..."}
