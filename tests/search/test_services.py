@@ -495,7 +495,9 @@ async def test_deep_answer_is_a_failed_search(tmp_path: Path) -> None:
 # --- What sites show in the place of a page
 
 _SENTENCES = "Ferries leave at nine from the old pier. " * 60
-CLOUDFLARE = "Verify you are human by completing the action below.\na.org reviews the security of your connection."
+CLOUDFLARE = (
+    "Verify you are human by completing the action below.\na.org reviews the security of your connection."
+)
 NOT_PAGES = [
     ("Just a moment...", "example.org\nVerifying you are human. This may take a few seconds.", "captcha"),
     ("", CLOUDFLARE, "captcha"),
