@@ -17,6 +17,7 @@ from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
 from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
+from cts_async.config import SET_HOME
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
@@ -125,6 +126,11 @@ def main() -> None:
         if not _is_file_error(error):
             raise
         _exit_expected(error)
+    except RuntimeError as error:
+        # pathlib's, for a path such as ~/data where nobody knows what ~ means.
+        if "home directory" not in str(error):
+            raise
+        _exit_expected(UsageError(f"a path begins with ~, but there is no home directory: {SET_HOME}"))
 
 
 def _exit_misused(error: typer.BadParameter) -> None:

@@ -15,8 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
-__all__ = ["FIRST_REQUEST_S", "BoundedListener", "connections_allowed"]
-
 FIRST_REQUEST_S: Final = 10.0
 """A stranger that has sent no whole request header in this time is disconnected. A client on this machine takes ms."""
 FILES_SHARE: Final = 4
