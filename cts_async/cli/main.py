@@ -16,7 +16,12 @@ from cts_async.cli.corpus import corpus
 from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
-from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
+from cts_async.cli.streams import (
+    drop_unusable_sizes,
+    ignore_stderr_failures,
+    occupy_closed_streams,
+    prepare_stdout,
+)
 from cts_async.config import SET_HOME
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
@@ -96,6 +101,7 @@ def main() -> None:
     # OpenBLAS starts a thread for each core at import; nothing here multiplies large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     IS_COMMAND.set(True)
+    drop_unusable_sizes(os.environ)
     occupy_closed_streams()
     ignore_stderr_failures()
     prepare_stdout()
