@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import stat
@@ -251,15 +252,36 @@ _SECRET_VALUE = re.compile(
 """Values that look like a key, whatever their field is called: an authorization scheme, or a well-known prefix."""
 
 
-def config_home(environ: Mapping[str, str]) -> Path:
-    """Return the folder of users' configurations: XDG_CONFIG_HOME if it is an absolute path, else ~/.config."""
+SET_HOME: Final = "set HOME or XDG_CONFIG_HOME to a folder that you can write"
+
+
+def home_folder() -> Path | None:
+    """Return the user's home directory; None in a container whose user has none (no HOME, no entry in passwd)."""
+    named = os.environ.get("HOME")
+    if not named:  # unset, or empty as some job runners leave it
+        try:
+            named = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return None
+    return Path(named) if os.path.isabs(named) else None
+
+
+def config_home(environ: Mapping[str, str]) -> Path | None:
+    """Return the folder of users' configurations: XDG_CONFIG_HOME if it is an absolute path, else ~/.config.
+
+    None without a home directory.
+    """
     named = Path(environ.get("XDG_CONFIG_HOME", ""))
-    return named if named.is_absolute() else Path(os.path.expanduser("~/.config"))
+    if named.is_absolute():
+        return named
+    home = home_folder()
+    return None if home is None else home / ".config"
 
 
-def user_config_path(environ: Mapping[str, str]) -> Path:
-    """Return where the user's own cts.toml is, if there is one."""
-    return config_home(environ) / "cts" / "cts.toml"
+def user_config_path(environ: Mapping[str, str]) -> Path | None:
+    """Return where the user's own cts.toml is, if there is one; None without a home directory."""
+    folder = config_home(environ)
+    return None if folder is None else folder / "cts" / "cts.toml"
 
 
 def user_config_file(environ: Mapping[str, str]) -> Path | None:
@@ -269,7 +291,9 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
     another user (but root), or can be written by others. It may be a link, as managers of dotfiles make them.
     """
     path = user_config_path(environ)
-    if not path.is_absolute() or not path.exists():
+    if path is None or not os.path.exists(
+        path
+    ):  # Path.exists raises where a folder above may not be searched
         return None
     if not path.is_file():
         raise UsageError(f"{path}: is not a regular file")

@@ -159,13 +159,15 @@ class ToolFailure:
 class ToolUse:
     """Numbers of searches and visits, failed ones included, and the failures.
 
-    `lexical` counts pages that were read by matching words because the model that should read them failed.
+    `lexical` counts pages that were read by matching words because the model that should read them failed, `empty`
+    the searches that worked and found nothing.
     """
 
     searches: int = 0
     visits: int = 0
     failures: tuple[ToolFailure, ...] = ()
     lexical: int = 0
+    empty: int = 0
 
 
 @dataclass(frozen=True, slots=True)

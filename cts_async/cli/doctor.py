@@ -122,7 +122,8 @@ def _version(package: str) -> str | None:
 def _configuration(catalogue: Catalogue) -> CheckResult:
     """Name the user's files that were read."""
     files = [*map(str, catalogue.files)]
-    nowhere = f"neither ./cts.toml nor {user_config_path(os.environ)}; to add models, type cts init"
+    own = user_config_path(os.environ) or "a home directory (HOME is not set)"
+    nowhere = f"neither ./cts.toml nor {own}; to add models, type cts init"
     return CheckResult("configuration", True if files else None, ", then ".join(files) or nowhere)
 
 

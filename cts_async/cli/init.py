@@ -29,16 +29,21 @@ def init(
     """
     import os
 
-    from cts_async.config import user_config_path
+    from cts_async.config import SET_HOME, user_config_path
     from cts_async.errors import UsageError, write_error
     from cts_async.safe_files import create_file
 
     path = user_config_path(os.environ) if user else Path("cts.toml")
+    if path is None:
+        raise UsageError(f"--user: this user has no home directory: {SET_HOME}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         create_file(path, TEMPLATE.read_bytes(), mode=0o600 if user else 0o644)
     except FileExistsError:
         raise UsageError(f"{path}: exists already; nothing was changed") from None
     except OSError as error:
-        raise write_error(path, error) from None
+        refused = write_error(path, error)
+        if user and isinstance(refused, UsageError):
+            raise UsageError(f"{refused}: {SET_HOME}") from None
+        raise refused from None
     print(plain(f"{path}: written; uncomment what you use (remove the #), then run cts models"))

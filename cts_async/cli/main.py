@@ -16,7 +16,13 @@ from cts_async.cli.corpus import corpus
 from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
-from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, prepare_stdout
+from cts_async.cli.streams import (
+    drop_unusable_sizes,
+    ignore_stderr_failures,
+    occupy_closed_streams,
+    prepare_stdout,
+)
+from cts_async.config import SET_HOME
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
@@ -95,6 +101,7 @@ def main() -> None:
     # OpenBLAS starts a thread for each core at import; nothing here multiplies large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     IS_COMMAND.set(True)
+    drop_unusable_sizes(os.environ)
     occupy_closed_streams()
     ignore_stderr_failures()
     prepare_stdout()
@@ -125,6 +132,11 @@ def main() -> None:
         if not _is_file_error(error):
             raise
         _exit_expected(error)
+    except RuntimeError as error:
+        # pathlib's, for a path such as ~/data where nobody knows what ~ means.
+        if "home directory" not in str(error):
+            raise
+        _exit_expected(UsageError(f"a path begins with ~, but there is no home directory: {SET_HOME}"))
 
 
 def _exit_misused(error: typer.BadParameter) -> None:

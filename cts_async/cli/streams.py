@@ -1,11 +1,29 @@
-"""Standard streams that cannot fail, whatever the command `cts` was started with."""
+"""Standard streams that cannot fail, and sizes that can be printed in, whatever `cts` was started with."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from typing import Any
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+_SIZES: Final = ("COLUMNS", "LINES", "TERMINAL_WIDTH")
+_NARROWEST, _WIDEST = 10, 1_000
+
+
+def drop_unusable_sizes(environ: MutableMapping[str, str]) -> None:
+    """Remove sizes of a terminal that cannot be one: the terminal's own, or 80 columns, are used then.
+
+    Containers and job runners set `COLUMNS=0` for "unknown", with which rich prints nothing at all.
+    """
+    for name in _SIZES:
+        size = environ.get(name)
+        if size is None:
+            continue
+        known = size.isascii() and size.isdecimal() and len(size) < 10
+        if not known or not _NARROWEST <= int(size) <= _WIDEST:
+            del environ[name]
 
 
 def occupy_closed_streams() -> None:

@@ -1,4 +1,4 @@
-"""Process setup: child processes isolated from the current folder and without keys, open files, garbage collection.
+"""Processes: children isolated from the current folder and without keys, their end, open files, garbage collection.
 
 `python -m module` puts the current folder first on the module path, so an `argparse.py` in an untrusted folder would
 be executed. `-P` (Python 3.11) leaves that entry out, and the child's `PYTHONPATH` is this process's module path
@@ -10,9 +10,12 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Final
 
 from cts_async.errors import UsageError
@@ -46,6 +49,48 @@ def child_environment(
         return passed
     modules = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
     return {**passed, "PYTHONPATH": modules, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
+
+
+MARK: Final = "CTS_COMMAND_MARK"
+"""The variable that a command's processes inherit, each life of it with a value of its own."""
+_ROUNDS: Final = 5
+"""Scans for marked processes: one that is found may have started another just before it was killed."""
+
+
+def kill_marked(mark: str) -> None:
+    """Kill every process of this user that has `mark` in its environment, also in a session of its own.
+
+    A group or session is not enough: its members may leave it (setsid), and their parents may be gone. On systems
+    without Linux's /proc nothing is found.
+    """
+    needle = f"{MARK}={mark}".encode()
+    for _ in range(_ROUNDS):
+        n_killed = 0
+        for pid in _process_ids():
+            n_killed += _kill_if_marked(pid, needle)
+        if not n_killed:
+            return
+
+
+def _process_ids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _kill_if_marked(pid: int, needle: bytes) -> bool:
+    """Kill a process if its environment has the variable; a descriptor keeps its number from meaning another one."""
+    with suppress(OSError, AttributeError):  # gone, another user's, or no pidfd on this system
+        fd = os.pidfd_open(pid)
+        try:
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if pid != os.getpid() and needle in variables:
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+                return True
+        finally:
+            os.close(fd)
+    return False
 
 
 LEAST: Final = 64

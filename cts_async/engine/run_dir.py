@@ -34,6 +34,8 @@ MAX_MANIFEST_BYTES: Final = 16 << 20
 """A real one has a few kilobytes."""
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 LOCK: Final = ".lock"
+_NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
+"""What flock answers on Lustre without `-o flock`, and on NFS without a lock daemon."""
 FEW = 3
 """Differences within one field of the identity that an error message lists."""
 
@@ -56,7 +58,15 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Callable[[], bool]]:
             folder = held.enter_context(open_folder(directory))
             fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
             held.callback(os.close, fd)
-            free = _flock(fd, fcntl.LOCK_EX)
+            try:
+                free = _flock(fd, fcntl.LOCK_EX)
+            except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    raise UsageError(
+                        f"{directory}: this file system has no locks (flock: {error.strerror}); use --runs-dir or --out "
+                        "to write on another one, such as a local disk"
+                    ) from None
+                raise
             with suppress(OSError):  # of file systems that lock no directories
                 free = _flock(folder, fcntl.LOCK_EX) and free
         except OSError as error:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from yarl import URL
 
-from cts_async.config import config_home
+from cts_async.config import SET_HOME, config_home, home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.protocol.systems import PAPER_AGENT, PAPER_SUPPORT
@@ -273,11 +273,15 @@ def sent_keys(used: Iterable[Spec], sources: Mapping[str, Path]) -> str:
 def is_trusted(file: Path, environ: Mapping[str, str]) -> bool:
     """Whether the user has consented to this file before: the same path with the same content."""
     record = _record(file, environ)
-    return record is not None and record.is_file()
+    return record is not None and os.path.isfile(record)
 
 
 def remember(file: Path, environ: Mapping[str, str]) -> None:
     """Record the user's consent to this path with this content. Raises UsageError."""
+    if config_home(environ) is None:
+        raise UsageError(
+            f"{file}: consent cannot be kept without a home directory: {SET_HOME}, or use --config {file}"
+        )
     record = _record(file, environ)
     if record is None:
         raise UsageError(
@@ -286,15 +290,24 @@ def remember(file: Path, environ: Mapping[str, str]) -> None:
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise write_error(record, error) from None
+        refused = write_error(record, error)
+        if isinstance(refused, UsageError):
+            raise UsageError(f"{refused}: {SET_HOME}, or use --config {file}") from None
+        raise refused from None
     replace_file(record, os.fsencode(file.resolve()) + b"\n")
 
 
 def _record(file: Path, environ: Mapping[str, str]) -> Path | None:
-    """The record of consent to `file`; None if the file's own directory would contain it, and so could forge it."""
-    folder = config_home(environ) / "cts-async" / "trusted"
-    path = file.resolve()
-    if folder.resolve().is_relative_to(path.parent) and path.parent != Path.home().resolve():
+    """The record of consent to `file`; None if the file's own directory would contain it, and so could forge it.
+
+    None without a home directory, too.
+    """
+    home, configured = home_folder(), config_home(environ)
+    if configured is None:
+        return None
+    folder, path = configured / "cts-async" / "trusted", file.resolve()
+    at_home = home is not None and path.parent == home.resolve()
+    if folder.resolve().is_relative_to(path.parent) and not at_home:
         return None
     return folder / sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
 

@@ -346,7 +346,7 @@ def make_plan(
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
-    roles = choose_roles(config, catalogue.roles, web=search.web)
+    roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
     wanted = _wanted(config, roles, given=rows, custom=custom)
     specs = resolve_all(
         wanted,
@@ -474,6 +474,21 @@ def _wanted(
             if name is not None and name not in custom:
                 wanted.setdefault(name, []).append(role)
     return wanted
+
+
+def _with_page_reader(roles: RoleNames, custom: Players) -> RoleNames:
+    """The roles with a model that reads pages, where one is needed. UsageError if code of the user's would have to.
+
+    Pages of the web are read by the supporting model. No custom role reads one for a model: its agent gets them whole.
+    """
+    if roles.visit is None or roles.visit not in custom:
+        return roles
+    if roles.agent in custom:
+        return replace(roles, visit=None)
+    raise UsageError(
+        f"{roles.visit} is code of yours, and reads no pages for {roles.agent}: name a model with --visit-model, or use "
+        f"--visit-model {LEXICAL} (passages chosen by their words)"
+    )
 
 
 def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:

@@ -123,7 +123,7 @@ def search_json(trace: Trace) -> Line:
 
 
 def _tools(use: ToolUse) -> Line:
-    """Queries and pages requested, and the failed ones as rows {tool, host, reason, n}."""
+    """Queries and pages requested, the failed ones as rows {tool, host, reason, n}, and queries that found nothing."""
     causes = Counter(
         (failure.tool, failure.host[:100], failure.reason[:60]) for failure in use.failures
     ).most_common()
@@ -135,7 +135,10 @@ def _tools(use: ToolUse) -> Line:
     for (tool, _, _), n in causes[MAX_CAUSES:]:
         rest[tool] += n
     failed += [{"tool": tool, "host": "", "reason": "other", "n": n} for tool, n in rest.items() if n]
-    return {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
+    line: Line = {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
+    if use.empty:  # absent from lines of earlier versions, which did not count them
+        line["empty"] = use.empty
+    return line
 
 
 def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:

@@ -93,6 +93,8 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
 
 def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
+    for notice in tool_notices([(one.label, one) for one in summaries]):
+        print_plainly(console, notice, "bold red")
     print_table(console, scores_table(summaries))
     if any(one.spent.calls for one in summaries):
         calls = (f"{one.label} {one.spent.calls:,}" for one in summaries)
@@ -108,6 +110,12 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
         print_plainly(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
         print_plainly(console, f"{agreement_sentence(agreement)}.")
+
+
+def tool_notices(runs: NamedRuns) -> Iterator[str]:
+    """Yield a sentence for each run whose searches or visits nearly all failed: it stands above the scores."""
+    for name, run in runs:
+        yield from (f"{name}: {notice}." for notice in run.tools.notices())
 
 
 def scores_table(summaries: Sequence[RunSummary]) -> DataTable:

@@ -50,6 +50,8 @@ TOOLS: Final = {"search": "searches", "visit": "visits"}
 MOST: Final = 20
 """Causes that are listed, the most frequent first."""
 MOST_PRINTED: Final = 3
+FEW_WORKED: Final = 0.1
+"""Below this share of searches that found something, or of visits that worked, a score measures the tools."""
 _TEXT_CHARS: Final = 80
 
 Cause = tuple[str, str, str]
@@ -60,19 +62,22 @@ Cause = tuple[str, str, str]
 class ToolHealth:
     """Queries and pages asked for, and failures by cause.
 
-    `lexical` counts pages that no model could read, so that passages were chosen by their words.
+    `lexical` counts pages that no model could read, so that passages were chosen by their words, `empty` searches that
+    worked and found nothing.
     """
 
     asked: Counter[str] = field(default_factory=Counter)
     """By tool."""
     failed: Counter[Cause] = field(default_factory=Counter)
     lexical: int = 0
+    empty: int = 0
 
     def add(self, tools: Mapping[str, Any]) -> None:
         """Add the tools of one results line. Malformed counts and causes are ignored."""
         for tool, word in TOOLS.items():
             self.asked[tool] += _count(tools.get(word))
         self.lexical += _count(tools.get("lexical"))
+        self.empty += _count(tools.get("empty"))
         failed = tools.get("failed")
         for failure in failed if isinstance(failed, list) else ():
             if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
@@ -97,7 +102,7 @@ class ToolHealth:
             word: {"asked": self.asked[tool], "failed": self.n_failed(tool), "worked": self.share(tool)}
             for tool, word in TOOLS.items()
         }
-        return {
+        health = {
             **by_tool,
             "read_lexically": self.lexical,
             "failures": [
@@ -105,6 +110,9 @@ class ToolHealth:
             ],
             "other_failures": self.failed.total() - sum(n for _, n in shown),
         }
+        if self.empty:
+            health["searches_without_results"] = self.empty
+        return health
 
     def lines(self) -> list[str]:
         """Return a line for each tool with failures: "visits worked: 87 % (http 404 at example.org 12, ...)"."""
@@ -112,11 +120,38 @@ class ToolHealth:
         for tool, word in TOOLS.items():
             share = self.share(tool)
             if share is not None and share < 1:
-                causes = [(cause, n) for cause, n in ranked(self.failed) if cause[0] == tool]
-                shown = (f"{reason} at {host or '?'} {n}" for (_, host, reason), n in causes[:MOST_PRINTED])
                 # Rounded down: never 100 if something failed.
-                lines.append(f"{word} worked: {math.floor(100 * share)} % ({', '.join(shown)})")
+                lines.append(f"{word} worked: {math.floor(100 * share)} % ({self._causes(tool)})")
+        if self.empty:
+            lines.append(f"searches without results: {self.empty:,} of {self.asked['search']:,}")
         return lines
+
+    def notices(self) -> list[str]:
+        """Return why the scores do not measure the queries: hardly a search found anything, hardly a visit worked."""
+        notices = []
+        searches, visits = self.asked["search"], self.asked["visit"]
+        n_found = searches - self.n_failed("search") - self.empty
+        if searches and n_found < FEW_WORKED * searches:
+            causes = [cause for cause in (self._causes("search"),) if cause]
+            if self.empty:
+                causes.append(f"no results {self.empty}")
+            notices.append(_tools_failed(n_found, searches, "search", "found anything", ", ".join(causes)))
+        n_read = visits - self.n_failed("visit")
+        if visits and n_read < FEW_WORKED * visits:
+            notices.append(_tools_failed(n_read, visits, "visit", "worked", self._causes("visit")))
+        return notices
+
+    def _causes(self, tool: str) -> str:
+        """Name the most frequent causes: "http 404 at example.org 12, timeout at a.org 3"."""
+        causes = [(cause, n) for cause, n in ranked(self.failed) if cause[0] == tool]
+        return ", ".join(f"{reason} at {host or '?'} {n}" for (_, host, reason), n in causes[:MOST_PRINTED])
+
+
+def _tools_failed(n: int, asked: int, noun: str, verb: str, causes: str) -> str:
+    """Say that hardly any use of a tool brought anything, and what that means for the score."""
+    nouns = {"search": "searches", "visit": "visits"}[noun]
+    share = f"None of {asked:,} {nouns}" if n <= 0 else f"Only {n:,} of {asked:,} {nouns}"
+    return f"{share} {verb} ({causes}): these scores do not measure the queries"
 
 
 def _count(value: object) -> int:
@@ -629,8 +664,15 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         "cost_usd": None if unpriced else known_cost,
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),
+        **notices_json(summary),
         **caveats_json([caveat_of(summary.manifest)]),
     }
+
+
+def notices_json(summary: RunSummary) -> dict[str, list[str]]:
+    """Return `notices`: what has to be read before the scores; no field where there is nothing."""
+    notices = summary.tools.notices()
+    return {"notices": notices} if notices else {}
 
 
 def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:

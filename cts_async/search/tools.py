@@ -178,6 +178,7 @@ def total_use(uses: Iterable[ToolUse]) -> ToolUse:
         sum(use.visits for use in uses),
         tuple(failure for use in uses for failure in use.failures),
         sum(use.lexical for use in uses),
+        sum(use.empty for use in uses),
     )
 
 
@@ -224,7 +225,7 @@ def reason_of(error: StepError) -> str:
     return error.kind
 
 
-def _host_of(url: str) -> str:
+def host_of(url: str) -> str:
     """Return the host of an address, "" if it has none."""
     try:
         return urlsplit(url if "//" in url else f"//{url}").hostname or ""
@@ -307,7 +308,8 @@ class Tools:
         async def work() -> ToolResult:
             hits, _ = await self.hits(ctx, f"search/tool/{name}/{piece}", query)
             sources = tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits)
-            return ToolResult(format_search(query, hits, self.engine.engine), sources, ToolUse(searches=1))
+            use = ToolUse(searches=1, empty=int(not hits))
+            return ToolResult(format_search(query, hits, self.engine.engine), sources, use)
 
         return await _attempt("search", piece, f"the search for '{query}'", self.engine.name, before, work)
 
@@ -347,7 +349,7 @@ class Tools:
             unrecorded = {} if why is None else {f"extract/{visit.i}": {"lexical": why}}
             return ToolResult(text, (source,), ToolUse(visits=1, lexical=why is not None), unrecorded)
 
-        what, host = f"the visit to {visit.url}", _host_of(visit.url)
+        what, host = f"the visit to {visit.url}", host_of(visit.url)
         return await _attempt("visit", f"page/{visit.i}", what, host, before, work)
 
     async def _read(

@@ -16,6 +16,7 @@ import pytest
 from cts_async import __version__
 from cts_async.__main__ import start
 from cts_async.cli.main import main
+from cts_async.cli.streams import drop_unusable_sizes
 from cts_async.report.output import print_json
 
 PREPARED = (
@@ -42,6 +43,26 @@ def test_closed_stream_number_is_not_given_to_a_file_and_readable_standard_error
     done = run_python("print(open('/dev/null').fileno() > 2)", "0<&- 2>&-")
     assert done.stdout == "True\n"
     assert run_python("print('é', file=sys.stderr)", "2>&1").stdout == "é\n"
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "1", "abc", "", "80x24", "99999999999", "５"])
+def test_size_that_is_no_terminals_is_dropped(size: str) -> None:
+    environ = {"COLUMNS": size, "LINES": size, "TERMINAL_WIDTH": size, "TERM": "dumb"}
+    drop_unusable_sizes(environ)
+    assert environ == {"TERM": "dumb"}
+    drop_unusable_sizes(usual := {"COLUMNS": "200", "LINES": "24"})
+    assert usual == {"COLUMNS": "200", "LINES": "24"}
+
+
+def test_command_prints_where_the_terminal_has_no_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    monkeypatch.setattr(sys, "argv", ["cts", "models"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert "gpt" in capsys.readouterr().out
 
 
 def test_reader_that_has_left_does_not_change_the_exit_code(tmp_path: Path) -> None:

@@ -118,6 +118,21 @@ def test_a_lock_file_that_was_replaced_while_it_was_locked_is_no_lock(
         pass
 
 
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def flock(fd: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (
+        pytest.raises(UsageError, match=r"this file system has no locks \(flock: .*\); use --runs-dir"),
+        locked(tmp_path),
+    ):
+        raise AssertionError("never held")
+
+
 def test_a_directory_that_was_moved_away_is_no_longer_held(tmp_path: Path) -> None:
     with locked(tmp_path / "run") as is_locked:
         assert is_locked()

@@ -312,6 +312,48 @@ def test_tool_shares_are_over_all_lines() -> None:
     assert text.startswith("visits worked: 99 %")
 
 
+def failing(searches: int, failed: int = 0, empty: int = 0, visits: int = 0, lost: int = 0) -> ToolUse:
+    failures = [ToolFailure("search", "s.org", "http 400")] * failed + [
+        ToolFailure("visit", "a.org", "captcha")
+    ] * lost
+    return ToolUse(searches, visits, tuple(failures), empty=empty)
+
+
+@pytest.mark.parametrize(
+    ("use", "notices"),
+    [
+        (failing(20, failed=18, visits=10, lost=9), []),  # a tenth worked
+        (failing(0), []),
+        (failing(5, failed=5), ["None of 5 searches found anything (http 400 at s.org 5)"]),
+        (
+            failing(20, failed=9, empty=10),
+            ["Only 1 of 20 searches found anything (http 400 at s.org 9, no results 10)"],
+        ),
+        (failing(3, visits=4, lost=4), ["None of 4 visits worked (captcha at a.org 4)"]),
+        (
+            failing(2, empty=2, visits=1, lost=1),
+            [
+                "None of 2 searches found anything (no results 2)",
+                "None of 1 visits worked (captcha at a.org 1)",
+            ],
+        ),
+    ],
+)
+def test_tools_that_hardly_worked_are_named_above_the_scores(
+    tmp_path: Path, use: ToolUse, notices: list[str]
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "orig"}, "n_expected": 1}))
+    write(tmp_path / "results.jsonl", searched("1", use))
+    summary = summarise_run(tmp_path)
+    expected = [f"{notice}: these scores do not measure the queries" for notice in notices]
+    assert write_summary(summary).get("notices", []) == expected
+    out = io.StringIO()
+    print_results(Console(file=out, width=200), [summary])
+    lines = out.getvalue().splitlines()
+    above = lines[: next(n for n, line in enumerate(lines) if "restore_score_100" in line)]
+    assert [line for line in above if line] == [f"orig: {notice}." for notice in expected]
+
+
 def test_malformed_tools_of_a_line_count_nothing() -> None:
     failed = {"tool": "visit", "host": "a.org", "reason": "timeout"}
     malformed: list[Any] = [{"failed": 3, "visits": "2"}, {"failed": [{**failed, "n": "x"}, 3]}]

@@ -27,8 +27,8 @@ from cts_async.search.backends.services import (
     filled_url,
     open_reader,
     text_of,
-    value_at,
 )
+from cts_async.search.backends.unusable_answers import check_page, value_at
 from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
 
 KEY = "secret-key-0123456789"
@@ -380,6 +380,217 @@ async def test_unreadable_page_is_a_tool_error(
         await visited(READER_TABLE, "m", server, tmp_path, page)
     assert caught.value.reason == reason
     assert caught.value.host == ("a.org" if page == "https://a.org/" else "")
+
+
+# --- Services of no use: in their own words, by the kind of error that follows
+
+SERPAPI_EMPTY = {
+    "search_metadata": {"status": "Success"},
+    "error": "Google hasn't returned any results for this query.",
+}
+SUSPENDED = [["brave", "Suspended: too many requests"], ["google", "Suspended: CAPTCHA"]]
+ANSWERS = [
+    # What stops: bills, quotas of days and months, keys.
+    (400, {"message": "Not enough credits", "statusCode": 400}, ProviderRefused),  # Serper
+    (429, {"error": "Your account has run out of searches."}, ProviderRefused),  # SerpApi
+    (
+        432,
+        {"detail": {"error": "This request exceeds your plan's set usage limit."}},
+        ProviderRefused,
+    ),  # Tavily
+    (433, {"detail": {"error": "You have exceeded your pay-as-you-go limit."}}, ProviderRefused),
+    (
+        402,
+        {"error": "You have exceeded your credits limit.", "tag": "NO_MORE_CREDITS"},
+        ProviderRefused,
+    ),  # Exa
+    (422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID", "detail": "Check it."}}, ProviderRefused),  # Brave
+    (403, {"error": {"code": "403", "message": "Out of call volume quota."}}, ProviderRefused),  # Bing
+    (410, {}, ProviderRefused),  # Bing since August 2025
+    (
+        400,
+        {"error": {"code": 400, "message": "API key not valid. Please pass one."}},
+        ProviderRefused,
+    ),  # Google
+    (
+        429,
+        {"error": {"message": "Quota exceeded for quota metric 'Queries' and limit 'Queries per day' of x"}},
+        ProviderRefused,
+    ),
+    (200, {"code": "403", "message": "You do not have enough money"}, ProviderRefused),  # Bocha
+    (200, {"code": 60400, "message": "Insufficient credits"}, ProviderRefused),  # iFlow
+    (
+        429,
+        {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}},
+        ProviderRefused,
+    ),  # Zhipu
+    (400, {"error": [{"code": 101, "msg": "Insufficient credit"}]}, ProviderRefused),  # Kagi
+    (200, {"success": False, "error": {"code": 104, "type": "usage_limit_reached"}}, ProviderRefused),
+    # What passes by itself.
+    (
+        429,
+        {"error": {"code": "RATE_LIMITED", "detail": "Request rate limit exceeded for plan."}},
+        RateLimited,
+    ),
+    (429, {"error": {"message": "Quota exceeded for limit 'Queries per minute per user'"}}, RateLimited),
+    (429, {"message": "5 queries per second are exceeded: buy more credits"}, RateLimited),
+    (403, {"error": {"errors": [{"reason": "rateLimitExceeded"}], "message": "Slow"}}, RateLimited),
+    (200, {"code": "429", "message": "You have reached the request limit"}, RateLimited),  # Bocha
+    (200, {"code": 503, "message": "busy"}, TransientError),
+    # One failed search.
+    (200, {"results": [], "unresponsive_engines": SUSPENDED}, ToolError),  # SearXNG
+    (200, {"code": 10013, "msg": "engine error"}, ToolError),
+    (200, {"code": 10013, "results": []}, ToolError),
+    (200, {"success": False, "results": []}, ToolError),
+    (200, {"search_metadata": {"status": "Error"}, "error": "We couldn't get valid results."}, ToolError),
+    (200, {"message": "engine is not configured"}, ToolError),
+    (400, {"message": "the query 'monthly quota of visas' is not valid"}, ToolError),  # the query's words
+    # What found nothing, and says so in many ways.
+    (200, SERPAPI_EMPTY, None),
+    (200, {"results": [], "unresponsive_engines": []}, None),
+    (200, {"code": 90002, "message": "No results found"}, None),
+    (404, {"message": "no results"}, None),
+    (200, {"code": 200, "msg": "success", "results": None}, None),
+    (200, {"code": 1, "message": "ok", "results": []}, None),
+    (200, {"_type": "SearchResponse"}, None),
+    (200, {"status": "success", "message": "billing is up to date", "results": []}, None),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), ANSWERS)
+async def test_answer_without_results_fails_by_its_kind(
+    tmp_path: Path, status: int, body: Any, kind: type[CTSError] | None
+) -> None:
+    query = "monthly quota of visas"
+    if kind is None:
+        assert await searched(ENGINE, "m", Recorded(body, status=status), tmp_path, query) == []
+        return
+    with pytest.raises(CTSError) as caught:
+        await searched(ENGINE, "m", Recorded(body, status=status), tmp_path, query)
+    assert type(caught.value) is kind
+
+
+async def test_results_beside_a_remark_are_results(tmp_path: Path) -> None:
+    body = {
+        "results": [{"url": "https://a.org/"}],
+        "unresponsive_engines": SUSPENDED,
+        "code": 7,
+        "message": "x",
+    }
+    assert len(await searched(ENGINE, "m", Recorded(body), tmp_path)) == 1
+    with pytest.raises(ToolError, match=r"sources failed: brave \(Suspended: too many requests\), google \("):
+        await searched(ENGINE, "m", Recorded({**body, "results": [], "code": 0, "message": ""}), tmp_path)
+
+
+async def test_deep_answer_is_a_failed_search(tmp_path: Path) -> None:
+    deep: Any = "x"
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(ToolError, match="nested deeper than 100 levels"):
+        await searched(ENGINE, "m", Recorded({"results": [{"url": deep}]}), tmp_path)
+    with pytest.raises(ToolError, match="HTTP 400"):
+        await searched(ENGINE, "m", Recorded({"message": deep}, status=400), tmp_path)
+
+
+# --- What sites show in the place of a page
+
+_SENTENCES = "Ferries leave at nine from the old pier. " * 60
+CLOUDFLARE = (
+    "Verify you are human by completing the action below.\na.org reviews the security of your connection."
+)
+NOT_PAGES = [
+    ("Just a moment...", "example.org\nVerifying you are human. This may take a few seconds.", "captcha"),
+    ("", CLOUDFLARE, "captcha"),
+    ("Just a moment...", "Enable JavaScript and cookies to continue", "captcha"),
+    ("", "# Our systems have detected unusual traffic from your computer network.", "captcha"),
+    (
+        "Amazon.com",
+        "Enter the characters you see below\nSorry, we just need to make sure you're not a robot.",
+        "captcha",
+    ),
+    ("百度安全验证", "网络不给力，请稍后重试\n问题反馈", "captcha"),
+    ("", "当前环境异常，完成验证后即可继续访问。\n去验证", "captcha"),
+    (
+        "Bloomberg - Are you a robot?",
+        "Please click the box below to let us know you're not a robot.",
+        "captcha",
+    ),
+    (
+        "Access Denied",
+        'You don\'t have permission to access "http://x/" on this server.\nReference #18.2',
+        "access denied",
+    ),
+    ("", "Access Denied\nYou don't have permission to access this page.", "access denied"),
+    ("", "Sorry, you have been blocked\nYou are unable to access example.org", "access denied"),
+    ("", "Request unsuccessful. Incapsula incident ID: 1234-5678", "access denied"),
+    ("Before you continue to Google Search", "Sign in", "cookie wall"),
+    ("", "We value your privacy\nWe and our partners store data. Accept all | Manage options", "cookie wall"),
+    ("App", "You need to enable JavaScript to run this app.", "needs javascript"),
+    ("404 Not Found", "nginx", "not found"),
+]
+PAGES = [
+    ("CAPTCHA - Wikipedia", "A CAPTCHA is a test to tell whether a user is human. " + _SENTENCES),
+    ("What is a captcha?", "Sites show captchas to verify you are human. A checkbox is the usual form."),
+    (
+        "How to fix 'Just a moment...'",
+        "If you see 'Checking your browser before accessing', clear the cookies.",
+    ),
+    ("Just a Moment", "Lyrics of the song. Just a moment, give me just a moment."),
+    ("Access Denied (film)", "Access Denied is a film of 1997 about a hacker."),
+    ("Cookie policy", "We use cookies to count visits. Your browser can delete them at any time."),
+    ("Ferries", "This website uses cookies. Accept all. Reject all.\n" + _SENTENCES),
+    (
+        "Turn on JavaScript",
+        "To enable JavaScript in Firefox, open about:config and search for javascript.enabled.",
+    ),
+    ("HTTP 404", "The 404 status means that the server found no page at the address that was asked for."),
+    ("Ferries", "The ferry leaves at nine."),
+]
+
+
+@pytest.mark.parametrize(("title", "text", "reason"), NOT_PAGES)
+def test_wall_in_the_place_of_a_page_is_a_failed_visit(title: str, text: str, reason: str) -> None:
+    with pytest.raises(ToolError, match="instead of the page") as caught:
+        check_page(title, text, "h.example")
+    assert (caught.value.reason, caught.value.host) == (reason, "h.example")
+
+
+@pytest.mark.parametrize(("title", "text"), PAGES)
+def test_page_about_walls_is_a_page(title: str, text: str) -> None:
+    check_page(title, text, "h.example")
+
+
+FIRECRAWL = {"data": {"markdown": "Forbidden", "metadata": {"title": "T", "statusCode": 403}}}
+JINA_TEXT = (
+    "Title: T\n\nURL Source: https://a.org/\n\nWarning: Target URL returned error 403: Forbidden\n\nText"
+)
+
+
+@pytest.mark.parametrize(
+    ("toml", "name", "server", "kind", "reason"),
+    [
+        (DOCUMENTED, "firecrawl", Recorded(FIRECRAWL), ToolError, "http 403"),
+        (
+            DOCUMENTED,
+            "firecrawl",
+            Recorded({"data": {"metadata": {"error": "timed out"}}}),
+            ToolError,
+            "no text",
+        ),
+        (DOCUMENTED, "firecrawl", Recorded({"success": False, "error": "no such page"}), ToolError, "failed"),
+        (DOCUMENTED, "firecrawl", Recorded({"code": 402, "message": "Top up"}), ProviderRefused, ""),
+        (READER_TABLE, "m", Recorded(text=JINA_TEXT), ToolError, "http 403"),
+        (READER_TABLE, "m", Recorded(text=CLOUDFLARE), ToolError, "captcha"),
+        (READER_TABLE, "m", Recorded({"code": 402, "message": "recharge"}), ProviderRefused, ""),
+        (READER_TABLE, "m", Recorded({"code": 404, "message": "no page"}), ToolError, "http 404"),
+    ],
+)
+async def test_reader_that_read_nothing_is_a_failed_visit(
+    tmp_path: Path, toml: str, name: str, server: Recorded, kind: type[CTSError], reason: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        await visited(toml, name, server, tmp_path, "https://a.org/")
+    assert getattr(caught.value, "reason", "") == reason
 
 
 # --- Private addresses are not passed on to readers

@@ -11,8 +11,8 @@ import asyncio
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,12 +55,14 @@ from cts_async.protocol.views import (
 )
 from cts_async.records import Answer, Judgment, Source, Trace, Turn
 from cts_async.search.backends import Hit, Page
-from cts_async.search.tools import Tools, read_hits, read_page
+from cts_async.search.tools import Tools, host_of, read_hits, read_page, reason_of
 
 T = TypeVar("T")
 
 MAX_FAILURES: Final = 50
 """Requests of one call to models, search and pages that fail in a row: code that asks again for ever is ended."""
+MAX_CAUSES: Final = 100
+"""Distinct causes of failed searches and visits that a call's record lists."""
 
 
 MAX_REQUEST_BYTES: Final = 32 << 20
@@ -97,6 +99,8 @@ class Call:
         self.ctx, self.step = ctx, step
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
+        self.failed_tools: Counter[tuple[str, str, str]] = Counter()
+        """Searches and visits that failed: tool, host and reason."""
         self.model_calls = 0
         self.answered = 0
         """Those of its model calls that have a reply."""
@@ -183,7 +187,7 @@ class Call:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
-        with self:
+        with self, self._counting("search", ""):
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
@@ -192,10 +196,21 @@ class Call:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
-        with self:
+        with self, self._counting("visit", host_of(url)):
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
+
+    @contextmanager
+    def _counting(self, tool: str, host: str) -> Iterator[None]:
+        """Count a search or visit that fails: the role may go on without it, and its answer must not hide that."""
+        try:
+            yield
+        except StepError as error:
+            if not isinstance(error, RoleFailed):
+                host = getattr(error, "host", "") or host or self._tools().engine.name
+                self.failed_tools[tool, host[:100], reason_of(error)[:60]] += 1
+            raise
 
     @property
     def over(self) -> bool:
@@ -493,6 +508,9 @@ class CustomPlayer:
             response["replayed"] = call.replayed
         if call.tools:
             response["tools"] = call.tools
+        if call.failed_tools:
+            causes = call.failed_tools.most_common(MAX_CAUSES)
+            response["failed_tools"] = [[*cause, n] for cause, n in causes]
         return response
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -19,11 +20,12 @@ from typing import Any, Final
 import orjson
 
 from cts_async.engine.events import Events, Notice
-from cts_async.engine.processes import child_environment
-from cts_async.errors import ProviderDown, TransientError
+from cts_async.engine.processes import MARK, child_environment, kill_marked
+from cts_async.errors import ProviderDown, TransientError, UnusableOutput
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, command_line
-from cts_async.protocol.custom.wire import read_reply
+from cts_async.protocol.custom.wire import id_of, read_reply
 
 MAX_DEATHS: Final = 3
 MAX_LINE_BYTES: Final = 16 << 20
@@ -59,7 +61,7 @@ class Command:
         return reply
 
     async def close(self) -> None:
-        """End the process: its input ends first, then the whole session is killed."""
+        """End the process: its input ends first, then whatever it has left running is killed."""
         if self._process is not None:
             await self._process.close()
 
@@ -71,15 +73,16 @@ class Command:
                 raise ProviderDown(
                     f"{self._name}: died {self._deaths} times in a row ({self._why}); fix it and resume"
                 )
+            mark = secrets.token_hex(16)
             try:
-                started = self._start()
+                started = self._start(mark)
             except OSError as error:
                 raise ProviderDown(f"{self._name}: cannot be started: {error.strerror or error}") from None
-            self._process = _Process(self._name, started, self._died, self._ignored)
+            self._process = _Process(self._name, started, mark, self._died, self._ignored)
             await self._process.open()
             return self._process
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, mark: str) -> subprocess.Popen[bytes]:
         # Not asyncio's: there the end of a process is not seen while a child of its own keeps the pipes open.
         return subprocess.Popen(
             self._arguments,
@@ -87,7 +90,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=child_environment(environ=self._environ, ours=False),
+            env={**child_environment(environ=self._environ, ours=False), MARK: mark},
             start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
         )
 
@@ -112,10 +115,12 @@ class _Process:
         self,
         name: str,
         process: subprocess.Popen[bytes],
+        mark: str,
         died: Callable[[str], None],
         ignored: Callable[[bytes], None],
     ) -> None:
-        self._name, self._process, self._died, self._ignored = name, process, died, ignored
+        self._name, self._process, self._mark = name, process, mark
+        self._died, self._ignored = died, ignored
         self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._output = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         self._errors = asyncio.StreamReader()
@@ -148,14 +153,14 @@ class _Process:
             del self._waiting[id]
 
     async def close(self) -> None:
-        """End it: its input ends first, then the whole session is killed."""
+        """End it: its input ends first, then whatever it has left running is killed."""
         self._input.close()
         await asyncio.wait([self._life], timeout=STOP_S)
         self._life.cancel()
         await asyncio.wait([self._life])
 
     async def _live(self) -> None:
-        """Deliver replies until it ends; then kill what is left of its session, and fail what is in flight."""
+        """Deliver replies until it ends; then kill what it has left running, and fail what is in flight."""
         replies = asyncio.create_task(self._read_replies())
         errors = asyncio.create_task(self._read_errors())
         exit = asyncio.create_task(asyncio.to_thread(self._process.wait))
@@ -172,6 +177,7 @@ class _Process:
             self.alive = False
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            kill_marked(self._mark)
             await exit
             for task in (replies, errors):
                 task.cancel()
@@ -204,12 +210,22 @@ class _Process:
                 return f"wrote {MAX_STRAY_BYTES >> 20} MiB of lines that answer no request"
 
     def _deliver(self, line: bytes) -> bool:
-        reply = read_reply(line)
-        waiting = self._waiting.get(str(reply.get("id"))) if isinstance(reply, dict) else None
+        reply: Any = None
+        problem: UnusableOutput | None = None
+        try:
+            reply = read_reply(line)
+            id = reply.get("id") if isinstance(reply, dict) else None
+        except NestedTooDeeply as error:
+            # Whoever waits for it must be told: a line that is only ignored would let its request hang.
+            problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)
+        waiting = self._waiting.get(str(id)) if isinstance(id, str | int) else None
         if waiting is None or waiting.done():
             self._ignored(line)
             return False
-        waiting.set_result(reply)
+        if problem is not None:
+            waiting.set_exception(problem)
+        else:
+            waiting.set_result(reply)
         return True
 
     async def _read_errors(self) -> None:

@@ -2,8 +2,8 @@
 
     POST /CALL/v1/chat/completions    any model of the catalogue, behind its lane and the journal; `stream` is one chunk
     GET  /CALL/v1/models              the names of the catalogue
-    POST /CALL/search {"q"}           the run's search engine, in Serper's shape
-    POST /CALL/visit {"url"}          the run's page reader: {"url", "title", "text"}
+    POST /CALL/search {"q"}           the run's search engine, in Serper's shape; an agent's calls only
+    POST /CALL/visit {"url"}          the run's page reader: {"url", "title", "text"}; an agent's calls only
 
 CALL is a random token for one call of one instance: it is the credential, and ends with the call. Whatever goes this way
 counts towards limits and budgets, and is answered from the journal when an interrupted call is begun again. A client
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -24,6 +25,10 @@ from typing import Any, Final
 import orjson
 from aiohttp import ClientPayloadError, web
 
+from cts_async import foreign_json
+from cts_async.custom import RoleName
+from cts_async.engine.listener import BoundedListener, connections_allowed
+from cts_async.engine.processes import allow_more_files
 from cts_async.errors import (
     CTSError,
     RateLimited,
@@ -37,6 +42,9 @@ from cts_async.protocol.custom.sources import last_line
 from cts_async.search.backends import Hit
 
 MAX_BODY_BYTES: Final = 64 << 20
+MAX_CONNECTIONS: Final = 512
+"""Eight for each of the calls that a command or an endpoint is sent at once: clients keep some open for later."""
+BACKLOG: Final = 64
 OWN_FIELDS: Final = frozenset({"model", "messages", "stream", "stream_options", "n", "user"})
 """Fields of a request that are no parameters of the model."""
 _NO_RETRY: Final = {"x-should-retry": "false"}
@@ -53,6 +61,8 @@ class _Lease:
     """A call in progress, and the answers to requests whose client had gone before they were ready."""
 
     call: Call
+    searches: bool
+    """Whether it is an agent's: no other role may search."""
     unclaimed: dict[tuple[str, bytes], list[asyncio.Task[Any]]] = field(default_factory=dict)
 
 
@@ -68,11 +78,13 @@ class Gateway:
         self._leases: dict[str, _Lease] = {}
         self._work: set[asyncio.Task[Any]] = set()
         self._base = ""
+        self._listener = BoundedListener(connections_allowed(MAX_CONNECTIONS))
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Gateway]:
         """Listen on a free loopback port."""
         loop = asyncio.get_running_loop()
+        allow_more_files(self._listener.most)
 
         def request(
             message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
@@ -87,10 +99,10 @@ class Gateway:
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            self._base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-            yield self
+            sock = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+            self._base = f"http://127.0.0.1:{sock.getsockname()[1]}"
+            async with self._listener.serving(sock, server):
+                yield self
         finally:
             await runner.cleanup()
             for task in self._work:
@@ -98,13 +110,17 @@ class Gateway:
             await asyncio.gather(*self._work, return_exceptions=True)
 
     @contextmanager
-    def lease(self, call: Call) -> Iterator[dict[str, str]]:
-        """The addresses of one call, valid until it ends."""
+    def lease(self, call: Call, role: RoleName) -> Iterator[dict[str, str]]:
+        """The addresses of one call, valid until it ends: those of search and pages for an agent only."""
         token = secrets.token_urlsafe(16)
-        self._leases[token] = _Lease(call)
+        searches = role == "agent"
+        self._leases[token] = _Lease(call, searches)
         base = f"{self._base}/{token}"
+        addresses = {"base_url": f"{base}/v1"}
+        if searches:
+            addresses |= {"search_url": f"{base}/search", "visit_url": f"{base}/visit"}
         try:
-            yield {"base_url": f"{base}/v1", "search_url": f"{base}/search", "visit_url": f"{base}/visit"}
+            yield addresses
         finally:
             del self._leases[token]
 
@@ -116,16 +132,24 @@ class Gateway:
         lease = self._leases.get(token)
         if lease is None:
             return _error(404, "this call has ended or does not exist")
+        with self._listener.answering(request.transport):
+            return await self._serve_call(request, lease, path)
+
+    async def _serve_call(self, request: web.BaseRequest, lease: _Lease, path: str) -> web.StreamResponse:
+        """Answer a request of a call in progress."""
         if path == "v1/models":
             return self._list_models() if request.method == "GET" else _error(405, "only GET is served here")
         work = _WORK.get(path)
         if work is None:
-            return _error(404, f"nothing is served here; this call has {', '.join(_WORK)} and v1/models")
+            served = _WORK if lease.searches else (_CHAT,)
+            return _error(404, f"nothing is served here; this call has {', '.join(served)} and v1/models")
+        if path != _CHAT and not lease.searches:
+            return _error(403, "only the agent may search and visit pages")
         if request.method != "POST":
             return _error(405, "only POST is served here")
         try:
             data = await request.read()
-            body = orjson.loads(data or b"{}")
+            body = foreign_json.loads(data or b"{}")
             if not isinstance(body, dict):
                 raise TypeError
         except web.HTTPRequestEntityTooLarge:

@@ -24,6 +24,7 @@ from cts_async.engine.events import Events, Notice
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError, UnusableOutput
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import retry_after_s
@@ -105,7 +106,7 @@ def _request_call(player: CustomRole, request: Request, gateway: Gateway) -> Per
     """Ask a command or an endpoint, which is given the gateway's addresses for the time of the call."""
 
     async def perform(call: Call, view: View) -> Any:
-        with gateway.lease(call) as addresses:
+        with gateway.lease(call, player.role) as addresses:
             fields = {"role": player.role, "view": view_json(view), **addresses}
             return reply_value(player.role, await request(fields), player.name)
 
@@ -237,7 +238,10 @@ class Endpoint:
         data = response.data
         if response.status != 200:
             raise self._refusal(response.status, response.headers, SECRETS.body(data))
-        reply = read_reply(data)
+        try:
+            reply = read_reply(data)
+        except NestedTooDeeply as error:
+            raise UnusableOutput(f"{self._name}: {error}") from None
         if not isinstance(reply, dict) or reply.get("id", id) != id:
             wrong = "has another request's id" if isinstance(reply, dict) else "is not a JSON object"
             text = SECRETS.body(data)[:2000].decode(errors="replace")

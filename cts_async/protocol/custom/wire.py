@@ -1,6 +1,6 @@
 """Views and replies as JSON: what a command or an endpoint is sent, and what any custom role may return.
 
-    request   {"id", "role", "view", "base_url", "search_url", "visit_url"}
+    request   {"id", "role", "view", "base_url"}, and for an agent "search_url" and "visit_url"
     clarifier {"id", "questions": ["...", ...]}
     answerer  {"id", "answer": "..."}
     rewriter  {"id", "query": "..."}
@@ -14,17 +14,21 @@ A reply becomes the text that a model would have written, and is then checked by
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 import orjson
 
+from cts_async import foreign_json
 from cts_async.custom import RoleName
 from cts_async.errors import RejectedError, TransientError, UnusableOutput
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
-from cts_async.records import Source, Trace, Turn
+from cts_async.records import Source, ToolFailure, ToolUse, Trace, Turn
 
 View = ClarifierView | AnswererView | RewriterView | SearchView | JudgeView
 
@@ -38,6 +42,11 @@ FIELDS: Final[Mapping[RoleName, str]] = {
 """The field of each role's reply."""
 MAX_TEXT: Final = 200_000
 """Characters of an answer, a source or a trace's text that are kept."""
+_ID: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*"?(\d{1,18})"?\s*,')
+_ID_BYTES: Final = 100
+_NAMES_SHOWN: Final = 8
+"""Field names of a wrong reply that its error lists, each cut to `_NAME_CHARS`."""
+_NAME_CHARS: Final = 40
 _TURN_KINDS: Final = ("think", "search", "visit", "invalid", "repeated", "answer")
 
 
@@ -63,16 +72,31 @@ def _earlier(pairs: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
 
 
 def read_reply(data: bytes) -> Any:
-    """Parse a reply, also one with NaN or half a surrogate pair, as Python and JavaScript write them; None: no JSON."""
+    """Parse a reply, also one with NaN or half a surrogate pair, as Python and JavaScript write them; None: no JSON.
+
+    Raises NestedTooDeeply.
+    """
     data = SECRETS.body(data, good=True)
-    with suppress(ValueError):
-        return orjson.loads(data)
-    with suppress(ValueError, RecursionError):
+    try:
+        return foreign_json.loads(data)
+    except NestedTooDeeply:
+        raise
+    except ValueError:
         if data[:1] != b"{":  # a log line, perhaps one of many
             return None
+    try:
         text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
-        return orjson.loads(text.encode(errors="replace"))
-    return None
+    except RecursionError:
+        raise NestedTooDeeply from None
+    except ValueError:
+        return None
+    return foreign_json.loads(text.encode(errors="replace"))
+
+
+def id_of(data: bytes) -> str | None:
+    """Return the id that a reply which cannot be read begins with; None if it does not."""
+    begins = _ID.match(data[:_ID_BYTES])
+    return begins[1].decode() if begins else None
 
 
 def reply_value(role: RoleName, reply: Any, who: str) -> Any:
@@ -88,9 +112,10 @@ def reply_value(role: RoleName, reply: Any, who: str) -> Any:
         raise TransientError(text, status=200) if kind == "transient" else RejectedError(text)
     field = FIELDS[role]
     if field not in reply:
-        raise UnusableOutput(
-            f"{who}: expected the field {field!r}, got {', '.join(map(repr, reply)) or 'none'}"
-        )
+        names = [repr(name[:_NAME_CHARS]) for name in islice(reply, _NAMES_SHOWN)]
+        if len(reply) > _NAMES_SHOWN:
+            names.append(f"{len(reply) - _NAMES_SHOWN:,} more")
+        raise UnusableOutput(f"{who}: expected the field {field!r}, got {', '.join(names) or 'none'}")
     return reply if role == "agent" else reply[field]
 
 
@@ -204,4 +229,16 @@ def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: in
     )
     if sources:
         reported.append(Turn("visit", "", " ".join(source.url for source in sources), sources))
-    return Trace((*turns, *reported, Turn("answer", answer)), answer, "tag", model_calls, forced=False)
+    trace = (*turns, *reported, Turn("answer", answer))
+    return Trace(trace, answer, "tag", model_calls, forced=False, tools=_tool_use(response, turns))
+
+
+def _tool_use(response: Mapping[str, Any], turns: Sequence[Turn]) -> ToolUse:
+    """What a foreign agent asked of the run's tools, and what of that failed."""
+    failures: list[ToolFailure] = []
+    for tool, host, reason, n in response.get("failed_tools", ()):
+        failures += [ToolFailure(tool, host, reason)] * n
+    asked = Counter(turn.kind for turn in turns)
+    asked.update(failure.tool for failure in failures)
+    empty = sum(turn.kind == "search" and not turn.sources for turn in turns)
+    return ToolUse(asked["search"], asked["visit"], tuple(failures), empty=empty)

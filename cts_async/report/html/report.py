@@ -30,11 +30,13 @@ from cts_async.report.contents import (
     OpenedRun,
     all_runs,
     caveat_lines,
+    named_runs,
 )
 from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.published import published_lines
+from cts_async.report.results import tool_notices
 from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
 from cts_async.report.viewer.index import Json
 from cts_async.safe_files import atomic_writer
@@ -493,6 +495,8 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
     for line in caveat_lines(gathered):
         yield untrusted(line, "p", class_="warning", role="note")
+    for notice in tool_notices(named_runs(gathered)):
+        yield untrusted(notice, "p", class_="warning", role="note")
     lines = list(headline(gathered.compared)) if gathered.compared else []
     if gathered.published and not gathered.caveats:
         lines = [*published_lines(gathered.published), *lines]

@@ -117,8 +117,10 @@ def _keyless_environment() -> Iterator[None]:
 
 
 def _browser() -> str | None:
-    from choreographer.browsers.chromium import Chromium
-
+    try:
+        from choreographer.browsers.chromium import Chromium
+    except RuntimeError:  # it looks for the home directory when it is imported
+        raise UsageError(f"figures as files need a home directory: set HOME; {_ALTERNATIVE}") from None
     path: str | None = Chromium.find_browser(skip_local=False)
     return path if path and Path(path).is_file() else None
 

@@ -23,13 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
+from cts_async.engine.listener import BoundedListener, connections_allowed
 from cts_async.errors import UsageError
 from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name
 from cts_async.report.viewer.leaderboards import Leaderboards, board_csv
@@ -78,6 +79,8 @@ HTTP_PORT: Final = 80
 MAX_REQUESTS: Final = 64
 """Requests answered at the same time; further ones are refused with 503."""
 MAX_LISTENERS: Final = 32
+MAX_CONNECTIONS: Final = 256
+LISTENER: Final = web.AppKey("listener", BoundedListener)
 EVERY_S: Final = 1.0
 """How often the folder is looked at for each page that listens for events."""
 HEARTBEAT_S: Final = 15.0
@@ -98,14 +101,18 @@ class Server:
         self._n_large = 0
         """Large bodies being sent."""
         self._n_listeners = 0
+        self.listener = BoundedListener(connections_allowed(MAX_CONNECTIONS))
         self._ending = asyncio.Event()
         """Set when the server ends."""
 
     def app(self) -> web.Application:
         """The application, to be run once."""
         app = web.Application(
-            middlewares=[guarded(self._port)], logger=logging.getLogger(__name__), client_max_size=1024
+            middlewares=[guarded(self._port, self.listener)],
+            logger=logging.getLogger(__name__),
+            client_max_size=1024,
         )
+        app[LISTENER] = self.listener
         app.on_response_prepare.append(add_headers)
         app.on_shutdown.append(self._shut_down)
         app.on_cleanup.append(self._clean_up)
@@ -271,7 +278,7 @@ class Server:
 # --- Checks of requests
 
 
-def guarded(port: Callable[[], int]) -> Middleware:
+def guarded(port: Callable[[], int], listener: BoundedListener) -> Middleware:
     """A middleware that refuses forbidden requests, and answers every failure with one line of JSON."""
     active = 0
 
@@ -283,7 +290,8 @@ def guarded(port: Callable[[], int]) -> Middleware:
             _check(request, port())
             if active > MAX_REQUESTS:
                 raise Refused(503, "too many requests: try again")
-            return await handler(request)
+            with listener.answering(request.transport):
+                return await handler(request)
         except Refused as refused:
             return _failure(refused.status, refused.message)
         except web.HTTPException as error:
@@ -431,14 +439,15 @@ async def serve(library: Library, sock: socket.socket, started: Callable[[str], 
     runner = runner_of(library, port)
     await runner.setup()
     try:
-        await web.SockSite(runner, sock).start()
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError):
                 loop.add_signal_handler(number, stop.set)
-        started(f"http://{HOST}:{port}/")
-        await stop.wait()
+        factory = cast("Callable[[], asyncio.BaseProtocol]", runner.server)
+        async with runner.app[LISTENER].serving(sock, factory):
+            started(f"http://{HOST}:{port}/")
+            await stop.wait()
     finally:
         await runner.cleanup()
 

@@ -29,6 +29,7 @@ from zlib import crc32
 
 import orjson
 
+from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.report.viewer.index import NO_RUN, Json, Refused, instance_name
 from cts_async.report.viewer.instances import MAX_ROWS, Parameters, searched
@@ -55,7 +56,18 @@ _IMPORT: Final = re.compile(r'^import \{([^}]*)\} from "\./([\w.-]+)";$', re.MUL
 _EXPORT: Final = re.compile(r"^export (?=(?:async function|function|const|class) (\w+))", re.MULTILINE)
 _PATH: Final = re.compile(r"(?<![^\s=:,;'\"(\[])(?:~[^\s/'\"]*)?/(?=[^\s/'\"])(?:[^\s'\"]*/)?")
 """An absolute path without the name at its end, and none within an address of the web."""
-_HOME: Final = re.compile(re.escape(os.path.expanduser("~")) + r"(?![\w.-])")
+_NO_HOME: Final = re.compile(r"(?!)")
+
+
+def _home_pattern() -> re.Pattern[str]:
+    """Find the home directory in paths; nothing where it is "/", as in many containers, or where there is none."""
+    home = home_folder()
+    if home is None or home == Path("/"):
+        return _NO_HOME
+    return re.compile(re.escape(str(home)) + r"(?![\w.-])")
+
+
+_HOME: Final = _home_pattern()
 _DATA_FILE: Final = re.compile(r"[0-9a-f]{8}\.js")
 
 Answer = tuple[str, Parameters, Any]

@@ -20,7 +20,6 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -34,6 +33,7 @@ import anyio.to_thread
 import orjson
 
 from cts_async import foreign_json
+from cts_async.config import home_folder
 from cts_async.errors import InputError, ToolError
 from cts_async.safe_files import open_regular
 from cts_async.search.backends import Hit, Page, Ranked
@@ -200,9 +200,8 @@ def default_cache_dir() -> Path | None:
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "cts_async" / "corpus"
-    with suppress(RuntimeError):
-        return Path.home() / ".cache" / "cts_async" / "corpus"
-    return None
+    home = home_folder()
+    return None if home is None else home / ".cache" / "cts_async" / "corpus"
 
 
 def load_index(folder: Path) -> Index | None:

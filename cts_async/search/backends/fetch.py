@@ -43,6 +43,7 @@ from cts_async.llm.http import BrokenResponse, UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
+from cts_async.search.backends.unusable_answers import check_page
 from cts_async.search.catalog import ReaderSpec
 
 # --- The body of a page
@@ -343,6 +344,7 @@ class DirectReader:
         max_chars = self._spec.max_chars
         try:
             title, text = await self._extractor.extract(page.data, page.kind, page.charset, max_chars)
+            check_page(title, text, "")
         except ToolError as error:
             error.host = error.host or URL(page.url).host or ""
             raise

@@ -46,7 +46,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from cts_async import __version__
+from cts_async import __version__, foreign_json
 from cts_async.config import environment_override
 from cts_async.errors import (
     CTSError,
@@ -56,6 +56,7 @@ from cts_async.errors import (
     TransientError,
     UsageError,
 )
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.http import (
     ENCODINGS,
     HttpEndpoint,
@@ -70,28 +71,35 @@ from cts_async.records import language_of
 from cts_async.search.backends import Hit, Page, PageReader
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
 from cts_async.search.backends.fetch import DirectReader, capped, charset_of
+from cts_async.search.backends.unusable_answers import (
+    bad_code,
+    check_page,
+    check_report,
+    check_warnings,
+    error_codes,
+    error_message,
+    failed_sources,
+    has_only_a_message,
+    http_status,
+    meaning_of,
+    text_value,
+    value_at,
+)
 from cts_async.search.catalog import EngineSpec, ReaderSpec, ServiceSpec
 
-SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
+SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405, 410})
 """Statuses with which a search endpoint refuses every search: key, payment or address."""
 READER_REFUSALS: Final = frozenset({401, 402})
 """Statuses with which a reader refuses every page; its other 4xx are about the page asked for."""
 
 _TRANSIENT: Final = frozenset({408, 409, 425})
-_UNPAID: Final = re.compile(
-    r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
-)
-_ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
 _LINE_CHARS: Final = 200
+_SNIFFED_CHARS: Final = 2_000
+"""A longer text of a reader is a page, even if it is JSON: services' errors are short."""
 
-# --- Foreign text
 
-
-def text_value(value: object) -> str:
-    """Return a JSON string or number as text, "" for anything else."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    return str(value).strip()
+class NoResults(ToolError):
+    """A service's way to say in an error that a search found nothing."""
 
 
 # --- Exchanges
@@ -131,17 +139,27 @@ class HttpService:
         headers |= {name: filled(value, key) for name, value in spec.headers.items()}
         if spec.key_header and self._key:
             headers[spec.key_header] = filled(spec.key_format, key)
+        echo = values.get("query") or values.get("url") or ""
         values = {**values, **key}
         body = None if spec.body is None else {**(further or {}), **filled(spec.body, values)}
-        return await self.ask(spec.method, filled_url(spec.url, values), headers, body, about=about)
+        return await self.ask(
+            spec.method, filled_url(spec.url, values), headers, body, about=about, echo=echo
+        )
 
     async def ask(
-        self, method: str, url: URL, headers: Mapping[str, str], body: object = None, *, about: str = ""
+        self,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: object = None,
+        *,
+        about: str = "",
+        echo: str = "",
     ) -> HttpResponse:
         """Send one request, with `body` as JSON unless it is None, and return a whole good answer without keys.
 
-        `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects
-        are not followed, as they would carry the key elsewhere.
+        `about` is the host that the request is about, by default the service's own: a ToolError names it. `echo` is
+        what was asked for, which an error may quote. Redirects are not followed, as they would carry the key elsewhere.
         """
         host, timeout_s = about or url.host or "", self._service.timeout_s
         # A table may spell a header as it likes: it is sent once.
@@ -172,38 +190,49 @@ class HttpService:
         good = 200 <= answer.status < 300
         answer = HttpResponse(answer.status, answer.headers, SECRETS.body(answer.data, good=good))
         if not good:
-            raise self.failure(answer, answer.status, host)
+            raise self.failure(answer, answer.status, host, echo=echo)
         return answer
 
-    def failure(self, answer: HttpResponse, status: int, host: str) -> CTSError:
+    def failure(self, answer: HttpResponse, status: int, host: str, *, echo: str = "") -> CTSError:
         """Return the error that `answer` means; its `status` may stand in the body. 200: there is an `error` in it."""
-        message, now = _message(answer.data), time.time()
-        text = f"{self.name}: HTTP {status}" + (f": {message}" if message else "")
+        body, now = _error_body(answer.data), time.time()
+        message = error_message(body) if isinstance(body, Mapping) else text_value(body)
+        line = _one_line(message)
+        text = f"{self.name}: HTTP {status}" + (f": {line}" if line else "")
         if 300 <= status < 400:
             return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
         wait_s = retry_after_s(answer.headers, now)
         if status >= 500 or status in _TRANSIENT:
             return TransientError(text, retry_after_s=wait_s, status=status)
-        if status == 429 and not _UNPAID.search(message):
+        meaning = None
+        if not self._is_about_the_page(status):
+            meaning = meaning_of(status, message, error_codes(body), echo=echo)
+        if meaning == "no results" and self.refusals is SEARCH_REFUSALS:
+            return NoResults(text, reason="no results", host=host)
+        if meaning == "wait" or (status == 429 and meaning is None):
             wait_s = reset_s(answer.headers, now) if wait_s is None else wait_s
             return RateLimited(text, retry_after_s=wait_s, status=status)
-        # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
-        unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
-        if self.refusals is READER_REFUSALS and status == 200:
-            unpaid = None  # a reader's errors are about pages, and may quote them
-        if status in self.refusals or status in (402, 429) or unpaid:
+        if meaning in ("unpaid", "key") or status in self.refusals:
             key_env = self._service.key_env
             return ProviderRefused(f"{text} (key: {key_env})" if key_env else text)
         return ToolError(text, reason="failed" if status == 200 else f"http {status}", host=host)
 
-    def json_of(self, answer: HttpResponse, host: str) -> Any:
+    def _is_about_the_page(self, status: int) -> bool:
+        """True for a reader's errors about pages: they may quote the page, whose words are not the service's."""
+        if self.refusals is SEARCH_REFUSALS or status in (429, 432, 433):
+            return False
+        return status == 200 or status > 403
+
+    def json_of(self, answer: HttpResponse, host: str, *, echo: str = "") -> Any:
         """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
         try:
             data = _loads(answer)
+        except NestedTooDeeply as error:
+            raise ToolError(f"{self.name}: {error}", reason="failed", host=host) from None
         except ValueError:
             raise TransientError(f"{self.name}: the answer is not JSON") from None
         if isinstance(data, dict) and data.get("error"):
-            raise self.failure(answer, 200, host)
+            raise self.failure(answer, http_status(bad_code(data)) or 200, host, echo=echo)
         return data
 
 
@@ -219,30 +248,30 @@ def text_of(answer: HttpResponse) -> str:
 def _loads(answer: HttpResponse) -> Any:
     """Parse JSON, also if it was cut within a surrogate pair or is not UTF-8; ValueError if it is no JSON."""
     try:
-        return orjson.loads(answer.data)
-    except orjson.JSONDecodeError:
+        return foreign_json.loads(answer.data)
+    except NestedTooDeeply:
+        raise
+    except ValueError:
         pass
     try:
         text = json.dumps(json.loads(text_of(answer)), ensure_ascii=False)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    return orjson.loads(text.encode(errors="replace"))
+    return foreign_json.loads(text.encode(errors="replace"))
 
 
-def _message(data: bytes) -> str:
-    """Return the message in an error's body, in one line and without keys."""
+def _error_body(data: bytes) -> Any:
+    """Return the body of an error without keys: its JSON, else its beginning as text."""
     data = SECRETS.body(data)
     try:
-        body = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        body = data[:2000].decode("utf-8", "replace")
-    if isinstance(body, dict):
-        error = body.get("error") or body.get("errors") or body
-        error = error[0] if isinstance(error, list) and error else error
-        names = ("message", "detail", "name", "code")
-        texts = [text_value(error.get(name)) for name in names] if isinstance(error, dict) else []
-        body = next((text for text in texts if text), text_value(error))
-    printable = "".join(char if char.isprintable() else " " for char in text_value(body)[: 4 * _LINE_CHARS])
+        return foreign_json.loads(data)
+    except ValueError:
+        return data[:2000].decode("utf-8", "replace")
+
+
+def _one_line(text: str) -> str:
+    """Return the beginning of a foreign text in one printable line."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
     line = " ".join(printable.split())
     return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
 
@@ -268,8 +297,31 @@ class HttpEngine(HttpService):
         further = {**spec.params} if spec.kind == "serper" else {}
         if spec.kind == "serper" and language_of(query) == "zh":
             further |= spec.zh_params
-        answer = await self.ask_filled({"query": query, "limit": str(limit)}, further)
-        return self._hits(self.json_of(answer, urlsplit(spec.url).hostname or ""))[:limit]
+        host = urlsplit(spec.url).hostname or ""
+        try:
+            answer = await self.ask_filled({"query": query, "limit": str(limit)}, further)
+            data = self.json_of(answer, host, echo=query)
+            if not value_at(data, spec.results):
+                self._check_empty(answer, data, host, query)
+        except NoResults:
+            return []
+        return self._hits(data)[:limit]
+
+    def _check_empty(self, answer: HttpResponse, data: Any, host: str, query: str) -> None:
+        """Raise what an answer without results says of its failure; return if nothing was found indeed.
+
+        Services report errors with status 200, too: a code, a message in the place of the list, or sources that did
+        not answer.
+        """
+        code = bad_code(data)
+        if code and http_status(code) is None and not has_only_a_message(data) and code != "false":
+            text = f"{self.name}: answered with the code {_one_line(code)} and no results"
+            raise ToolError(text, reason="failed", host=host)
+        if code or (value_at(data, self._spec.results) is None and has_only_a_message(data)):
+            raise self.failure(answer, http_status(code) or 200, host, echo=query)
+        if named := failed_sources(data):
+            text = f"{self.name}: no results, because its sources failed: {_one_line(named)}"
+            raise ToolError(text, reason="sources failed", host=host)
 
     def _hits(self, data: Any) -> list[Hit]:
         rows = value_at(data, self._spec.results)
@@ -315,21 +367,39 @@ class HttpReader(HttpService):
         title, text = await self._read(host, target)
         if not text.strip():
             raise ToolError("the page has no readable text", reason="no text", host=host)
+        check_page(title, text, host)
         return Page(url, url, title, capped(text, self._spec.max_chars))
 
     async def _read(self, host: str, target: str) -> tuple[str, str]:
         """Return title and text of the page at the checked address `target`."""
         answer = await self.ask_filled({"url": target}, about=host)
         if not self._spec.text:
-            return "", text_of(answer)
+            text = text_of(answer)
+            self._check_text(answer, text, host)
+            return "", text
         data = self.json_of(answer, host)
+        text = text_value(value_at(data, self._spec.text))
+        check_report(data, text, host)
+        if not text and (code := bad_code(data)):
+            raise self.failure(answer, http_status(code) or 200, host)
         title = text_value(value_at(data, self._spec.title)) if self._spec.title else ""
-        return title, text_value(value_at(data, self._spec.text))
+        return title, text
+
+    def _check_text(self, answer: HttpResponse, text: str, host: str) -> None:
+        """Raise what the text of an answer says of its failure: an error as JSON, or a warning in its first lines."""
+        check_warnings(text[:_SNIFFED_CHARS], text, host)
+        if not text.startswith("{") or len(text) > _SNIFFED_CHARS:
+            return
+        try:
+            data = foreign_json.loads(text)
+        except ValueError:
+            return
+        if (code := bad_code(data)) and error_message(data):
+            raise self.failure(answer, http_status(code) or 200, host)
 
 
 # --- The Jina reader
 
-_PAGE_ERROR: Final = re.compile(r"returned error (\d{3})\b")
 _JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
 
 
@@ -348,7 +418,9 @@ class JinaReader(HttpReader):
             headers["Authorization"] = f"Bearer {self._key}"
         answer = await self.ask("GET", address, headers, about=host)
         if "json" not in answer.headers.get("Content-Type", "").lower():
-            return "", text_of(answer)
+            text = text_of(answer)
+            self._check_text(answer, text, host)
+            return "", text
         data = self.json_of(answer, host)
         code = value_at(data, "code")
         if isinstance(code, int) and not 200 <= code < 300:
@@ -356,8 +428,7 @@ class JinaReader(HttpReader):
         title, text, warning = (
             text_value(value_at(data, f"data.{name}")) for name in ("title", "content", "warning")
         )
-        if found := _PAGE_ERROR.search(warning):
-            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
+        check_warnings(warning, text, host)
         return title, text
 
 
@@ -372,18 +443,6 @@ def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.C
 
 _URL_SAFE: Final = "%/:?#[]@!$&'()*+,;=~"
 _PLACEHOLDER: Final = re.compile(r"\{(query|limit|url|key)\}")
-
-
-def value_at(data: Any, path: str) -> Any:
-    """Return the value at a dotted path in JSON `data`, where numbers index lists; None if there is none."""
-    for part in path.split(".") if path else ():
-        if isinstance(data, Mapping):
-            data = data.get(part)
-        elif isinstance(data, list) and part.isdecimal() and int(part) < len(data):
-            data = data[int(part)]
-        else:
-            return None
-    return data
 
 
 def filled_url(template: str, values: Mapping[str, str]) -> URL:

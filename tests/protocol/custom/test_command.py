@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ import uvloop
 from custom_roles import command, script
 
 from cts_async.engine.events import Event, Events, Notice
-from cts_async.errors import ProviderDown, TransientError
+from cts_async.errors import ProviderDown, TransientError, UnusableOutput
 from cts_async.protocol.custom.command import MAX_DEATHS, Command
 from cts_async.protocol.custom.sources import custom_role
 
@@ -95,6 +94,41 @@ for line in sys.stdin:
     asyncio.run(main())
 
 
+DEEP = '"[" * LEVELS + "]" * LEVELS'
+
+
+@pytest.mark.parametrize("levels", [300, 900, 5_000])
+@pytest.mark.parametrize(
+    ("reply", "fails"),
+    [
+        ('\'{"id": %s, "answer": "yes"}\' % deep', False),  # ignored, with a notice: it names no request
+        ('\'{"id": "%s", "answer": %s}\' % (id, deep)', True),
+    ],
+)
+def test_reply_nested_deeply_fails_its_own_request(
+    tmp_path: Path, levels: int, reply: str, fails: bool
+) -> None:
+    content = f"""
+for n, line in enumerate(sys.stdin):
+    id, deep = json.loads(line)["id"], {DEEP.replace("LEVELS", str(levels))}
+    if n == 0:
+        print({reply}, flush=True)
+    if n or not {fails}:
+        replies([line])
+"""
+
+    async def main() -> None:
+        seen: list[Event] = []
+        async with started(tmp_path, content, Events(seen.append)) as process:
+            if fails:
+                with pytest.raises(UnusableOutput, match="nested deeper than 100 levels"):
+                    await answered(process, 1)
+            assert await answered(process, 2) == ["yes", "yes"]
+        assert len(seen) == (not fails)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("flood", FLOODS)
 def test_command_that_floods_a_stream_is_answered_all_the_same(tmp_path: Path, run: Run, flood: str) -> None:
     seen: list[Event] = []
@@ -151,14 +185,27 @@ def test_full_input_of_one_command_does_not_hold_up_another(tmp_path: Path, run:
     run(main())
 
 
-@pytest.mark.parametrize("session", ["", ", start_new_session=True"])
-def test_child_that_keeps_the_pipes_open_does_not_hide_a_death(
-    tmp_path: Path, run: Run, session: str
-) -> None:
-    """The command leaves a sleeper behind and dies at the first request; one in its session dies with it."""
+CHILDREN = {
+    "its own": "child = subprocess.Popen(['sleep', '20']).pid",
+    "in a session of its own": "child = subprocess.Popen(['sleep', '20'], start_new_session=True).pid",
+    "whose parent has gone": """
+ends, child = os.pipe(), 0
+if os.fork() == 0:
+    os.setsid()
+    orphan = subprocess.Popen(['sleep', '20'], start_new_session=True)
+    os.write(ends[1], str(orphan.pid).encode())
+    os._exit(0)
+child = int(os.read(ends[0], 20))
+""",
+}
+
+
+@pytest.mark.parametrize("child", CHILDREN)
+def test_child_that_keeps_the_pipes_open_does_not_hide_a_death(tmp_path: Path, run: Run, child: str) -> None:
+    """The command leaves a sleeper behind and dies at the first request; the sleeper dies with it."""
     content = f"""
-child = subprocess.Popen(["sleep", "20"]{session})
-open(__file__ + ".pid", "a").write(f"{{child.pid}}\\n")
+{CHILDREN[child]}
+open(__file__ + ".pid", "a").write(f"{{child}}\\n")
 sys.stdin.readline()
 sys.exit(4)
 """
@@ -171,14 +218,11 @@ sys.exit(4)
             assert time.monotonic() - began < 5
 
     run(main())
-    (child,) = map(int, (tmp_path / "hostile.py.pid").read_text().split())
-    if session:
-        assert alive(child)
-        os.kill(child, signal.SIGKILL)
+    (pid,) = map(int, (tmp_path / "hostile.py.pid").read_text().split())
     until = time.monotonic() + 10
-    while alive(child) and time.monotonic() < until:  # a killed process takes a moment to be gone
+    while alive(pid) and time.monotonic() < until:  # a killed process takes a moment to be gone
         time.sleep(0.02)
-    assert not alive(child)
+    assert not alive(pid)
 
 
 def alive(pid: int) -> bool:

@@ -9,19 +9,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from custom_roles import COMMAND, FUNCTION, KEY, clarify_over_http, command, endpoint, play, played, script
 from fake_provider import FakeProvider, Settings
 
+from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
+from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.custom.players import THREAD
 from cts_async.protocol.custom.sources import custom_role
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import open_resources, open_search
 
 PROVIDER = Settings()
 
@@ -485,6 +491,113 @@ def test_a_name_that_cannot_play_is_one_line_and_starts_nothing(
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+WEB = {"search": "s", "visit": "direct"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reader"),
+    [
+        ({}, None),  # refused
+        ({"visit_model": "fake"}, "fake"),
+        ({"visit_model": "lexical"}, ""),
+        ({"agent": "baseline"}, ""),  # it is given the pages whole
+    ],
+)
+def test_code_in_the_supporting_role_reads_no_pages(
+    tmp_path: Path, options: dict[str, Any], reader: str | None
+) -> None:
+    config = script(
+        tmp_path,
+        "cts.toml",
+        '[models.fake]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "f"\n'
+        '[search.s]\nurl = "http://127.0.0.1:9/?q={query}"\n',
+    )
+    asked = {
+        "models": ("baseline",),
+        "support": "baseline",
+        "agent": "fake",
+        "judges": ("lexical",),
+        "limit": 1,
+    }
+    run = RunConfig(**{**asked, **WEB, **options}, config_file=config, runs_dir=tmp_path / "runs")
+
+    async def opened() -> str:
+        plan = make_plan(run, load_catalogue(config), {})
+        async with open_resources(plan, {}, Events()) as resources, open_search(plan, resources):
+            return plan.roles.visit or ""
+
+    if reader is None:
+        with pytest.raises(
+            UsageError, match=r"^baseline is code of yours, and reads no pages for fake: name a model"
+        ):
+            asyncio.run(opened())
+    else:
+        assert asyncio.run(opened()) == reader
+
+
+@pytest.mark.parametrize("role", ["clarifier", "answerer", "rewriter", "agent", "judge"])
+def test_only_an_agent_is_given_search_and_pages(tmp_path: Path, role: str) -> None:
+    """In whatever form it comes: a function of another role that takes them is refused before the run."""
+    asked: list[Mapping[str, Any]] = []
+    replies = {
+        "clarifier": lambda view: {"questions": ["a?", "b?"]},
+        "answerer": lambda view: {"answer": "unknown"},
+        "rewriter": lambda view: {"query": view["blurred_query"]},
+        "agent": lambda view: {"answer": "nothing"},
+        "judge": lambda view: {"results": [{"id": one["id"], "coverage": "none"} for one in view["nuggets"]]},
+    }
+
+    async def answer(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        asked.append(request)
+        if role != "agent":
+            base = request["base_url"].removesuffix("/v1")
+            async with aiohttp.ClientSession() as session:
+                for path, body in (("search", {"q": "x"}), ("visit", {"url": "https://a.org/"})):
+                    async with session.post(f"{base}/{path}", json=body) as response:
+                        assert response.status == 403
+        return {"id": request["id"], **replies[role](request["view"])}
+
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(answer) as url:
+            name = {"clarifier": url}.get(role, "baseline")
+            options = {} if role == "clarifier" else {role: url}
+            if role == "judge":
+                options = {"judges": (url,)}
+            return await play(tmp_path, name, FakeProvider(PROVIDER), limit=1, **options)
+
+    (line,) = asyncio.run(run())
+    assert "error" not in line
+    given = {frozenset(request) - {"id", "role", "view", "base_url"} for request in asked}
+    assert given == {frozenset({"search_url", "visit_url"} if role == "agent" else ())}
+    script(tmp_path, "takes.py", "def play(view, search, visit):\n    pass\n")
+    if role == "agent":
+        assert custom_role(f"{tmp_path}/takes.py:play", "agent").kind == "function"
+    else:
+        with pytest.raises(UsageError, match="takes \\(view\\), and by name llm"):
+            custom_role(f"{tmp_path}/takes.py:play", role)
+
+
+DEEP: Any = "x"
+for _ in range(300):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "reply", [{"questions": DEEP}, {"id": DEEP}, {"error": {"kind": "permanent", "message": DEEP}}]
+)
+def test_an_endpoint_that_nests_its_reply_deeply_fails_its_own_instance(tmp_path: Path, reply: Any) -> None:
+    async def deep(request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"id": request["id"], **reply}
+
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(deep) as url:
+            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
+
+    (line,) = asyncio.run(run())
+    assert line["error"]["kind"] == "unusable_output"
+    assert line["error"]["message"].endswith("nested deeper than 100 levels")
 
 
 def test_an_endpoint_that_is_down_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:

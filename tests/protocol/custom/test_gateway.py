@@ -107,6 +107,30 @@ def test_the_gateway_answers_errors_in_openais_shape(tmp_path: Path) -> None:
     assert "error" not in line
 
 
+async def _agent_whose_tools_fail(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answers as if nothing had happened."""
+    async with aiohttp.ClientSession() as session:
+        for _ in range(2):
+            async with session.post(asked["visit_url"], json={"url": "https://nowhere.example/"}) as response:
+                assert response.status == 400
+        async with session.post(asked["search_url"], json={"q": "ferry"}) as response:
+            assert response.status == 200
+    return {"id": asked["id"], "answer": "hello"}
+
+
+def test_failed_visits_of_a_foreign_agent_are_counted(tmp_path: Path) -> None:
+    async def run() -> list[dict[str, Any]]:
+        async with endpoint(_agent_whose_tools_fail) as url:
+            return await play(tmp_path, "baseline", FakeProvider(Settings()), agent=url, limit=1)
+
+    (line,) = asyncio.run(run())
+    tools = line["search"]["tools"]
+    assert (tools["searches"], tools["visits"]) == (1, 2)
+    assert [(row["tool"], row["host"], row["n"]) for row in tools["failed"]] == [
+        ("visit", "nowhere.example", 2)
+    ]
+
+
 def deep(levels: int) -> bytes:
     """A request whose message is nested as deeply as that."""
     nested = b'{"a":' * levels + b"1" + b"}" * levels

@@ -14,6 +14,7 @@ import { kindBadge, state } from "./runs.js";
 import { t } from "./words.js";
 
 const FEWEST = 5; // scores that an interval is given for, as in the leaderboard (analysis/stats.py)
+const MOST_NOTICES = 5;
 
 /** The run named in the address; its list of instances follows the filters there. */
 export function runPage({ main, heading, query, signal }) {
@@ -68,11 +69,17 @@ function layout(page, marks, spread, browser, signal) {
   watch(page.row.name, { changed }, signal);
   if (!page.row.running) gainAgain(page.row);
   return [
-    caveatNotes([page.row.caveat]),
+    caveatNotes([page.row.caveat]), toolNotices(page.summary),
     live, announced, summary, h("div", { class: "pair" }, byJudge, spread), tokens(page.summary?.tokens), beside(page),
     section("instances", t("instances"), browser.element),
     section("settings", t("settings"), settings(page)),
   ];
+}
+
+/** That hardly a search or visit worked: what has to be read before the scores. */
+function toolNotices(summary) {
+  const notices = Array.isArray(summary?.notices) ? summary.notices.slice(0, MOST_NOTICES) : [];
+  return notices.map((notice) => untrusted(String(notice), "p", { class: "notice" }));
 }
 
 const isOver = (row) => row.n_expected > 0 && row.n_done >= row.n_expected;
