@@ -20,6 +20,8 @@ from cts_async.protocol.views import JudgeView
 from cts_async.records import Coverage, Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
+REFERENCE_JUDGES: Final = (LEXICAL,)
+"""Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
 JUDGING = "judge/"
 """Prefix of the names of judging steps; the judge's name follows."""
 MAX_BRIEFS = 4096
