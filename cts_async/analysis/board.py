@@ -46,7 +46,7 @@ class Board:
     remarks: tuple[str, ...] = ()
     """Facts about the runs' files that a reader of the scores has to know."""
     answers: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    """Shape (instances, entrants): `Item.answer_mark` of each judged answer, 0 where there is none or it is not known."""
+    """Shape (instances, entrants): `Item.answer_mark` of each answer, 0 where there is none or it is not known."""
     n_nuggets: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Shape (instances,): how many rows of `labels` each instance has."""
 
@@ -85,10 +85,10 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     answers: dict[Path, _Answers] = {}
     for run in runs:
         columns = {judge: _Column() for judge in run.judges}
-        marks = answers[run.directory] = _Answers()
+        answered = answers[run.directory] = _Answers()
         for item in run.items.values():
             row = rows.of(item)
-            marks.add(row, item.answer_mark)
+            answered.add(row, item.answer_mark)
             for judge, verdict in item.verdicts.items():
                 codes = rows.codes(row, verdict, run.directory)
                 columns[judge].add(row, rows.score(row, verdict, run.directory), codes)

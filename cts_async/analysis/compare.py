@@ -561,7 +561,9 @@ def _judge_means(board: Board, judge: str, common: Array, shared: Sequence[int])
             common_means[i] = stats.mean_or_none(scores[common, i])
     counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
     shares = (counts / max(1, counts.sum())).tolist()
-    ordered = [(name, mean) for name, mean in zip(board.systems, common_means, strict=True) if mean is not None]
+    ordered = [
+        (name, mean) for name, mean in zip(board.systems, common_means, strict=True) if mean is not None
+    ]
     return JudgeMeans(
         judge,
         means=tuple(

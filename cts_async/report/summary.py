@@ -313,7 +313,8 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
 def agreement_sentence(found: Agreement) -> str:
     """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`
 
-    Nuggets of distinct answers are counted apart if some answers are the same: their labels are copies. Scores are left out where their correlation is not defined, as that of a single answer.
+    Nuggets of distinct answers are counted apart if some answers are the same: their labels are copies. Scores are left
+    out where their correlation is not defined, as that of a single answer.
     """
     if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
