@@ -492,7 +492,8 @@ class Robustness:
 
     systems: tuple[str, ...]
     n_common: int
-    """Instances that every counted judge scored of every system that all of them scored: orderings are by these."""
+    """Instances that every counted judge scored of every system that all of them scored: orderings are by these. Where
+    only one judge is counted, all judges."""
     judges: tuple[JudgeMeans, ...]
     counted: tuple[str, ...]
     """The judges that statements about "the judges" are about: `counted_judges`."""
@@ -526,10 +527,11 @@ def robustness(board: Board, judges: Sequence[str], named: Sequence[str] = ()) -
     if len(judges) < 2:
         return None
     counted = counted_judges(judges, named)
-    # (judges, instances, systems)
-    counted_scores = ~np.isnan(np.stack([board.scores[judge] for judge in counted]))
-    shared: list[int] = np.flatnonzero(counted_scores.any(axis=1).all(axis=0)).tolist()
-    common = counted_scores[:, :, shared].all(axis=(0, 2)) & bool(shared)
+    # Instances that a reference lacks must not take away from what the judges are compared by.
+    ordering_judges = counted if len(counted) > 1 else judges
+    present = ~np.isnan(np.stack([board.scores[judge] for judge in ordering_judges]))
+    shared: list[int] = np.flatnonzero(present.any(axis=1).all(axis=0)).tolist()
+    common = present[:, :, shared].all(axis=(0, 2)) & bool(shared)
     if not common.any():
         shared = []
     means = [_judge_means(board, judge, common, shared) for judge in judges]

@@ -437,7 +437,9 @@ def clustered_mean(
 def percentile_interval(
     scores: Numbers, q: float, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
-    """Return the bootstrap 95 % interval of the q-th percentile (0 <= q <= 100); None for fewer than two scores.
+    """Return the bootstrap 95 % interval of the q-th percentile (0 <= q <= 100).
+
+    None for fewer than two scores, and where all are the same.
 
     The sorted resample is not drawn as a whole: its element r of n is element floor(n u) of the sorted scores, with u
     the r-th smallest of n uniform numbers, which has the distribution Beta(r, n - r + 1) (David & Nagaraja 2003, 2.3).
@@ -448,6 +450,8 @@ def percentile_interval(
     if n < 2:
         return None
     rng, ordered = np.random.default_rng(seed), np.sort(np.asarray(scores, dtype=float))
+    if not np.ptp(np.round(ordered, _DECIMALS)):
+        return None
     position = (n - 1) * (q / 100)
     below = math.floor(position)
     place = rng.beta(below + 1, n - below, resamples)
