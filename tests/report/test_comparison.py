@@ -156,15 +156,15 @@ def test_leaderboard_is_table_2(found: RunsCompared) -> None:
 def test_intervals_are_table_3(found: RunsCompared) -> None:
     """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the data hold 25 to 75, and show none."""
     table = named(found, "intervals")
-    assert shown(table) == [("gpt-k1", "3", "+50.000", "[-]")]
+    assert shown(table) == [("gpt-k1", "3", "3", "+50.000", "[-]")]
     assert (table.rows[0]["low"], table.rows[0]["high"]) == (25.0, 75.0)
-    assert table.remarks == ("[-] no interval below 5 instances.",)
+    assert table.remarks == ("[-] no interval: fewer than 5 instances, or all of them have the same value.",)
 
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
-    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
+    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 + 1.92 = 3.88 instances are too few for .05, 6 are not."""
     table = named(found, "pairs")
-    assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
+    assert shown(table) == [("gpt-k1", "orig", "3", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
     assert table.caption.endswith(". Too few instances differ in 1 of 1 tests for any p to reach 0.05")
 
 
@@ -175,7 +175,7 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
     assert table.remarks == (
         "Order of the means by ernie: gpt-k1 > orig",
         "Order of the means by gpt: gpt-k1 > orig",
-        "The judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
+        "The 2 judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
         "judge; means may differ by chance (see the paired tests).",
     )
     names = [table.name for table in comparison_tables(found, main_only=False, all_pairs=False)]
@@ -183,9 +183,12 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
 
 
 def test_agreement_is_per_nugget(found: RunsCompared) -> None:
-    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47)."""
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47).
+
+    Both systems gave the same answer to each of the three instances: 3 times 2 nuggets are distinct.
+    """
     (row,) = shown(named(found, "agreement"))
-    assert row[:5] == ("ernie", "gpt", "12", "0.833", "0.753")
+    assert row[:6] == ("ernie", "gpt", "12", "6", "0.833", "0.753")
     assert named(found, "agreement").remarks[1] == "Labels of ernie: 25.0% full, 33.3% partial, 41.7% none"
 
 
@@ -232,7 +235,7 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     assert headings[2:5] == ["mean", "common", "failed=0"]
     cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
     assert cells == [["33.333", "100.000", "33.333"], ["50.000", "50.000", "25.000"]]
-    assert [*table.rows[0]][-5:] == ["n_common", "common_mean", "judge_is", "best_or_tied", "delta_p_holm"]
+    assert [*table.rows[0]][-4:] == ["judge_is", "best_or_tied", "testable", "delta_p_holm"]
     judges = named(found, "judges")
     assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
     assert judges.remarks[0] == "Order of the means by x: b-k1 > a-k1"  # by the instance that both have
@@ -257,7 +260,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12
     ) == [
         "Best system by judge ernie (orig and gold do not compete): gpt-k1 with 100.00 over the 11 "
-        "instances that all systems have, +100.00 [+100.00, +100.00]† over orig; "
+        "instances that all systems have, +100.00 [-] over orig; "
         "every other is worse at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
@@ -267,8 +270,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
 def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:
     assert sentences(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
         "Highest mean by judge ernie (orig and gold do not compete): gpt-k1 with 50.00, "
-        "-50.00 [-50.00, -50.00]† over orig; tied with kimi-k1, since "
-        "no paired test separates them at p ≤ 0.05 after Holm's correction.",
+        "-50.00 [-] over orig; too few instances differ for any test to tell it from kimi-k1.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
     ]
     assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []
