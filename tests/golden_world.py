@@ -176,8 +176,13 @@ _ADDED = (
     "|same_order|alpha_nominal|alpha_ordinal"
 )
 """Keys of JSON and columns of CSV that later versions add, or that follow another rule in them."""
-_ADDED_TABLE = re.compile(r'\n  "losses": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],')
-_ADDED_FILES = ("losses.csv",)
+_ADDED_TABLE = re.compile(
+    r'\n  "(?:losses|calibration)": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
+)
+    r'\n  "losses": \[\n(?:    .*\n)*  \],|\n  "calibration": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
+)
+ADDED_FILES = ("losses.csv", "calibration.csv")
+"""Files that later versions add, or that have other rows in them."""
 _ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,?')
 _ADDED_PAIR = re.compile(r',\n *\{\n *"judge": "strict",\n *"other": "support",\n[^}]*\}')
 """The agreement of two models: 0.7.0 had that of each with the lexical judge."""
@@ -189,6 +194,7 @@ def without_added(path: Path, lines: list[str]) -> list[str]:
     """Remove what later versions add to pretty-printed JSON and to CSV."""
     if path.suffix != ".csv" or not lines:
         kept_lines = "\n".join(line for line in lines if not _ADDED_LINE.fullmatch(line))
+        kept_lines = _ADDED_TABLE.sub("", kept_lines)
         return _ENDS.sub(r"\1: null,\n\3: null\4", _ADDED_PAIR.sub("", kept_lines)).splitlines()
     rows = list(csv.reader(lines))
     kept = [i for i, name in enumerate(rows[0]) if not re.fullmatch(_ADDED, name)]
@@ -210,7 +216,7 @@ def snapshot(*paths: str) -> dict[str, list[str]]:
     found = {}
     files = [file for path in paths for file in (Path(path), *Path(path).rglob("*"))]
     for file in sorted(files):
-        if file.name in _ADDED_FILES:
+        if file.name in ADDED_FILES:
             continue
         if file.is_file() and file.suffix in (".json", ".jsonl", ".csv"):
             lines = without_added(file, normalised(file.read_text(encoding="utf-8")).splitlines())

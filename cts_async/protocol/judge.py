@@ -276,7 +276,12 @@ def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _chinese_among(terms: frozenset[str]) -> tuple[str, ...]:
-    return tuple(term for term in terms if _STARTS_WITH_HAN.match(term))
+    return tuple(term for term in terms if is_chinese(term))
+
+
+def is_chinese(term: str) -> bool:
+    """True for a term of Chinese characters, usually a pair."""
+    return _STARTS_WITH_HAN.match(term) is not None
 
 
 def _all_terms(token: str) -> frozenset[str]:
