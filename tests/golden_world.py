@@ -179,8 +179,6 @@ _ADDED = (
 _ADDED_TABLE = re.compile(
     r'\n  "(?:losses|calibration)": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
 )
-    r'\n  "losses": \[\n(?:    .*\n)*  \],|\n  "calibration": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
-)
 ADDED_FILES = ("losses.csv", "calibration.csv")
 """Files that later versions add, or that have other rows in them."""
 _ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,?')

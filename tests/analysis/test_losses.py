@@ -87,7 +87,7 @@ def test_a_constraint_that_the_searched_query_lacks_comes_first() -> None:
 
 
 def test_chinese_pairs_across_words_do_not_count_as_unasked() -> None:
-    """Of q* the search has both words in another order: the pair 季图, between them, is no constraint; 开放时间 is one."""
+    """Of q* the search has both words in another order: the pair 季图, between them, is no constraint; 开放时间 is."""
     unasked = QueryForms("考试季图书馆的开放时间", "图书馆", "图书馆，考试季").unasked
     assert unasked == {"开放", "放时", "时间"}
 

@@ -20,7 +20,7 @@ from cts_async.report.comparison import (
     headline,
 )
 from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.tables import DataTable, print_table
+from cts_async.report.tables import DataTable, csv_text, print_table
 
 
 def rows(*scores: float) -> list[Row]:
@@ -241,6 +241,96 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     assert judges.remarks[0] == "Order of the means by x: b-k1 > a-k1"  # by the instance that both have
     assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
+
+
+def three_judges(folder: Path) -> None:
+    """ernie and gpt give the same labels; the lexical judge, which compares words, has the systems the other way."""
+    for label, models, words in (("orig", "n", "f"), ("gpt-k1", "p", "p"), ("kimi-k1", "f", "n")):
+        rows = [
+            Row(f"q{i}", labels={"ernie": models, "gpt": models, "lexical": words}, answer=f"{label} {i % 2}")
+            for i in range(6)
+        ]
+        made_run(folder, label=label, rows=rows)
+
+
+def test_lexical_judge_is_a_reference_beside_the_judges(tmp_path: Path) -> None:
+    """Two models agree fully: alpha 1 of 18 labels, the same order; lexical is shown, and counts in neither."""
+    three_judges(tmp_path)
+    found = compare_runs([str(tmp_path)])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.references) == (("ernie", "gpt"), ("lexical",))
+    assert (found.robustness.same_order, found.robustness.alpha_nominal) == (True, 1.0)
+    assert "The 2 judges (ernie, gpt) order the systems alike." in list(headline(found))
+    assert "Order of the means by lexical (a reference, not counted): orig > gpt-k1 > kimi-k1" in (
+        named(found, "judges").remarks
+    )
+    agreement = named(found, "agreement")
+    assert agreement.remarks[0] == "Krippendorff's alpha of ernie, gpt: 1.000 nominal, 1.000 ordinal."
+    taus = {(row["judge"], row["other"]): row["tau"] for row in agreement.rows}
+    assert taus == {("ernie", "gpt"): 1.0, ("ernie", "lexical"): -1.0, ("gpt", "lexical"): -1.0}
+
+
+def test_lexical_judge_counts_where_it_is_named(tmp_path: Path) -> None:
+    three_judges(tmp_path)
+    found = compare_runs([str(tmp_path)], judges=["ernie", "lexical"])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.same_order) == (("ernie", "lexical"), False)
+    assert "The 2 judges order the systems differently." in list(headline(found))
+    # One model and the reference: nothing is said of "the judges".
+    alone = tmp_path / "alone"
+    for label, ours, words in (("orig", "n", "f"), ("gpt-k1", "f", "n")):
+        made_run(alone, label=label, rows=[Row("q0", labels={"ernie": ours, "lexical": words})])
+    found = compare_runs([str(alone)])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.same_order) == (("ernie",), None)
+    assert not any("judges order" in sentence for sentence in headline(found))
+    assert not any("Krippendorff" in remark for remark in named(found, "agreement").remarks)
+
+
+def test_copied_labels_are_told_from_distinct_ones(tmp_path: Path) -> None:
+    """b-k1 gave the answer of a-k1 to q0, and another one to q1, 2 nuggets each: 8 labels, 6 of distinct answers."""
+    for label, answers in (("a-k1", ("same", "one")), ("b-k1", ("same", "two"))):
+        rows = [
+            Row(f"q{i}", labels={"ernie": "fn", "gpt": "ff"}, answer=text) for i, text in enumerate(answers)
+        ]
+        made_run(tmp_path, label=label, rows=rows)
+    (row,) = named(compare_runs([str(tmp_path)]), "agreement").rows
+    assert (row["n_nuggets"], row["n_distinct"], row["n_answers"]) == (8, 6, 4)
+
+
+def test_only_what_a_test_could_separate_is_called_tied(tmp_path: Path) -> None:
+    """12 instances. b and c differ in six, of 3 tests 3 * 2 / 2^6 is .094: no test can tell them; nor b and d, in one.
+
+    Once b and c differ in eight, seven of them for b, 3 * 2 / 2^8 is .023: this pair could have been told apart.
+    """
+    letters = {"b_k1": "fffffffffffn", "c_k1": "nnnnnfffffff", "d_k1": "ffffffffffpn"}
+    (first, *_) = sentences(tmp_path, **letters)
+    assert first == (
+        "Highest mean by judge ernie (orig and gold do not compete): b-k1 with 91.67; too few instances differ for any "
+        "test to tell it from d-k1, c-k1."
+    )
+    letters["c_k1"] = "nnnnnnnfffff"
+    (first, *_) = sentences(tmp_path / "more", **letters)
+    assert first.endswith(
+        "tied with c-k1, since no paired test separates them at p ≤ 0.05 after Holm's correction; too few "
+        "instances differ for any test to tell it from d-k1."
+    )
+
+
+def test_equal_scores_everywhere_are_no_interval(tmp_path: Path) -> None:
+    """Terminal, CSV and JSON: no [+0.00, +0.00], whose length says more than is known."""
+    rows_of = [Row(f"q{i:02}", labels={"ernie": "fn"[i % 2]}) for i in range(40)]
+    for label in ("orig", "gpt-k1"):
+        made_run(tmp_path, label=label, rows=rows_of)
+    found = compare_runs([str(tmp_path)])
+    table = named(found, "intervals")
+    assert shown(table) == [("gpt-k1", "40", "0", "+0.000", "no difference")]
+    assert table.remarks == ()
+    assert csv_text(table) == ("system,n,mean,low,high,n_differ,too_short\ngpt-k1,40,0.0,,,0,False\n")
+    (delta,) = [row["delta"] for row in comparison_json(found)["judges"][0]["leaderboard"] if row["delta"]]
+    assert (delta["mean"], delta["low"], delta["high"], delta["n_differ"]) == (0.0, None, None, 0)
+    (first, *_) = headline(found)
+    assert first == "Mean by judge ernie: gpt-k1 with 50.00, no difference to orig."
 
 
 def sentences(folder: Path, **letters: str) -> list[str]:

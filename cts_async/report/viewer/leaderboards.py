@@ -167,7 +167,7 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
                 "delta_high": high,
                 "delta_pairs": one.delta and one.delta.n,
                 "delta_differ": one.delta and one.delta.n_differ,
-                "delta_too_short": one.delta and one.delta.too_short,
+                "delta_too_short": one.delta and one.delta.interval is not None and one.delta.too_short,
                 "no_difference": bool(one.delta and one.delta.nowhere),
                 "n_common": one.n_common,
                 "common_mean": one.common_mean,
