@@ -24,6 +24,7 @@ BY_NAME = (
     "refusals",
     "matching",
     "coverage",
+    "power",
     "viewer",
     "workers",
     "shared_limit",

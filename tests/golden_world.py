@@ -170,21 +170,37 @@ def normalised(text: str) -> str:
     return text.replace(str(Path.cwd()), ".")
 
 
-_ADDED = r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
-"""Keys of JSON and columns of CSV that later versions add."""
-_ADDED_TABLE = re.compile(r'\n  "losses": \[\n(?:    .*\n)*  \],')
-_ADDED_FILES = ("losses.csv",)
-_ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,')
+_ADDED = (
+    r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
+    r"|\w+_differ|testable|n_distinct|n_tests|n_needed_holm|detectable_holm|detectable|n_needed|\w*too_short"
+    "|same_order|alpha_nominal|alpha_ordinal"
+)
+"""Keys of JSON and columns of CSV that later versions add, or that follow another rule in them."""
+_ADDED_TABLE = re.compile(
+    r'\n  "(?:losses|calibration)": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
+)
+ADDED_FILES = ("losses.csv", "calibration.csv")
+"""Files that later versions add, or that have other rows in them."""
+_ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,?')
+_ADDED_PAIR = re.compile(r',\n *\{\n *"judge": "strict",\n *"other": "support",\n[^}]*\}')
+"""The agreement of two models: 0.7.0 had that of each with the lexical judge."""
+_ENDS = re.compile(r'(\s*"\w*low"): (-?[\d.e+-]+),\n(\s*"\w*high"): \2(,?)(?=\n|$)')
+"""An interval of length 0, which later versions do not call an interval."""
 
 
-def _without_added(path: Path, lines: list[str]) -> list[str]:
+def without_added(path: Path, lines: list[str]) -> list[str]:
     """Remove what later versions add to pretty-printed JSON and to CSV."""
     if path.suffix != ".csv" or not lines:
-        return [line for line in lines if not _ADDED_LINE.fullmatch(line)]
+        kept_lines = "\n".join(line for line in lines if not _ADDED_LINE.fullmatch(line))
+        kept_lines = _ADDED_TABLE.sub("", kept_lines)
+        return _ENDS.sub(r"\1: null,\n\3: null\4", _ADDED_PAIR.sub("", kept_lines)).splitlines()
     rows = list(csv.reader(lines))
     kept = [i for i, name in enumerate(rows[0]) if not re.fullmatch(_ADDED, name)]
-    if len(kept) == len(rows[0]):
-        return lines
+    low_ends = [i for i, name in enumerate(rows[0]) if name.endswith("low")]
+    for row in rows[1:]:
+        for i in low_ends:
+            if row[i] == row[i + 1]:
+                row[i : i + 2] = ["", ""]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([row[i] for i in kept] for row in rows)
     return text.getvalue().splitlines()
@@ -198,10 +214,10 @@ def snapshot(*paths: str) -> dict[str, list[str]]:
     found = {}
     files = [file for path in paths for file in (Path(path), *Path(path).rglob("*"))]
     for file in sorted(files):
-        if file.name in _ADDED_FILES:
+        if file.name in ADDED_FILES:
             continue
         if file.is_file() and file.suffix in (".json", ".jsonl", ".csv"):
-            lines = _without_added(file, normalised(file.read_text(encoding="utf-8")).splitlines())
+            lines = without_added(file, normalised(file.read_text(encoding="utf-8")).splitlines())
             found[str(file)] = sorted(lines) if file.suffix == ".jsonl" else lines
     return found
 
@@ -212,7 +228,7 @@ def done(name: str, typed: str, code: int) -> list[str]:
     assert result.exit_code == code, (typed, result.output, result.stderr, result.exception)
     assert isinstance(result.exception, SystemExit | None), result.exception
     printed = normalised(result.stdout).splitlines() if result.stdout.startswith(("{", "[")) else []
-    return _without_added(Path("printed.json"), printed)
+    return without_added(Path("printed.json"), printed)
 
 
 def clean_environment(folder: Path) -> dict[str, str]:

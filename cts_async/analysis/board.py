@@ -1,4 +1,4 @@
-"""Scores and labels of many runs over the same instances, in arrays: 8 bytes per score, 1 per label.
+"""Scores and labels of many runs over the same instances, in arrays: 8 bytes per score and per answer, 1 per label.
 
 Texts are dropped, so a board of a hundred thousand instances and many runs stays small. Rows are in the order of the
 instances' names, whatever order they finished in: the same runs always make the same board.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -45,6 +45,10 @@ class Board:
     labels: Mapping[str, Array]
     remarks: tuple[str, ...] = ()
     """Facts about the runs' files that a reader of the scores has to know."""
+    answers: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """Shape (instances, entrants): `Item.answer_mark` of each answer, 0 where there is none or it is not known."""
+    n_nuggets: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Shape (instances,): how many rows of `labels` each instance has."""
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -78,10 +82,13 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     """Build a board from runs, releasing each once it is read. Raises UsageError if two disagree about the nuggets."""
     rows, remarks = _Rows(), list[str]()
     found: dict[Path, tuple[FinishedRun, dict[str, _Column]]] = {}
+    answers: dict[Path, _Answers] = {}
     for run in runs:
         columns = {judge: _Column() for judge in run.judges}
+        answered = answers[run.directory] = _Answers()
         for item in run.items.values():
             row = rows.of(item)
+            answered.add(row, item.answer_mark)
             for judge, verdict in item.verdicts.items():
                 codes = rows.codes(row, verdict, run.directory)
                 columns[judge].add(row, rows.score(row, verdict, run.directory), codes)
@@ -89,14 +96,25 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
         found[run.directory] = replace(run, items={}), columns
     entrants = sorted(with_distinct_labels(run for run, _ in found.values()), key=_order)
     judges = _ranked_judges(entrants)
-    scores, labels = _filled(rows, judges, [found[entrant.directory][1] for entrant in entrants])
+    order = _order_of_rows(rows)
+    scores, labels = _filled(rows, order, judges, [found[entrant.directory][1] for entrant in entrants])
+    marks = _filled_marks(order, [answers[entrant.directory] for entrant in entrants])
     if rows.differing:
         which = first_of(list(rows.differing.values()))
         remarks.append(
             f"Weights differ between runs, so not all were judged by the same gold: {which}. Scores are recomputed with "
             "the weights named first."
         )
-    return Board(tuple(sorted(rows.names)), tuple(entrants), judges, scores, labels, tuple(remarks))
+    return Board(
+        tuple(sorted(rows.names)),
+        tuple(entrants),
+        judges,
+        scores,
+        labels,
+        tuple(remarks),
+        marks,
+        _nuggets_by_row(rows, order),
+    )
 
 
 class _Rows:
@@ -172,13 +190,47 @@ class _Column:
         self.lengths.append(len(codes))
 
 
+class _Answers:
+    """Fingerprints of one run's answers, in the order of its file."""
+
+    def __init__(self) -> None:
+        self.rows, self.marks = array("q"), array("q")
+
+    def add(self, row: int, mark: int) -> None:
+        self.rows.append(row)
+        self.marks.append(mark)
+
+
+def _order_of_rows(rows: _Rows) -> Array:
+    """The rows in the order of their instances' names."""
+    return np.array(sorted(range(len(rows.names)), key=rows.names.__getitem__), np.int64)
+
+
+def _nuggets_by_row(rows: _Rows, order: Array) -> Array:
+    return np.array([len(rows.nuggets[row]) for row in order], np.int64)
+
+
+def _places(order: Array) -> Array:
+    """For each row its place in that order."""
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def _filled_marks(order: Array, columns: Sequence[_Answers]) -> Array:
+    """The fingerprints of all answers, shape (instances, entrants); 0 where there is no answer."""
+    places = _places(order)
+    marks = np.zeros((len(order), len(columns)), np.int64)
+    for number, column in enumerate(columns):
+        marks[places[np.array(column.rows, np.int64)], number] = np.array(column.marks, np.int64)
+    return marks
+
+
 def _filled(
-    rows: _Rows, judges: Sequence[str], columns: Sequence[Mapping[str, _Column]]
+    rows: _Rows, order: Array, judges: Sequence[str], columns: Sequence[Mapping[str, _Column]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    order = np.array(sorted(range(len(rows.names)), key=rows.names.__getitem__), np.int64)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    lengths = np.array([len(rows.nuggets[row]) for row in order], np.int64)
+    place = _places(order)
+    lengths = _nuggets_by_row(rows, order)
     starts = np.cumsum(lengths) - lengths
     scores = {judge: np.full((len(order), len(columns)), np.nan) for judge in judges}
     labels = {judge: np.full((int(lengths.sum()), len(columns)), NO_LABEL, np.int8) for judge in judges}

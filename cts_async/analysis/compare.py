@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from cts_async import scorer
 from cts_async.analysis import stats
 from cts_async.analysis.board import LABELS, NO_LABEL, REFERENCES, Array, Board
-from cts_async.protocol.judge import self_judged_roles
+from cts_async.protocol.judge import REFERENCE_JUDGES, self_judged_roles
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
     from cts_async.analysis.stats import Numbers
 
+_DECIMALS: Final = 9
+"""The order of a sum changes its last digits, so means are compared rounded."""
 
 # Leaderboard (paper, tables 2 and 6), with intervals of the differences (table 3)
 
@@ -46,6 +48,9 @@ class Standing:
     best: bool | None = None
     """True if it has the highest `common_mean`, or no test shows that the system with the highest is better than this
     one. None for references, which do not compete, and without a common instance."""
+    testable: bool | None = None
+    """True if enough instances differ from the system with the highest `common_mean` for a test to separate the two:
+    only then "not separated" says anything. None for that system itself, and where `best` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,21 @@ class Judged:
 
     @property
     def best(self) -> tuple[Standing, ...]:
-        """The system with the highest mean over the common instances, then those tied with it; () if none has one."""
+        """The system with the highest mean over the common instances, then those that no test separates from it.
+
+        () if none has a common mean.
+        """
         return tuple(sorted((one for one in self.standings if one.best), key=_by_common_mean))
+
+    @property
+    def tied(self) -> tuple[Standing, ...]:
+        """Of these, those that a test could have separated from the first one."""
+        return tuple(one for one in self.best if one.testable)
+
+    @property
+    def untestable(self) -> tuple[Standing, ...]:
+        """Of these, those that differ from the first one on too few instances for any test to separate them."""
+        return tuple(one for one in self.best if one.testable is False)
 
 
 def compare_under(
@@ -97,20 +115,34 @@ def compare_under(
     references = {entrant.label for entrant in board.entrants if entrant.system in REFERENCES}
     rivals = [one for one in standings if one.common_mean is not None and one.system not in references]
     first = min(rivals, key=_by_common_mean).system if rivals else ""
+    # In a pair of equal means either may come first.
+    of_first = {
+        test.other if test.system == first else test.system: test
+        for test in every
+        if first in (test.system, test.other)
+    }
     worse = {test.other for test in every if test.system == first and test.significant}
     best = {one.system: one.system not in worse for one in rivals}
+    testable = {name: not test.hopeless for name, test in of_first.items() if name in best}
     tests = {
         test.system if test.other == baseline else test.other: test.p_holm
         for test in pairs
         if baseline in (test.system, test.other)
     }
-    found = (replace(one, p_holm=tests.get(one.system), best=best.get(one.system)) for one in standings)
+    found = [
+        replace(
+            standing,
+            p_holm=tests.get(standing.system),
+            best=best.get(standing.system),
+            testable=testable.get(standing.system),
+        )
+        for standing in standings
+    ]
     return Judged(judge, baseline, tuple(found), pairs)
 
 
 def _by_common_mean(one: Standing) -> tuple[float, str]:
-    # The order of a sum changes its last digits, so means are compared rounded.
-    return -round(one.common_mean or 0.0, 9), one.system
+    return -round(one.common_mean or 0.0, _DECIMALS), one.system
 
 
 def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
@@ -159,17 +191,25 @@ class PairTest:
     p_floor: float
     """The smallest p that this test could have given, whatever the difference."""
     p_holm: float
-    detectable: float | None
-    """The true difference that n instances show with power 0.8 at alpha .05; None if n is too small to show any."""
+    n_tests: int
+    """The size of the family that Holm's correction is for."""
+    n_differ: int
+    """Instances whose difference is not 0."""
     detectable_holm: float | None
-    """The same at alpha / tests: what Holm's strictest step asks for."""
-    n_needed: int | None
-    """Instances that the observed difference would need if it were the true one; None for a difference of 0."""
+    """The true difference that n instances show with power 0.8 at ALPHA / n_tests (see `stats.holm_alpha`); None if too
+    few of them differ to show any, and if all differ by the same."""
+    n_needed_holm: int | None
+    """Instances that the observed difference would need for it if it were the true one; None for a difference of 0."""
 
     @property
     def significant(self) -> bool:
         """True if the two differ at ALPHA after Holm's correction."""
         return self.p_holm <= stats.ALPHA
+
+    @property
+    def hopeless(self) -> bool:
+        """True if too few instances differ for any p to reach ALPHA after Holm's correction."""
+        return self.n_tests * self.p_floor > stats.ALPHA
 
 
 def compare_pairs(
@@ -204,7 +244,14 @@ def _pair(
     system: str, other: str, differences: Array, test: stats.SignFlips, p_holm: float, n_tests: int
 ) -> PairTest:
     n, mean = len(differences), float(differences.mean())
-    sd = float(differences.std(ddof=1)) if n > 1 else None
+    alpha = stats.holm_alpha(n_tests)
+    sd, detectable, n_needed = None, None, None
+    if n > 1:
+        # Equal differences have a spread of 1e-15 in floats, which is none.
+        sd = float(differences.std(ddof=1)) if np.ptp(np.round(differences, _DECIMALS)) else 0.0
+        detectable = stats.detectable_difference(n, sd, n_differ=test.n_differ, alpha=alpha)
+        share = test.n_differ / n
+        n_needed = stats.instances_needed(mean, sd, share_differing=share, alpha=alpha)
     return PairTest(
         system=system,
         other=other,
@@ -215,11 +262,10 @@ def _pair(
         exact=test.exact,
         p_floor=test.floor,
         p_holm=p_holm,
-        detectable=None if sd is None else stats.detectable_difference(n, sd),
-        detectable_holm=None
-        if sd is None
-        else stats.detectable_difference(n, sd, alpha=stats.ALPHA / n_tests),
-        n_needed=None if sd is None else stats.instances_needed(mean, sd),
+        n_tests=n_tests,
+        n_differ=test.n_differ,
+        detectable_holm=detectable,
+        n_needed_holm=n_needed,
     )
 
 
@@ -295,6 +341,9 @@ class Agreement:
     other: str
     n_answers: int
     n_nuggets: int
+    n_distinct: int
+    """Nuggets of distinct queries and answers: an answer that several systems share is judged once and copied, so the
+    labels are fewer independent observations than `n_nuggets` says."""
     exact: float | None
     kappa: float | None
     kappa_quadratic: float | None
@@ -302,9 +351,12 @@ class Agreement:
 
 
 def agreement_of(
-    judge: str, other: str, pairs: LabelPairs, scores: Numbers, other_scores: Numbers
+    judge: str, other: str, pairs: LabelPairs, scores: Numbers, other_scores: Numbers, n_distinct: int
 ) -> Agreement:
-    """Compute the agreement from both judges' pairs of labels by nugget, and scores by answer."""
+    """Compute the agreement from both judges' pairs of labels by nugget, and scores by answer.
+
+    `n_distinct` is what `count_distinct` gives for these answers.
+    """
     n = sum(pairs.values())
     equal = sum(count for (one, two), count in pairs.items() if one == two)
     return Agreement(
@@ -312,11 +364,25 @@ def agreement_of(
         other=other,
         n_answers=len(scores),
         n_nuggets=n,
+        n_distinct=n_distinct,
         exact=equal / n if n else None,
         kappa=cohen_kappa(pairs),
         kappa_quadratic=cohen_kappa(pairs, "quadratic"),
         score_r=stats.correlation(scores, other_scores),
     )
+
+
+def count_distinct(answers: Array, n_nuggets: Array) -> int:
+    """Count the nuggets of distinct answers from the fingerprint and the number of labelled nuggets of each answer.
+
+    Both have the same shape. Nothing is known of an answer with the fingerprint 0: each counts as another one. Of equal
+    answers the one with the most labels counts.
+    """
+    known = answers != 0
+    distinct, places = np.unique(answers[known], return_inverse=True)
+    most = np.zeros(len(distinct), int)
+    np.maximum.at(most, places, n_nuggets[known])
+    return int(most.sum() + n_nuggets[~known].sum())
 
 
 def cohen_kappa(pairs: LabelPairs, weights: Weights = None) -> float | None:
@@ -426,59 +492,101 @@ class Robustness:
 
     systems: tuple[str, ...]
     n_common: int
-    """Instances that every judge scored of every system that all judges scored: orderings are by these."""
+    """Instances that every counted judge scored of every system that all of them scored: orderings are by these. Where
+    only one judge is counted, all judges."""
     judges: tuple[JudgeMeans, ...]
+    counted: tuple[str, ...]
+    """The judges that statements about "the judges" are about: `counted_judges`."""
     orders: tuple[OrderAgreement, ...]
     same_order: bool | None
-    """None if fewer than two systems were scored by every judge."""
+    """Whether the counted judges order the systems alike; None if they are fewer than two, or share fewer than two
+    systems."""
     agreements: tuple[Agreement, ...]
     alpha_nominal: float | None
-    """Krippendorff's alpha of all judges together."""
+    """Krippendorff's alpha of the counted judges together; None for fewer than two."""
     alpha_ordinal: float | None
 
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The judges that are shown beside the counted ones."""
+        return tuple(judge.judge for judge in self.judges if judge.judge not in self.counted)
 
-def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
-    """Compare the judges; None for fewer than two."""
+
+def counted_judges(judges: Sequence[str], named: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the judges that a statement about "the judges" is about.
+
+    One that compares words is a reference for the others, as orig is for systems, and no opinion of its own. It counts
+    where a user has `named` it for this comparison, or where there is no other judge.
+    """
+    models = tuple(judge for judge in judges if judge not in REFERENCE_JUDGES or judge in named)
+    return models or tuple(judges)
+
+
+def robustness(board: Board, judges: Sequence[str], named: Sequence[str] = ()) -> Robustness | None:
+    """Compare the judges; None for fewer than two. `named` are those that the user chose (see `counted_judges`)."""
     if len(judges) < 2:
         return None
-    present = ~np.isnan(np.stack([board.scores[judge] for judge in judges]))  # (judges, instances, systems)
-    shared = np.flatnonzero(present.any(axis=1).all(axis=0)).tolist()
+    counted = counted_judges(judges, named)
+    # Instances that a reference lacks must not take away from what the judges are compared by.
+    ordering_judges = counted if len(counted) > 1 else judges
+    present = ~np.isnan(np.stack([board.scores[judge] for judge in ordering_judges]))
+    shared: list[int] = np.flatnonzero(present.any(axis=1).all(axis=0)).tolist()
     common = present[:, :, shared].all(axis=(0, 2)) & bool(shared)
     if not common.any():
         shared = []
-    found, ranked = [], {}
-    for judge, scored in zip(judges, present, strict=True):
-        columns, codes = board.scores[judge].T, board.labels[judge]
-        common_means = [
-            stats.mean_or_none(column[common]) if i in shared else None for i, column in enumerate(columns)
-        ]
-        # The order of a sum changes its last digits, so means are compared rounded.
-        ranked[judge] = [round(common_means[i] or 0.0, 9) for i in shared]
-        counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
-        shares = (counts / max(1, counts.sum())).tolist()
-        one = JudgeMeans(
-            judge,
-            means=tuple(
-                stats.mean_or_none(column[there]) for column, there in zip(columns, scored.T, strict=True)
-            ),
-            n_scored=tuple(scored.sum(axis=0).tolist()),
-            common_means=tuple(common_means),
-            ordering=_ordering([board.systems[i] for i in shared], ranked[judge]),
-            shares=dict(zip(LABELS, shares, strict=True)) if counts.any() else {},
-        )
-        found.append(one)
-    labels = np.column_stack([board.labels[judge].ravel() for judge in judges])
-    pairs = list(combinations(judges, 2))
+    means = [_judge_means(board, judge, common, shared) for judge in judges]
+    labels = np.column_stack([board.labels[judge].ravel() for judge in counted])
+    orderings = {mean.ordering for mean in means if mean.judge in counted}
+    same_order = None
+    if len(shared) > 1 and len(counted) > 1:
+        same_order = len(orderings) == 1
     return Robustness(
         systems=board.systems,
         n_common=int(common.sum()),
-        judges=tuple(found),
-        orders=tuple(OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in pairs),
-        same_order=len({one.ordering for one in found}) == 1 if len(shared) > 1 else None,
-        agreements=tuple(_board_agreement(board, a, b) for a, b in pairs),
+        judges=tuple(means),
+        counted=counted,
+        orders=tuple(_order_agreement(a, b) for a, b in combinations(means, 2)),
+        same_order=same_order,
+        agreements=tuple(_board_agreement(board, a, b) for a, b in combinations(judges, 2)),
         alpha_nominal=krippendorff_alpha(labels, "nominal", len(LABELS)),
         alpha_ordinal=krippendorff_alpha(labels, "ordinal", len(LABELS)),
     )
+
+
+def _judge_means(board: Board, judge: str, common: Array, shared: Sequence[int]) -> JudgeMeans:
+    """One judge's means; of the `shared` systems also over the `common` instances, if it has scored all of these."""
+    scores, codes = board.scores[judge], board.labels[judge]
+    scored = ~np.isnan(scores)
+    common_means: list[float | None] = [None] * len(board.systems)
+    for i in shared:
+        if scored[common, i].all():
+            common_means[i] = stats.mean_or_none(scores[common, i])
+    counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
+    shares = (counts / max(1, counts.sum())).tolist()
+    ordered = [
+        (name, mean) for name, mean in zip(board.systems, common_means, strict=True) if mean is not None
+    ]
+    return JudgeMeans(
+        judge,
+        means=tuple(
+            stats.mean_or_none(column[there]) for column, there in zip(scores.T, scored.T, strict=True)
+        ),
+        n_scored=tuple(scored.sum(axis=0).tolist()),
+        common_means=tuple(common_means),
+        ordering=_ordering([name for name, _ in ordered], [round(mean, _DECIMALS) for _, mean in ordered]),
+        shares=dict(zip(LABELS, shares, strict=True)) if counts.any() else {},
+    )
+
+
+def _order_agreement(judge: JudgeMeans, other: JudgeMeans) -> OrderAgreement:
+    """Compare two judges' means of the systems that both have over the common instances."""
+    pairs = [
+        (round(one, _DECIMALS), round(two, _DECIMALS))
+        for one, two in zip(judge.common_means, other.common_means, strict=True)
+        if one is not None and two is not None
+    ]
+    tau = kendall_tau([one for one, _ in pairs], [two for _, two in pairs])
+    return OrderAgreement(judge.judge, other.judge, tau)
 
 
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
@@ -495,7 +603,18 @@ def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
     codes = a[both] * np.int8(len(LABELS)) + b[both]
     x, y = board.scores[judge].ravel(), board.scores[other].ravel()
     scored = ~np.isnan(x) & ~np.isnan(y)
-    return agreement_of(judge, other, label_pairs(codes), x[scored], y[scored])
+    n_distinct = count_distinct(board.answers, _labelled_by_both(board, judge, other))
+    return agreement_of(judge, other, label_pairs(codes), x[scored], y[scored], n_distinct)
+
+
+def _labelled_by_both(board: Board, judge: str, other: str) -> Array:
+    """Count the nuggets of each answer that both have labelled, shape (instances, entrants)."""
+    both = (board.labels[judge] != NO_LABEL) & (board.labels[other] != NO_LABEL)
+    instances = np.repeat(np.arange(len(board.ids)), board.n_nuggets)
+    n_nuggets = np.zeros((len(board.ids), len(board.entrants)), int)
+    for column, labelled in enumerate(both.T):
+        n_nuggets[:, column] = np.bincount(instances[labelled], minlength=len(board.ids))
+    return n_nuggets
 
 
 def label_pairs(codes: Array) -> Counter[tuple[str, str]]:

@@ -132,7 +132,7 @@ def gain_per_question(
 
     `n` counts questions.
     """
-    moments, asked = _moments(systems, orig)
+    moments, asked, differing = _moments(systems, orig)
     if not asked.any():
         return {}
     points = _least_squares(moments.sum(axis=0)[None])[0]
@@ -140,20 +140,28 @@ def gain_per_question(
     drawn = _least_squares(means.reshape(-1, *moments.shape[1:]))
     gains: dict[QuestionType, Difference] = {}
     for i in np.flatnonzero(asked).tolist():
-        low, high = np.nanpercentile(drawn[:, i], [2.5, 97.5]).tolist() if asked[i] > 1 else (None, None)
-        gains[QUESTION_TYPES[i]] = Difference(int(asked[i]), float(points[i]), low, high)
+        low, high = None, None
+        if asked[i] > 1 and np.nanmax(drawn[:, i]) - np.nanmin(drawn[:, i]) > _ROUNDING:
+            low, high = np.nanpercentile(drawn[:, i], [2.5, 97.5]).tolist()
+        gains[QUESTION_TYPES[i]] = Difference(int(asked[i]), float(points[i]), low, high, int(differing[i]))
     return gains
 
 
-def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Array]:
-    """Sum n n' and n * gain over each instance's rows, shape (instances, types, types + 1); and n over all rows.
+_ROUNDING: Final = 1e-9
+"""Estimates that differ by no more are the same: no resample changes them, so there is no interval."""
+
+
+def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Array, Array]:
+    """Sum n n' and n * gain over each instance's rows, shape (instances, types, types + 1).
+
+    Also n over all rows, and over those with a gain other than 0.
 
     Instances are in the order of their ids, so that a resample does not depend on which system comes first.
     """
     size = len(QUESTION_TYPES)
     index = {kind: i for i, kind in enumerate(QUESTION_TYPES)}
     by_id: dict[str, Array] = {}
-    asked = np.zeros(size, int)
+    asked, differing = np.zeros(size, int), np.zeros(size, int)
     for system in systems:
         for row in system.rows:
             if row.score is None or row.id not in orig:
@@ -161,9 +169,12 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
             counts = np.bincount([index[turn.reading.primary] for turn in row.turns], minlength=size)
             sums = by_id.setdefault(row.id, np.zeros((size, size + 1)))
             sums[:, :size] += np.outer(counts, counts)
-            sums[:, size] += counts * (row.score - orig[row.id])
+            gain = row.score - orig[row.id]
+            sums[:, size] += counts * gain
             asked += counts
-    return np.array([by_id[id] for id in sorted(by_id)]).reshape(-1, size, size + 1), asked
+            if abs(gain) > _ROUNDING:
+                differing += counts
+    return np.array([by_id[id] for id in sorted(by_id)]).reshape(-1, size, size + 1), asked, differing
 
 
 def _least_squares(moments: Array) -> Array:
@@ -265,8 +276,8 @@ class Bin:
     predicted: float
     """Mean prediction."""
     known: int
-    gain: Difference | None
-    """Mean difference to `orig` of the instances at k = 1 whose question is in this bin; None without any."""
+    gain: Difference | None = None
+    """Mean difference to `orig` over the instances of these n questions; None for those that have none."""
 
     @property
     def observed(self) -> float:
@@ -281,6 +292,10 @@ class Calibration:
     brier: float
     reference: float
     bins: tuple[Bin, ...]
+    """Of all questions, without gains."""
+    gain_bins: tuple[Bin, ...]
+    """Of the questions that were their instance's only one (k = 1), where the instance has a score here and in `orig`:
+    only there a gain is that of a question. So n, rates and gain of a bin are of the same questions."""
 
     @property
     def skill(self) -> float | None:
@@ -292,34 +307,59 @@ def calibrate(
     systems: Sequence[Interactions], predictions: Sequence[Predictions], orig: Scores, *, seed: int = 0
 ) -> Calibration | None:
     """Compare the predictions with the answers; None if nothing was asked."""
-    outcomes: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
-    gains: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
-    error, n, n_known = 0.0, 0, 0
+    every: list[_Outcome] = []
+    alone: list[_Outcome] = []
     for system, predicted in zip(systems, predictions, strict=True):
         for row in system.rows:
+            scored = system.k == 1 and row.score is not None and row.id in orig
             for turn, p in zip(row.turns, predicted[row.id], strict=True):
-                error += (p - turn.known) ** 2
-                n += 1
-                n_known += turn.known
-                place = min(int(p * BINS), BINS - 1)
-                outcomes[place].append((p, turn.known))
-                if system.k == 1 and row.score is not None and row.id in orig:
-                    gains[place].append((row.score, orig[row.id]))
-    if not n:
+                every.append(_Outcome(p, turn.known))
+                if scored and row.score is not None:
+                    alone.append(_Outcome(p, turn.known, row.score, orig[row.id]))
+    if not every:
         return None
-    bins = tuple(
-        Bin(
-            low=i / BINS,
-            high=(i + 1) / BINS,
-            n=len(found),
-            predicted=sum(p for p, _ in found) / len(found),
-            known=sum(known for _, known in found),
-            gain=paired_difference(*zip(*paired, strict=True), seed=seed) if paired else None,
-        )
-        for i, (found, paired) in enumerate(zip(outcomes, gains, strict=True))
-        if found
+    n = len(every)
+    rate = sum(outcome.known for outcome in every) / n
+    error = sum((outcome.predicted - outcome.known) ** 2 for outcome in every)
+    return Calibration(
+        n, error / n, rate * (1 - rate), _bins(every, seed, gains=False), _bins(alone, seed, gains=True)
     )
-    return Calibration(n, error / n, n_known / n * (1 - n_known / n), bins)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A question's prediction and whether it was answered; with the scores of its instance, here and of `orig`."""
+
+    predicted: float
+    known: bool
+    score: float = 0.0
+    orig: float = 0.0
+
+
+def _bins(outcomes: Iterable[_Outcome], seed: int, *, gains: bool) -> tuple[Bin, ...]:
+    """Group questions by their predictions in tenths."""
+    groups: list[list[_Outcome]] = [[] for _ in range(BINS)]
+    for outcome in outcomes:
+        groups[min(int(outcome.predicted * BINS), BINS - 1)].append(outcome)
+    bins = []
+    for i, group in enumerate(groups):
+        if not group:
+            continue
+        gain = None
+        if gains:
+            scores = [outcome.score for outcome in group]
+            gain = paired_difference(scores, [outcome.orig for outcome in group], seed=seed)
+        bins.append(
+            Bin(
+                low=i / BINS,
+                high=(i + 1) / BINS,
+                n=len(group),
+                predicted=sum(outcome.predicted for outcome in group) / len(group),
+                known=sum(outcome.known for outcome in group),
+                gain=gain,
+            )
+        )
+    return tuple(bins)
 
 
 # Ask or not: a policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is

@@ -13,16 +13,17 @@ from functools import cached_property
 from math import fsum
 from typing import Final, Literal, TypeAlias
 
-from cts_async.protocol.judge import FULL_AT, lexical_coverage, terms_among, terms_of
+from cts_async.protocol.judge import FULL_AT, is_chinese, lexical_coverage, terms_among, terms_of
 from cts_async.records import Coverage
 from cts_async.scorer import GAIN
-from cts_async.search.backends.corpus import canonical_url
+from cts_async.search.backends.corpus import canonical_url, is_address
 
 Stage: TypeAlias = Literal["said", "read", "found", "not_found", "not_asked", "unknown"]
 STAGES: Final[tuple[Stage, ...]] = ("not_asked", "not_found", "found", "read", "unknown")
-"""Where points are lost, in the order of the protocol:
+"""Where points are lost, in the order of the protocol, the first that applies:
 
-not_asked   no text held the nugget, and the query that was searched lacks what q lacks of the intent, too
+not_asked   the nugget speaks of a constraint of the intent that neither q nor the searched query has, whatever was
+            found; or no text held it, and the searched query lacks a good part of what q lacks of the intent
 not_found   no text held the nugget, though most of the intent was searched for: retrieval
 found       a result that holds it was not opened, or what was read of its page does not hold it: reading
 read        an opened page, or the result that led there, holds it as the agent read it, but not the answer: answering
@@ -58,6 +59,11 @@ class GoldNugget:
     references: tuple[str, ...] = ()
     """The URLs that its intent's gold gives for all its nuggets together."""
 
+    @property
+    def placed(self) -> bool:
+        """False if the gold names sources, and none of them by an address."""
+        return not self.sources or any(is_address(source) for source in self.sources)
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -79,8 +85,27 @@ class QueryForms:
     @property
     def reached(self) -> float:
         """The share of the terms that q* has and q lacks which the searched query has; 1.0 if q lacks none."""
-        hidden = terms_of(self.fused).content - terms_of(self.blurred).every
+        hidden = self._hidden
         return len(hidden & terms_of(self.searched).every) / len(hidden) if hidden else 1.0
+
+    @property
+    def unasked(self) -> frozenset[str]:
+        """The terms that q* has, and neither q nor the searched query; none if that is not known.
+
+        A pair of Chinese characters counts as searched for where both of them are in the query: between two words that
+        the query has in another order stands a pair that it has not.
+        """
+        if not self.searched:
+            return frozenset()
+        searched = terms_of(self.searched).every
+        characters = frozenset(self.searched)
+        return frozenset(
+            term for term in self._hidden - searched if not (is_chinese(term) and characters.issuperset(term))
+        )
+
+    @property
+    def _hidden(self) -> frozenset[str]:
+        return terms_of(self.fused).content - terms_of(self.blurred).every
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +116,8 @@ class NuggetLoss:
     points: float
     stage: Stage
     document: Document | None = None
+    unplaced: bool = False
+    """True if the gold names sources of the nugget, and no address of any: reading them is not recognised."""
 
 
 def nugget_losses(
@@ -107,6 +134,7 @@ def nugget_losses(
     wanted = frozenset[str]().union(*(terms_of(text).every for text in texts))
     found = [_Read(one, wanted) for one in documents or ()]
     missed: Stage = "not_found" if queries.reached >= FULL_AT else "not_asked"
+    unasked = queries.unasked
     total = sum(label.weight for label in labels)
     losses = []
     for label in labels:
@@ -115,7 +143,10 @@ def nugget_losses(
         loss = NuggetLoss(label.id, points, "unknown")
         if nugget is not None and nugget.text and documents is not None:
             stage, document = _furthest(nugget, found)
-            loss = replace(loss, stage=stage or missed, document=document)
+            # What nobody asked for cannot be missed by who searches and reads, even where it was in sight.
+            if unasked & terms_of(nugget.text).content:
+                stage = "not_asked"
+            loss = replace(loss, stage=stage or missed, document=document, unplaced=not nugget.placed)
         if label.coverage == "full":
             loss = replace(loss, stage="said")
         losses.append(loss)
@@ -180,6 +211,8 @@ class SystemLosses:
     mean: float
     """Mean score."""
     lost: Mapping[Stage, float]
+    n_unplaced: int = 0
+    """Nuggets, over all instances, of whose sources no address is known."""
 
     @property
     def known(self) -> bool:
@@ -196,4 +229,5 @@ def system_losses(label: str, instances: Iterable[Sequence[NuggetLoss]]) -> Syst
         stage: fsum(loss.points for losses in every for loss in losses if loss.stage == stage) / len(every)
         for stage in STAGES
     }
-    return SystemLosses(label, len(every), 100 - fsum(lost.values()), lost)
+    n_unplaced = sum(loss.unplaced for losses in every for loss in losses)
+    return SystemLosses(label, len(every), 100 - fsum(lost.values()), lost, n_unplaced)

@@ -65,6 +65,8 @@ class Item:
     """By judge, without the judges that failed on this answer."""
     unjudged: Mapping[str, Failure] = field(default_factory=dict)
     """By judge that failed on this answer: why."""
+    answer_mark: int = 0
+    """Equal for equal queries with equal answers (`protocol.results.judged_fingerprint`); 0: not known."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -567,7 +569,7 @@ def _item(line: Line, without: Collection[str]) -> Item:
     queries = ("fused_query", "blurred_query", "rewritten_query", "answer")
     found: dict[str, Any] = {name: str(line.get(name) or "") for name in queries if name not in without}
     found |= {name: tuple(line.get(name) or ()) for name in ("questions", "answers") if name not in without}
-    return Item(line["id"], **found)
+    return Item(line["id"], **found, answer_mark=judged_fingerprint(line))
 
 
 def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
@@ -637,4 +639,7 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")
-    return Item(id, query, verdicts={judge: JudgedLabels(score, coverage, weights, score)})
+    # A file without queries: equal answers to different instances are not the same question to a judge.
+    mark = judged_fingerprint({**line, "fused_query": query or id})
+    verdicts = {judge: JudgedLabels(score, coverage, weights, score)}
+    return Item(id, query, verdicts=verdicts, answer_mark=mark)

@@ -168,7 +168,9 @@ def correlation(a: Numbers, b: Numbers) -> float | None:
 
 # Power, by the normal approximation to a two-sided paired test at level alpha (Cohen 1988, chapter 2; Card et al. 2020,
 # "With Little Power Comes Great Responsibility"): a true mean difference of (z(1 - alpha/2) + z(power)) * sd / sqrt(n)
-# is found with the given power, where sd is the standard deviation of the differences by instance.
+# is found with the given power, where sd is the standard deviation of the differences by instance. Since sd is
+# estimated, z(1 - alpha/2)^2 / 2 instances more are needed (Guenther 1981, "Sample Size Formulas for Normal Theory t
+# Tests"): without them 20 instances have a power of .7 where .8 is said (`benchmarks/power.py`).
 
 
 def least_instances(alpha: float = ALPHA) -> int:
@@ -176,24 +178,48 @@ def least_instances(alpha: float = ALPHA) -> int:
     return math.ceil(math.log2(2 / alpha) - 1e-9)
 
 
-def detectable_difference(n: int, sd: float, *, alpha: float = ALPHA, power: float = POWER) -> float | None:
+def holm_alpha(n_tests: int, alpha: float = ALPHA) -> float:
+    """Return the level that a comparison among `n_tests` is sure to be tested at: alpha / n_tests.
+
+    Holm's procedure holds the smallest p against alpha / m, the next one against alpha / (m - 1), and so on: which of
+    these levels meets a comparison depends on what the others show. Only the first is certain, so a number of instances
+    that is enough for it is enough whatever they show.
+    """
+    return alpha / n_tests
+
+
+def detectable_difference(
+    n: int, sd: float, *, n_differ: int | None = None, alpha: float = ALPHA, power: float = POWER
+) -> float | None:
     """Return the smallest true difference that is found with probability `power`, in the unit of `sd`.
 
-    None if n instances cannot reach `alpha` whatever they show. With m comparisons under Holm's correction the
-    smallest p is held against alpha / m: that is the worst case.
+    `n_differ` of the n instances differ (default: all). None if so few cannot reach `alpha` whatever they show, and for
+    an `sd` of 0, which says nothing about other samples.
     """
-    return _standard_errors(alpha, power) * sd / math.sqrt(n) if n >= least_instances(alpha) else None
+    n_differ = n if n_differ is None else n_differ
+    effective = n - _extra_instances(alpha)
+    if n_differ < least_instances(alpha) or effective <= 0 or not sd:
+        return None
+    return _standard_errors(alpha, power) * sd / math.sqrt(effective)
 
 
 def instances_needed(
-    difference: float, sd: float, *, alpha: float = ALPHA, power: float = POWER
+    difference: float, sd: float, *, share_differing: float = 1.0, alpha: float = ALPHA, power: float = POWER
 ) -> int | None:
-    """Return how many instances a true difference of that size needs; None for a difference of 0."""
+    """Return how many instances a true difference of that size needs; None for a difference of 0.
+
+    Of these the share `share_differing` differs, as among those that were seen: there must be enough for `alpha`.
+    """
     if not difference:
         return None
-    # 1e-9: the rounding of the quotient must not add one to a whole number.
-    by_power = math.ceil((_standard_errors(alpha, power) * sd / difference) ** 2 - 1e-9)
-    return max(least_instances(alpha), by_power)
+    by_power = (_standard_errors(alpha, power) * sd / difference) ** 2
+    if sd:
+        by_power += _extra_instances(alpha)
+    # 1e-9: the rounding of a quotient must not add one to a whole number.
+    return max(
+        math.ceil(least_instances(alpha) / share_differing - 1e-9),
+        math.ceil(by_power - 1e-9),
+    )
 
 
 def _standard_errors(alpha: float, power: float) -> float:
@@ -202,44 +228,55 @@ def _standard_errors(alpha: float, power: float) -> float:
     return normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(power)
 
 
+def _extra_instances(alpha: float) -> float:
+    """How many instances the estimate of the standard deviation costs."""
+    return NormalDist().inv_cdf(1 - alpha / 2) ** 2 / 2
+
+
 MANY: Final = 10_000
 """From so many instances on there are cheaper ways: resampling by value, and the normal distribution."""
 _AT_ONCE: Final = 2_000_000
 """Random draws in one block: 16 MB, however many instances there are."""
 
 # Bootstrap: instances are resampled with replacement, each with its own pair of scores, and the interval is the 2.5th to
-# the 97.5th percentile of the resampled means (Efron & Tibshirani 1993; paper, table 3). With few instances it is too
-# short: at n = 8 it covers the truth in 90 % of samples or less, for skewed differences far less
-# (`benchmarks/coverage.py`). Student's t and the bias-corrected bootstrap (BCa) miss it there as well, so short
-# intervals are marked instead of replaced.
+# the 97.5th percentile of the resampled means (Efron & Tibshirani 1993; paper, table 3). Its length comes from the
+# instances that differ: where few do, however many there are, it is too short (`benchmarks/coverage.py`). Student's t
+# and the bias-corrected bootstrap (BCa) miss the truth there as well, so short intervals are marked instead of replaced.
+# Where all values are the same, every resample is, too: that is no interval at all.
 
 RESAMPLES: Final = 10_000
 ENOUGH: Final = 30
-"""With fewer instances the interval is too short."""
+"""With fewer instances that differ the interval is too short."""
 FEWEST: Final = 5
 """With fewer instances no interval is shown: a resample of 4 often repeats one or two of them."""
 _TAIL: Final = 100 * (1 - 0.95) / 2
 """2.5 but for rounding (2.5000000000000022), which the last digits of every published interval depend on."""
 _REPEATED: Final = 8
 """Values are few if each occurs so many times on average."""
+_DECIMALS: Final = 9
+"""Values that agree in so many decimals are equal: sums of the same numbers differ in their last digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Mean of n paired differences with its 95 % interval, in points of restore_score_100.
 
-    `low` and `high` are data; what people read is `interval`. Both are None for a single difference.
+    `low` and `high` are data; what people read is `interval`. Both are None for a single difference, and where all
+    differences are the same.
     """
 
     n: int
     mean: float
     low: float | None
     high: float | None
+    n_differ: int | None = None
+    """How many of them the interval draws on (see `count_differing`); None: all."""
 
     @property
     def too_short(self) -> bool:
-        """True if the interval covers the truth less often than its level promises."""
-        return 1 < self.n < ENOUGH
+        """True if there is an interval that covers the truth less often than its level promises."""
+        drawn_on = self.n if self.n_differ is None else self.n_differ
+        return self.low is not None and drawn_on < ENOUGH
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -250,6 +287,26 @@ class Difference:
     def ends(self) -> tuple[float, float]:
         """The interval as it is drawn: of length 0 if there is none."""
         return self.interval or (self.mean, self.mean)
+
+    @property
+    def nowhere(self) -> bool:
+        """True if there are several differences, and all of them are 0."""
+        return self.n > 1 and self.low is None and round(self.mean, _DECIMALS) == 0
+
+
+def count_differing(values: Array) -> int:
+    """Count the values that an interval of their mean draws on: all but zeros, or but those that most have in common.
+
+    Differences of 0 move no resampled mean away from 0. Neither do equal scores of more than half of the instances move
+    it away from their value.
+    """
+    import numpy as np
+
+    distinct, counts = np.unique(np.round(values, _DECIMALS), return_counts=True)
+    commonest = int(counts.max(initial=0))
+    if 2 * commonest > len(values):
+        return len(values) - commonest
+    return len(values) - int(counts[distinct == 0].sum())
 
 
 def paired_difference(
@@ -287,8 +344,12 @@ def paired_differences(
             continue
         means = _bootstrap_means(values, seed, resamples)
         for i, column in enumerate(columns):
-            low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
-            results[column] = Difference(len(values), float(values[:, i].mean()), float(low), float(high))
+            mean, n_differ = float(values[:, i].mean()), count_differing(values[:, i])
+            if n_differ:
+                low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
+                results[column] = Difference(len(values), mean, float(low), float(high), n_differ)
+            else:
+                results[column] = Difference(len(values), mean, None, None, 0)
     return results
 
 
@@ -367,6 +428,8 @@ def clustered_mean(
     if len(names) == 1:
         return Difference(1, float(data.mean()), None, None)
     means = resampled_means(sums, seed, resamples)
+    if not np.ptp(np.round(data, _DECIMALS)):
+        return Difference(len(names), float(data.mean()), None, None)
     low, high = np.percentile(means[:, 0] / means[:, 1], [_TAIL, 100 - _TAIL])
     return Difference(len(names), float(data.mean()), float(low), float(high))
 
@@ -374,7 +437,9 @@ def clustered_mean(
 def percentile_interval(
     scores: Numbers, q: float, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> tuple[float, float] | None:
-    """Return the bootstrap 95 % interval of the q-th percentile (0 <= q <= 100); None for fewer than two scores.
+    """Return the bootstrap 95 % interval of the q-th percentile (0 <= q <= 100).
+
+    None for fewer than two scores, and where all are the same.
 
     The sorted resample is not drawn as a whole: its element r of n is element floor(n u) of the sorted scores, with u
     the r-th smallest of n uniform numbers, which has the distribution Beta(r, n - r + 1) (David & Nagaraja 2003, 2.3).
@@ -385,6 +450,8 @@ def percentile_interval(
     if n < 2:
         return None
     rng, ordered = np.random.default_rng(seed), np.sort(np.asarray(scores, dtype=float))
+    if not np.ptp(np.round(ordered, _DECIMALS)):
+        return None
     position = (n - 1) * (q / 100)
     below = math.floor(position)
     place = rng.beta(below + 1, n - below, resamples)
@@ -429,6 +496,8 @@ class SignFlips:
     p: float
     exact: bool
     floor: float
+    n_differ: int
+    """Differences other than 0, which have a sign to flip."""
 
 
 def flips_for(n_tests: int) -> int:
@@ -453,15 +522,17 @@ def sign_flip_tests(
         differences = np.nan_to_num(scores[:, i] - scores[:, j])
         nonzero = differences[differences != 0]
         if len(nonzero) <= EXACT:
-            results[number] = SignFlips(_exact_p(nonzero), True, min(1.0, 2.0 ** (1 - len(nonzero))))
+            floor = min(1.0, 2.0 ** (1 - len(nonzero)))
+            results[number] = SignFlips(_exact_p(nonzero), True, floor, len(nonzero))
         elif len(nonzero) >= MANY:
-            results[number] = SignFlips(_normal_p(nonzero), False, 0.0)
+            results[number] = SignFlips(_normal_p(nonzero), False, 0.0, len(nonzero))
         else:
             sampled[number] = differences
     if sampled:
         estimates = _sampled_p(np.column_stack([*sampled.values()]), seed, flips)
         for number, p in zip(sampled, estimates, strict=True):
-            results[number] = SignFlips(p, False, 1 / (flips + 1))
+            n_differ = int(np.count_nonzero(sampled[number]))
+            results[number] = SignFlips(p, False, 1 / (flips + 1), n_differ)
     return [results[number] for number in range(len(pairs))]
 
 

@@ -20,6 +20,8 @@ from cts_async.protocol.views import JudgeView
 from cts_async.records import Coverage, Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
+REFERENCE_JUDGES: Final = (LEXICAL,)
+"""Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
 JUDGING = "judge/"
 """Prefix of the names of judging steps; the judge's name follows."""
 MAX_BRIEFS = 4096
@@ -274,7 +276,12 @@ def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _chinese_among(terms: frozenset[str]) -> tuple[str, ...]:
-    return tuple(term for term in terms if _STARTS_WITH_HAN.match(term))
+    return tuple(term for term in terms if is_chinese(term))
+
+
+def is_chinese(term: str) -> bool:
+    """True for a term of Chinese characters, usually a pair."""
+    return _STARTS_WITH_HAN.match(term) is not None
 
 
 def _all_terms(token: str) -> frozenset[str]:

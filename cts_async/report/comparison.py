@@ -23,13 +23,14 @@ from cts_async.analysis.runs import (
     read_runs,
 )
 from cts_async.analysis.stability import Stability, stability
-from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, FEWEST, MANY, POWER
+from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, MANY, POWER, Difference, holm_alpha
 from cts_async.errors import UsageError
 from cts_async.protocol.judge import SELF_PREFERENCE
 from cts_async.protocol.run_files import is_conversation
 from cts_async.records import Caveat, caveats_in
 from cts_async.report.summary import caveats_json
 from cts_async.report.tables import (
+    NO_DIFFERENCE,
     NO_INTERVAL,
     SHORT_MARK,
     Column,
@@ -142,7 +143,7 @@ def compare_board(
             compare_under(board, judge, baseline, against_baseline=against_baseline, seed=seed)
             for judge in chosen
         ),
-        robustness=robustness(board, chosen),
+        robustness=robustness(board, chosen, judges),
         stabilities=tuple(_stabilities(board)),
         notes=(*board.remarks, *_notes(board, chosen[0])),
         seed=seed,
@@ -286,6 +287,7 @@ def _standing_fields(one: Standing) -> dict[str, Any]:
         "common_mean": one.common_mean,
         "judge_is": "+".join(one.own_text) or None,
         "best_or_tied": one.best,
+        "testable": one.testable,
         "delta_p_holm": one.p_holm,
     }
 
@@ -383,27 +385,32 @@ def _mean(row: Row) -> str:
 
 def _interval_table(judged: Judged, baseline: str) -> DataTable:
     """Intervals of the differences (paper, table 3)."""
-    rows = [
-        {"system": one.system, **asdict(one.delta), "too_short": one.delta.too_short}
-        for one in judged.standings
-        if one.delta
-    ]
+    deltas = [(standing.system, standing.delta) for standing in judged.standings if standing.delta]
+    rows = [{"system": system, **asdict(delta), "too_short": delta.too_short} for system, delta in deltas]
     columns = (
         Column("system", text("system"), numeric=False),
         Column("pairs", text("n")),
+        Column("differ", text("n_differ")),
         Column("mean Δ", number("mean", "+.3f")),
         Column("95 % CI", _interval),
     )
-    remarks = interval_notes(row["n"] for row in rows)
-    caption = f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both"
+    remarks = interval_notes(delta for _, delta in deltas)
+    caption = (
+        f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both; differ: those whose two "
+        "scores are not the same"
+    )
     title = f"Mean improvement over {baseline}"
     return DataTable("intervals", title, caption, columns, rows, remarks=remarks)
 
 
 def _interval(row: Row) -> str:
-    if row["n"] < FEWEST:
+    delta = Difference(row["n"], row["mean"], row["low"], row["high"], row["n_differ"])
+    if delta.nowhere:
+        return NO_DIFFERENCE
+    if delta.interval is None:
         return NO_INTERVAL
-    return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
+    low, high = delta.interval
+    return f"[{low:.3f}, {high:.3f}]{SHORT_MARK if delta.too_short else ''}"
 
 
 def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> DataTable:
@@ -416,20 +423,26 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
         Column("system", text("system"), numeric=False),
         Column("minus", text("other"), numeric=False),
         Column("n", text("n")),
+        Column("differ", text("n_differ")),
         Column("Δ", number("difference", "+.3f")),
         Column("p", p_value("p", 4)),
         Column("p Holm", p_value("p_holm", 4)),
-        Column("detects", number("detectable", ".3f")),
-        Column("n needed", number("n_needed", ",")),
+        Column("detects Holm", number("detectable_holm", ".3f")),
+        Column("n needed Holm", number("n_needed_holm", ",")),
     )
-    family = f"{tests} tests against {baseline}" if found.against_baseline else f"all {tests} pairs"
-    hopeless = sum(tests * pair.p_floor > ALPHA for pair in judged.pairs)
+    family = f"{tests} tests against {baseline}" if found.against_baseline else _all_pairs(tests)
+    hopeless = sum(pair.hopeless for pair in judged.pairs)
     significant = sum(pair.significant for pair in judged.pairs)
     least = min(pair.n for pair in judged.pairs)
+    level = (
+        f"{ALPHA}"
+        if tests == 1
+        else f"{ALPHA} / {tests} = {holm_alpha(tests):.2g}, the strictest of Holm's levels"
+    )
     remarks = _non_empty(
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
-        f"detects: the true difference that n instances show in {POWER:.0%} of cases at α = {ALPHA}; n needed: "
-        "how many would show this one.",
+        f"detects: the true difference that n instances show in {POWER:.0%} of cases at {level}; n needed: how many "
+        "would show this one there. - where too few differ to show any, or all differ by the same.",
         f"Shown are {len(shown)} of {tests} pairs, of which {significant} differ at {ALPHA}; --pairs shows them all."
         if len(shown) < tests
         else "",
@@ -445,9 +458,14 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
     return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=remarks)
 
 
+def _all_pairs(n: int) -> str:
+    return "the only pair" if n == 1 else f"all {n} pairs"
+
+
 def _judges_table(found: Robustness) -> DataTable:
     """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
-    shared = [i for i, mean in enumerate(found.judges[0].common_means) if mean is not None]
+    first = next(judge for judge in found.judges if judge.judge in found.counted)
+    shared = [i for i, mean in enumerate(first.common_means) if mean is not None]
     judges = {one.judge: one.means for one in found.judges}
     if any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared):
         judges |= {f"{one.judge} (n={found.n_common})": one.common_means for one in found.judges}
@@ -457,16 +475,26 @@ def _judges_table(found: Robustness) -> DataTable:
     ]
     scores = (Column(name, number(name, ".2f")) for name in judges)
     columns = (Column("system", text("system"), numeric=False), *scores)
-    remarks: tuple[str, ...] = ()
+    remarks: list[str] = []
     if len(shared) > 1:
-        alike = "order the systems alike" if found.same_order else "order the systems differently"
-        remarks = (
-            *(f"Order of the means by {judge.judge}: {judge.ordering}" for judge in found.judges),
-            f"The judges {alike}, by the means over the {found.n_common} instances that {len(shared)} of "
-            f"{len(found.systems)} systems have from every judge; means may differ by chance (see the paired tests).",
+        for judge in found.judges:
+            also = " (a reference, not counted)" if judge.judge in found.references else ""
+            remarks.append(f"Order of the means by {judge.judge}{also}: {judge.ordering}")
+    if found.same_order is not None:
+        remarks.append(
+            f"{_order_statement(found)}, by the means over the {found.n_common} instances that {len(shared)} of "
+            f"{len(found.systems)} systems have from {'each of them' if found.references else 'every judge'}; means may "
+            "differ by chance (see the paired tests)."
         )
     caption = "mean restore_score_100 by judge"
-    return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=remarks)
+    return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=tuple(remarks))
+
+
+def _order_statement(found: Robustness) -> str:
+    """Say whether the counted judges order the systems alike; they are named where others are shown beside them."""
+    alike = "alike" if found.same_order else "differently"
+    names = f" ({', '.join(found.counted)})" if found.references else ""
+    return f"The {len(found.counted)} judges{names} order the systems {alike}"
 
 
 def _agreement_table(found: Robustness) -> DataTable:
@@ -476,21 +504,28 @@ def _agreement_table(found: Robustness) -> DataTable:
     columns = (
         *text_columns("judge", "other"),
         Column("nuggets", number("n_nuggets", ",")),
+        Column("distinct", number("n_distinct", ",")),
         Column("same", number("exact", ".3f")),
         Column("kappa", number("kappa", ".3f")),
         Column("quadratic", number("kappa_quadratic", ".3f")),
         Column("r", number("score_r", ".3f")),
         Column("tau", number("tau", ".3f")),
     )
-    alphas = ("-" if a is None else f"{a:.3f}" for a in (found.alpha_nominal, found.alpha_ordinal))
+    alphas = ["-" if a is None else f"{a:.3f}" for a in (found.alpha_nominal, found.alpha_ordinal)]
+    together = f"of {', '.join(found.counted)}" if found.references else "of all judges"
+    alpha = "Krippendorff's alpha {}: {} nominal, {} ordinal.".format(together, *alphas)
     shares = (
         f"Labels of {judge.judge}: "
         + ", ".join(f"{judge.shares[label]:.1%} {label}" for label in reversed(LABELS))
         for judge in found.judges
         if judge.shares
     )
-    remarks = ("Krippendorff's alpha of all judges: {} nominal, {} ordinal.".format(*alphas), *shares)
-    caption = "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings"
+    # A single counted judge agrees with nobody: its agreement with the reference is in the row.
+    remarks = (*([alpha] if len(found.counted) > 1 else []), *shares)
+    caption = (
+        "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings; distinct: nuggets of distinct queries "
+        "and answers (equal ones are judged once, and their labels are copies)"
+    )
     return DataTable("agreement", "Agreement of judges", caption, columns, rows, remarks=remarks)
 
 
@@ -544,8 +579,7 @@ def headline(found: RunsCompared) -> Iterator[str]:
             f"{better} of {len(tested)}; worse: {len(differ) - better}."
         )
     if found.robustness and found.robustness.same_order is not None:
-        alike = "alike" if found.robustness.same_order else "differently"
-        yield f"The {len(found.robustness.judges)} judges order the systems {alike}."
+        yield f"{_order_statement(found.robustness)}."
     if n_failed := sum(one.scores.n_failed for one in judged.standings):
         of = sum(one.scores.n_expected for one in judged.standings)
         yield f"{n_failed:,} of {of:,} instances failed: they have no score, and are in no mean."
@@ -558,6 +592,7 @@ NO_REFERENCES: Final = "(orig and gold do not compete)"
 def best_sentence(judged: Judged, baseline: str = "") -> str:
     """Name the system with the highest mean over the common instances, and those that no test separates from it.
 
+    "Tied" are only those that a test could have separated, given how many instances differ.
     With its difference to a `baseline`. "" if fewer than two systems compete.
     """
     rivals = [one for one in judged.standings if one.best is not None]
@@ -565,20 +600,36 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
         return "No instance has a score in all systems, so none is called the best."
     if not rivals:
         return ""
-    first, *tied = judged.best
+    first, *others = judged.best
     over = f" over the {first.n_common:,} instances that all systems have" if judged.n_differs else ""
-    delta = f", {difference_text(first.delta, '+.2f')} over {baseline}" if baseline and first.delta else ""
+    delta = ""
+    if baseline and first.delta:
+        delta = f", {difference_text(first.delta, '+.2f')} over {baseline}"
+        if first.delta.nowhere:
+            delta = f", {NO_DIFFERENCE} to {baseline}"
     found = f"{first.system} with {first.common_mean:.2f}{over}{delta}"
     if len(rivals) == 1:
         return f"Mean by judge {judged.judge}: {found}."
-    if not tied:
+    if not others:
         return (
             f"Best system by judge {judged.judge} {NO_REFERENCES}: {found}; every other is worse at "
             f"p ≤ {ALPHA} after Holm's correction."
         )
-    names = ", ".join(one.system for one in tied[:MOST_TIED])
-    more = f" and {len(tied) - MOST_TIED} more" if len(tied) > MOST_TIED else ""
-    return (
-        f"Highest mean by judge {judged.judge} {NO_REFERENCES}: {found}; tied with {names}{more}, since no "
-        f"paired test separates them at p ≤ {ALPHA} after Holm's correction."
-    )
+    verdicts = []
+    if judged.tied:
+        verdicts.append(
+            f"tied with {_first_systems(judged.tied)}, since no paired test separates them at p ≤ {ALPHA} after Holm's "
+            "correction"
+        )
+    if judged.untestable:
+        verdicts.append(
+            f"too few instances differ for any test to tell it from {_first_systems(judged.untestable)}"
+        )
+    return f"Highest mean by judge {judged.judge} {NO_REFERENCES}: {found}; {'; '.join(verdicts)}."
+
+
+def _first_systems(standings: Sequence[Standing]) -> str:
+    """Join the names of the first systems, and say how many more there are."""
+    names = ", ".join(standing.system for standing in standings[:MOST_TIED])
+    more = f" and {len(standings) - MOST_TIED} more" if len(standings) > MOST_TIED else ""
+    return names + more

@@ -276,9 +276,10 @@ _HEADINGS: Final[dict[Stage, str]] = {
 MOST_ATTRIBUTED: Final = 2_000
 """Instances of a run that are attributed, some 2 ms each; of more, so many evenly taken."""
 _CAPTION: Final = (
-    "Mean points of restore_score_100; with the mean they add up to 100. not asked: never found, and what q lacks of "
-    "the intent was not searched for. retrieval: never found though it was. reading: found, but not read. answering: "
-    "read, but not said. An attribution by matching words, which says where to look."
+    "Mean points of restore_score_100; with the mean they add up to 100. not asked: of a constraint of the intent that "
+    "the searched query lacks, or never found while it lacks much of the intent. retrieval: never found though it was "
+    "searched for. reading: found, but not read. answering: read, but not said. An attribution by matching words, which "
+    "says where to look."
 )
 
 
@@ -319,6 +320,11 @@ def losses_table(systems: Sequence[SystemLosses]) -> DataTable:
         {"system": one.label, "n": one.n, "mean": one.mean, "lost": 100 - one.mean, **one.lost}
         for one in systems
     ]
+    unplaced = [f"{one.label} {one.n_unplaced:,}" for one in systems if one.n_unplaced]
+    remarks = [
+        f"No address is known of any source of some nuggets ({', '.join(unplaced)}), since the documents that "
+        "source_ids name were not found: that such a source was found or read is not recognised."
+    ]
     shown = [stage for stage in STAGES if stage != "unknown" or any(row["unknown"] for row in rows)]
     columns = (
         *text_columns("system"),
@@ -326,4 +332,11 @@ def losses_table(systems: Sequence[SystemLosses]) -> DataTable:
         Column("mean", number("mean", ".2f")),
         *(Column(_HEADINGS[stage], number(stage, ".2f")) for stage in shown),
     )
-    return DataTable("losses", "Points lost by stage", _CAPTION, columns, rows)
+    return DataTable(
+        "losses",
+        "Points lost by stage",
+        _CAPTION,
+        columns,
+        rows,
+        remarks=tuple(remarks if unplaced else ()),
+    )

@@ -12,7 +12,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from cts_async.analysis.compare import Standing
-from cts_async.analysis.stats import ALPHA, ENOUGH, FEWEST
+from cts_async.analysis.stats import ALPHA
 from cts_async.report.comparison import (
     BEST,
     OWN_NOTE,
@@ -23,7 +23,7 @@ from cts_async.report.comparison import (
 from cts_async.report.output import visible
 from cts_async.report.results import CAVEATS
 from cts_async.report.tables import (
-    FEW_NOTE,
+    NO_DIFFERENCE,
     NO_INTERVAL,
     SHORT_MARK,
     Column,
@@ -31,6 +31,7 @@ from cts_async.report.tables import (
     Row,
     best_cells,
     csv_text,
+    interval_notes,
     make_table_folder,
     markdown,
     number,
@@ -80,7 +81,9 @@ def _main_row(one: Standing) -> Row:
         "difference": delta.mean if delta else None,
         "low": low,
         "high": high,
+        "n_differ": delta.n_differ if delta else None,
         "too_short": bool(low is not None and delta and delta.too_short),
+        "no_difference": bool(delta and delta.nowhere),
         "p_holm": one.p_holm,
         "n": one.scores.n_scored,
     }
@@ -98,6 +101,8 @@ def _without_k(label: str, k: int) -> str:
 def _gain_cell(row: Row) -> str:
     if row["difference"] is None:
         return "-"
+    if row["no_difference"]:
+        return NO_DIFFERENCE
     difference = f"{row['difference']:+z.1f}"
     if row["low"] is None:
         return f"{difference} {NO_INTERVAL}"
@@ -132,24 +137,24 @@ def _main_caption(found: RunsCompared, names: Mapping[str, str]) -> Iterator[str
         apart = " and ".join(one.system for one in judged.ranked if one.system in references)
         rivals = f" of a system that clarifies (not {apart})" if apart else ""
         yield f"Bold: the highest mean{rivals}, and every mean that no test separates from it (p > {ALPHA})."
-    elif len(judged.best) > 1:
+    elif judged.tied:
         yield f"No mean is bold, since no test separates any from the highest one (p > {ALPHA})."
+    if judged.untestable:
+        untestable = ", ".join(standing.system for standing in judged.untestable)
+        yield f"Too few instances differ for any test to tell the highest mean from that of {untestable}."
 
 
 def _main_remarks(found: RunsCompared, rows: Sequence[Row]) -> Iterator[str]:
     judged = found.judged[0]
     if judged.n_differs:
         yield "n: instances with a score; a difference is over those scored in both systems."
-    if any(one.delta and one.delta.n < FEWEST for one in judged.standings):
-        yield FEW_NOTE
     if failed := [
         f"{one.system}: {one.scores.n_failed} of {one.scores.n_expected}"
         for one in judged.standings
         if one.scores.n_failed
     ]:
         yield f"Failed instances have no score: {'; '.join(failed)}."
-    if any(row["too_short"] for row in rows):
-        yield f"{SHORT_MARK} Below {ENOUGH} instances an interval covers the truth in less than 95 % of cases."
+    yield from interval_notes(standing.delta for standing in judged.standings if standing.delta)
     if any(row["judge_is"] for row in rows):
         yield OWN_NOTE
     for caveat in found.caveats:

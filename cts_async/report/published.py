@@ -437,7 +437,7 @@ def sentence(found: Published) -> str:
     counted = found.counted
     outside = [one for one in counted if not one.inside]
     if not counted:
-        return "No value has an interval to compare with: one instance is not enough."
+        return "No value has an interval to compare with: that takes several instances that differ."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
     inside += " (not comparable)" if found.departures else ""
     return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."

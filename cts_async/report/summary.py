@@ -16,7 +16,7 @@ import numpy as np
 
 from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
-from cts_async.analysis.compare import Agreement, agreement_of, label_pairs
+from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
 from cts_async.analysis.runs import ORIG
 from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
@@ -260,7 +260,22 @@ class ResultColumns:
         same = (self._counts[here] == other._counts[there]) & (self._counts[here] > 0)
         here, there = here[same], there[same]
         pairs = label_pairs(self._labels_of(here).astype(int) * len(LABELS) + other._labels_of(there))
-        return JudgePair(self.judge or "", other.judge or "", pairs, self._values[here], other._values[there])
+        # Not every line names its answer: of the verdicts that `cts run` wrote only the results do.
+        marks = self._marks_of(here)
+        marks = np.where(marks == 0, other._marks_of(there), marks)
+        return JudgePair(
+            self.judge or "",
+            other.judge or "",
+            pairs,
+            self._values[here],
+            other._values[there],
+            marks,
+            self._counts[here],
+        )
+
+    def _marks_of(self, rows: Array) -> Array:
+        """Return the fingerprints of the answers in these rows; 0 where they are not known."""
+        return self._marks[rows] if len(self._marks) else np.zeros(len(rows), np.int64)
 
     def _labels_of(self, rows: Array) -> Array:
         """Return the labels of these rows, concatenated."""
@@ -311,7 +326,7 @@ def ranked(counts: Mapping[Counted, int]) -> list[tuple[Counted, int]]:
     return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
 
 
-# Agreement of the lexical judge with every other judge of a run
+# Agreement of the judges of a run, pair by pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +339,10 @@ class JudgePair:
     """How often `judge` gave a nugget one label and `other` the other."""
     scores: Array
     other_scores: Array
+    answers: Array
+    """Fingerprints of the answers; 0: not known."""
+    n_nuggets: Array
+    """Labelled nuggets of each answer."""
 
 
 def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
@@ -337,6 +356,9 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
             sum((one.pairs for one in same), Counter()),
             np.concatenate([one.scores for one in same]),
             np.concatenate([one.other_scores for one in same]),
+            count_distinct(
+                np.concatenate([one.answers for one in same]), np.concatenate([one.n_nuggets for one in same])
+            ),
         )
         for judges, same in by_judges.items()
     ]
@@ -345,11 +367,14 @@ def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
 def agreement_sentence(found: Agreement) -> str:
     """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`
 
-    Scores are left out where their correlation is not defined, as that of a single answer.
+    Nuggets of distinct answers are counted apart if some answers are the same: their labels are copies. Scores are left
+    out where their correlation is not defined, as that of a single answer.
     """
     if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
     nuggets, answers = _counted(found.n_nuggets, "nugget"), _counted(found.n_answers, "answer")
+    if found.n_distinct < found.n_nuggets:
+        nuggets += f", {found.n_distinct:,} of them of distinct answers"
     scores = "" if found.score_r is None else f"; scores of {answers} correlate by {found.score_r:.3f}"
     return (
         f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {nuggets}"
@@ -493,7 +518,7 @@ class RunSummary:
     all_unknown_rate: float | None
     wall_s: float
     judge_pairs: tuple[JudgePair, ...] = ()
-    """The lexical judge with each of the others."""
+    """Each two of its judges, the lexical one first."""
     tools: ToolHealth = field(default_factory=ToolHealth)
 
     n_unanswered: int = 0
@@ -544,10 +569,11 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     results = results_of(directory)
     files = sorted((directory / JUDGMENTS).glob("*.jsonl"))
     judges = [*(manifest.get("identity", {}).get("judges") or ())[:1], *(path.stem for path in files)]
-    labels = len(judges) > 1 and LEXICAL in judges
+    labels = len(judges) > 1
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
     by_id = manifest.get("identity", {}).get("system") == ORIG
-    mark = judged_fingerprint if candidates else no_fingerprint
+    # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
+    mark = judged_fingerprint if candidates or labels else no_fingerprint
     lines = ResultColumns(directory / results, mark, labels=labels, by_id=by_id)
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     if not candidates and lines.n_failed:
@@ -568,8 +594,9 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         verdicts.judge = verdicts.judge or path.stem
         scored.append(_further_scores(verdicts, lines, n_expected))
         labelled += [verdicts] if labels else []
-    lexical = [one for one in labelled if labels and one.judge == LEXICAL]
     unjudged = _unjudged(manifest, scored, int(lines.answered.sum()))
+    # The lexical judge first: the others are compared with it.
+    labelled.sort(key=lambda columns: columns.judge != LEXICAL)
     return RunSummary(
         directory=directory,
         manifest=manifest,
@@ -583,9 +610,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
-        judge_pairs=tuple(
-            one.compared(other) for other in lexical[:1] for one in labelled if one.judge != LEXICAL
-        ),
+        judge_pairs=tuple(_judge_pairs(labelled)) if labels else (),
         tools=lines.tools,
     )
 
@@ -599,6 +624,13 @@ def _unjudged(manifest: Mapping[str, Any], scored: Sequence[JudgeScores], n_answ
     named = as_texts(as_object(manifest.get("identity")).get("judges"))
     left = {judge: n_answers - verdicts.get(judge, 0) for judge in named}
     return {judge: n for judge, n in left.items() if n > 0}
+
+
+def _judge_pairs(judges: Sequence[ResultColumns]) -> Iterator[JudgePair]:
+    """Compare each judge with those after it in the order given, under which the later one comes first."""
+    for place, other in enumerate(judges):
+        for judge in judges[place + 1 :]:
+            yield judge.compared(other)
 
 
 def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: int) -> JudgeScores:

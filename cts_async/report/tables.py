@@ -26,11 +26,16 @@ NAME_WIDTH: Final = 12
 """Minimum width of a column of names; longer names fold."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
-    f"{SHORT_MARK} fewer than {ENOUGH} instances: the interval covers the truth in less than 95 % of cases."
+    f"{SHORT_MARK} fewer than {ENOUGH} instances differ: "
+    "the interval covers the truth in less than 95 % of cases."
 )
 """Explanation of the mark of short intervals."""
 NO_INTERVAL: Final = "[-]"
-FEW_NOTE: Final = f"{NO_INTERVAL} no interval below {FEWEST} instances."
+FEW_NOTE: Final = (
+    f"{NO_INTERVAL} no interval: fewer than {FEWEST} instances, or all of them have the same value."
+)
+NO_DIFFERENCE: Final = "no difference"
+"""In place of `+0.00 [+0.00, +0.00]`, which looks like a very exact measurement."""
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -285,16 +290,20 @@ def estimate(key: str, spec: str) -> Show:
     def show(row: Row) -> str:
         if row[key] is None:
             return "-"
-        if row.get(f"{key}_pairs", FEWEST) < FEWEST:
-            return f"{row[key]:{spec}} {NO_INTERVAL}"
-        low, high, short = row[f"{key}_low"], row[f"{key}_high"], row.get(f"{key}_too_short", False)
-        return with_interval(row[key], low, high, spec, short=short)
+        if f"{key}_pairs" in row:
+            return difference_text(_difference_of(row, key), spec)
+        return with_interval(row[key], row[f"{key}_low"], row[f"{key}_high"], spec)
 
     return show
 
 
 def difference_text(found: Difference, spec: str) -> str:
-    """Format `66.7 [50.0, 83.3]`, marked if the interval is too short; `66.7 [-]` where it is not shown."""
+    """Format `66.7 [50.0, 83.3]`, marked if the interval is too short; `66.7 [-]` where there is none to show.
+
+    With the `spec` of a signed number it is a difference, and equal scores everywhere are NO_DIFFERENCE.
+    """
+    if found.nowhere and spec.startswith("+"):
+        return NO_DIFFERENCE
     if found.interval is None:
         return f"{found.mean:{spec}} {NO_INTERVAL}"
     return with_interval(found.mean, *found.interval, spec, short=found.too_short)
@@ -318,35 +327,53 @@ def shown_rows(table: DataTable) -> Sequence[Row]:
 
 
 def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
-    """The fields that `estimate` reads, from a difference with its interval."""
+    """The fields that `estimate` reads, from a difference with its interval; ends are None where there is none."""
     if found is None:
         return {
             key: None,
             f"{key}_pairs": 0,
+            f"{key}_differ": 0,
             f"{key}_low": None,
             f"{key}_high": None,
             f"{key}_too_short": False,
         }
-    ends = {f"{key}_low": found.low, f"{key}_high": found.high}
-    return {key: found.mean, f"{key}_pairs": found.n, **ends, f"{key}_too_short": found.too_short}
+    return {
+        key: found.mean,
+        f"{key}_pairs": found.n,
+        f"{key}_differ": found.n_differ,
+        f"{key}_low": found.low,
+        f"{key}_high": found.high,
+        f"{key}_too_short": found.too_short,
+    }
+
+
+def _difference_of(row: Row, key: str) -> Difference:
+    """The difference that `interval_fields` made these fields of."""
+    return Difference(
+        row[f"{key}_pairs"], row[key], row[f"{key}_low"], row[f"{key}_high"], row[f"{key}_differ"]
+    )
 
 
 def with_short_note(caption: str, rows: Sequence[Row]) -> str:
     """The caption, with explanations of marked and of missing intervals if a row has one."""
-    counts = [
-        row[f"{key.removesuffix('_too_short')}_pairs"]
-        for row in rows
-        for key in row
-        if key.endswith("_too_short")
-    ]
-    return " ".join(filter(None, (caption, *interval_notes(counts))))
+    shown = []
+    for row in rows:
+        for name in row:
+            key = name.removesuffix("_too_short")
+            if key != name and row[key] is not None:
+                shown.append(_difference_of(row, key))
+    return " ".join(filter(None, (caption, *interval_notes(shown))))
 
 
-def interval_notes(counts: Iterable[int]) -> tuple[str, ...]:
-    """Explain intervals over so many instances that are marked or missing; 0 stands for no value at all."""
-    shown = [n for n in counts if n]
-    short = SHORT_NOTE if any(FEWEST <= n < ENOUGH for n in shown) else ""
-    return tuple(filter(None, (short, FEW_NOTE if any(n < FEWEST for n in shown) else "")))
+def interval_notes(shown: Iterable[Difference]) -> tuple[str, ...]:
+    """Explain those of the differences whose interval is marked as too short, or missing though there is a value."""
+    notes: dict[str, None] = {}
+    for difference in shown:
+        if difference.interval is not None and difference.too_short:
+            notes[SHORT_NOTE] = None
+        if difference.interval is None and not difference.nowhere:
+            notes[FEW_NOTE] = None
+    return tuple(note for note in (SHORT_NOTE, FEW_NOTE) if note in notes)
 
 
 # Tables as Markdown

@@ -136,7 +136,8 @@ def test_tests_of_all_pairs_match_hand_calculation(tmp_path: Path) -> None:
     assert set(pairs) == {("a-k1", "orig"), ("b-k1", "orig"), ("b-k1", "a-k1")}  # the better one first
     for pair in pairs.values():
         assert (pair.n, pair.p, pair.exact, pair.p_holm) == (3, 0.25, True, 0.75)
-        assert (pair.p_floor, pair.detectable, pair.detectable_holm) == (0.25, None, None)  # no p below 2/8
+        assert (pair.p_floor, pair.n_differ, pair.detectable_holm) == (0.25, 3, None)  # no p below 2/8
+        assert pair.hopeless
     assert (pairs["a-k1", "orig"].difference, pairs["a-k1", "orig"].sd) == (2.0, 1.0)
     against = by_name(compare_pairs(board, "ernie", "a-k1"))
     assert set(against) == {("orig", "a-k1"), ("b-k1", "a-k1")}  # the baseline second
@@ -149,11 +150,13 @@ def test_detectable_difference_of_eight_instances_matches_hand_calculation(tmp_p
     board = scored(tmp_path, orig=[0.0] * 8, a_k1=gains, b_k1=[20.0] * 8)
     pair = by_name(compare_pairs(board, "ernie"))["a-k1", "orig"]
     assert (pair.difference, pair.sd) == (4.5, pytest.approx(6**0.5))
-    # (1.959964 + 0.841621) * sqrt(6 / 8), and z(1 - .05/6) = 2.39398 in its place for 3 tests
-    assert pair.detectable == pytest.approx(2.801585 * 0.75**0.5, abs=1e-5)
-    assert pair.detectable_holm == pytest.approx(3.235601 * 0.75**0.5, abs=1e-5)
-    # (2.801585 * sqrt(6) / 4.5)^2 = 2.3, but 2 / 2^5 is above .05
-    assert pair.n_needed == 6
+    # z(1 - .05/6) = 2.39398 for 3 tests: (2.39398 + 0.841621) * sqrt(6 / (8 - 2.39398^2 / 2))
+    assert pair.detectable_holm == pytest.approx(3.235601 * (6 / 5.134430) ** 0.5, abs=1e-5)
+    # (3.235601 * sqrt(6) / 4.5)^2 + 2.87 = 5.97, but 2 / 2^6 is above .05 / 3
+    assert (pair.n_tests, pair.n_needed_holm, pair.hopeless) == (3, 7, False)
+    # All 8 differ by the same: nothing is known of other differences.
+    same = by_name(compare_pairs(board, "ernie"))["b-k1", "orig"]
+    assert (same.sd, same.detectable_holm, same.n_needed_holm) == (0.0, None, 7)
 
 
 def test_large_family_can_be_significant_after_holm(tmp_path: Path) -> None:
@@ -169,9 +172,15 @@ def test_large_family_can_be_significant_after_holm(tmp_path: Path) -> None:
 
 def test_pairs_without_differences_or_instances_have_no_power(tmp_path: Path) -> None:
     (single,) = compare_pairs(scored(tmp_path / "single", orig=[5], a_k1=[9]), "ernie")
-    assert (single.n, single.difference, single.p, single.sd, single.n_needed) == (1, 4.0, 1.0, None, None)
+    assert (single.n, single.difference, single.p, single.sd, single.n_needed_holm) == (
+        1,
+        4.0,
+        1.0,
+        None,
+        None,
+    )
     (equal,) = compare_pairs(scored(tmp_path / "equal", a_k1=[1, 2], b_k1=[1, 2]), "ernie")
-    assert (equal.p, equal.difference, equal.n_needed) == (1.0, 0.0, None)
+    assert (equal.p, equal.difference, equal.n_needed_holm) == (1.0, 0.0, None)
     assert compare_pairs(scored(tmp_path / "apart", a_k1=[1, None], b_k1=[None, 1]), "ernie") == ()
 
 

@@ -109,18 +109,19 @@ def test_calibration_matches_hand_calculation() -> None:
     assert found.brier == pytest.approx((11 / 16 + 1 / 25) / 4)
     assert found.skill == pytest.approx(1 - found.brier * 16 / 3)
     low, high = found.bins
-    assert low == Bin(
-        0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0, gain=Difference(1, 5.0, None, None)
-    )
+    assert low == Bin(0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0)
     assert (high.low, high.n, high.known, high.observed) == (0.7, 2, 1, 0.5)
+    # d has no score: n, rates and gain of the lower tenth are of c alone.
+    low, high = found.gain_bins
+    assert low == Bin(0.2, 0.3, n=1, predicted=0.2, known=0, gain=Difference(1, 5.0, None, None))
     assert high.gain is not None
-    assert (high.gain.n, high.gain.mean) == (2, 10.0)
+    assert (high.n, high.gain.n, high.gain.mean) == (2, 2, 10.0)
     certain = calibrate([RUN], [dict.fromkeys("abcd", (1.0,))], {})
     assert certain is not None
     assert [(bin.low, bin.high, bin.n) for bin in certain.bins] == [(0.9, 1.0, 4)]
     known = calibrate([system(2, row("a", "time+ time+"))], [{"a": (0.5, 0.5)}], ORIG)
     assert known is not None
-    assert (known.reference, known.skill, known.bins[0].gain) == (0.0, None, None)  # gains at k = 1 only
+    assert (known.reference, known.skill, known.gain_bins) == (0.0, None, ())  # gains at k = 1 only
     assert calibrate([system(1)], [{}], {}) is None
 
 

@@ -45,12 +45,15 @@ def page(url: str, text: str = "", unread: str = "") -> Document:
     ("documents", "queries", "stage", "shown"),
     [
         ([result(OTHER), page(OTHER, "In winter a single costs 9 crowns")], ASKED, "read", 1),
-        ([result(OTHER), result(OTHER, FARE, rank=2), page(OTHER)], NOT_ASKED, "read", 1),
+        ([result(OTHER), result(OTHER, FARE, rank=2), page(OTHER)], ASKED, "read", 1),
         # The result says it, and its page was not opened.
-        ([result(REFERENCE), result(OTHER, FARE, rank=2), page(OWN + "/2")], NOT_ASKED, "found", 1),
+        ([result(REFERENCE), result(OTHER, FARE, rank=2), page(OWN + "/2")], ASKED, "found", 1),
+        # In sight, but nobody asked for the winter.
+        ([result(OTHER), result(OTHER, FARE, rank=2), page(OTHER)], NOT_ASKED, "not_asked", 1),
+        ([result(OTHER), result(OWN, rank=2), page(OTHER)], NOT_ASKED, "not_asked", 1),
         ([page("http://A.example/own#top", "Nothing in these words")], ASKED, "read", 0),
         ([page(OTHER, "Welcome", unread=f"Welcome. {FARE}")], ASKED, "found", 0),
-        ([result(OTHER), result(OWN, rank=2), page(OTHER)], NOT_ASKED, "found", 1),
+        ([result(OTHER), result(OWN, rank=2), page(OTHER)], ASKED, "found", 1),
         ([result(REFERENCE, "about fares")], ASKED, "found", 0),
         # The same intent's other source was read, and does not say it.
         ([result(REFERENCE), page(REFERENCE, "about fares")], ASKED, "not_found", None),
@@ -67,6 +70,37 @@ def test_a_nugget_is_lost_where_it_was_last_seen(
     (lost,) = nugget_losses([Label("N1", 3.0, "none")], GOLD, documents, queries)
     seen = None if shown is None or documents is None else documents[shown]
     assert lost == NuggetLoss("N1", 100.0, stage, seen)  # type: ignore[arg-type]
+
+
+def test_a_constraint_that_the_searched_query_lacks_comes_first() -> None:
+    """Of "winter" and "fares" the search had the fares: N1 speaks of the winter, N2 of neither."""
+    documents = [page(OTHER, f"{FARE} Bicycles travel free.")]
+    queries = QueryForms("winter ferry fares", "ferry", "ferry fares")
+    labels = [Label("N1", 3.0, "none"), Label("N2", 1.0, "none")]
+    found = nugget_losses(labels, GOLD, documents, queries)
+    assert [(one.id, one.points, one.stage) for one in found] == [
+        ("N1", 75.0, "not_asked"),
+        ("N2", 25.0, "read"),
+    ]
+    assert queries.unasked == {"winter"}
+    assert QueryForms("winter ferry fares", "ferry", "").unasked == frozenset(), "no search is known"
+
+
+def test_chinese_pairs_across_words_do_not_count_as_unasked() -> None:
+    """Of q* the search has both words in another order: the pair 季图, between them, is no constraint; 开放时间 is."""
+    unasked = QueryForms("考试季图书馆的开放时间", "图书馆", "图书馆，考试季").unasked
+    assert unasked == {"开放", "放时", "时间"}
+
+
+def test_sources_without_an_address_are_counted() -> None:
+    """N2 has the id of a document only; a nugget without any source, as some releases have it, is none of these."""
+    gold = {**GOLD, "N3": GoldNugget("Dogs pay half.", 1.0, ())}
+    labels = [Label(id, 1.0, "none") for id in gold]
+    losses = nugget_losses(labels, gold, [page(OTHER)], ASKED)
+    assert [one.unplaced for one in losses] == [False, True, False]
+    found = system_losses("gpt-k1", [losses, losses])
+    assert found is not None
+    assert found.n_unplaced == 2
 
 
 def test_points_go_by_weight_and_label() -> None:

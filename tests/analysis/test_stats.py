@@ -26,6 +26,7 @@ from cts_async.analysis.stats import (
     detectable_difference,
     flips_for,
     holm,
+    holm_alpha,
     instances_needed,
     least_instances,
     paired_difference,
@@ -102,21 +103,51 @@ def test_t_test_agrees_with_scipy(pairs: list[tuple[float, float]]) -> None:
 
 
 def test_detectable_difference_at_n_518_is_2_8_standard_errors() -> None:
-    """(1.959964 + 0.841621) * 18 / sqrt(518) = 2.2157."""
-    assert detectable_difference(518, 18.0) == pytest.approx(2.2157, abs=1e-4)
-    # z(1 - .025/21) = 3.0381: (3.0381 + 0.8416) * 18 / 22.7596 = 3.0683
-    assert detectable_difference(518, 18.0, alpha=0.05 / 21) == pytest.approx(3.0683, abs=1e-3)
+    """(1.959964 + 0.841621) * 18 / sqrt(518 - 1.959964^2 / 2) = 50.4285 / 22.7173 = 2.2198."""
+    assert detectable_difference(518, 18.0) == pytest.approx(2.2198, abs=1e-4)
+    # z(1 - .025/21) = 3.0381: (3.0381 + 0.8416) * 18 / sqrt(518 - 4.6150) = 69.835 / 22.658 = 3.0821
+    assert detectable_difference(518, 18.0, alpha=holm_alpha(21)) == pytest.approx(3.0821, abs=1e-3)
     assert detectable_difference(5, 18.0) is detectable_difference(0, 18.0) is None
     assert detectable_difference(6, 18.0) is not None
 
 
+def test_no_difference_is_detectable_where_too_few_instances_differ() -> None:
+    """2 / 2^5 is above .05, and an sd of 0 says nothing about other samples."""
+    assert detectable_difference(518, 18.0, n_differ=5) is None
+    assert detectable_difference(518, 18.0, n_differ=6) == detectable_difference(518, 18.0)
+    assert detectable_difference(518, 0.0) is None
+
+
 def test_instances_needed_match_cohens_tables_and_are_six_at_least() -> None:
-    """(2.801585 / 0.5)^2 = 31.4, so 32. All signs alike has p = 2 / 2^n: .0625 for n = 5, .03125 for n = 6."""
-    assert instances_needed(0.5, 1.0) == instances_needed(-0.5, 1.0) == 32
+    """(2.801585 / 0.5)^2 + 1.959964^2 / 2 = 31.4 + 1.9, so 34, as Cohen's table 2.4.1 has it.
+
+    All signs alike has p = 2 / 2^n: .0625 for n = 5, .03125 for n = 6. Six of which a tenth differs are of 60.
+    """
+    assert instances_needed(0.5, 1.0) == instances_needed(-0.5, 1.0) == 34
+    assert instances_needed(50.0, 10.0, share_differing=0.1) == 60
     assert instances_needed(0.0, 18.0) is None
     assert instances_needed(3.0, 0.0) == instances_needed(50.0, 10.0) == 6
     assert least_instances() == 6
     assert [least_instances(alpha) for alpha in (0.5, 0.25, 0.05 / 3)] == [2, 3, 7]
+
+
+def test_instances_needed_have_power_0_8_at_the_corrected_level() -> None:
+    """1,000 seeded benchmarks of as many instances as a shift of half an sd needs, tested at .05 / 10.
+
+    At .05 it would be 34 instances, whose power at .005 is .5.
+    """
+    alpha, trials = holm_alpha(10), 1000
+    n = instances_needed(0.5, 1.0, alpha=alpha)
+    assert n == 58  # ((2.807034 + 0.841621) / 0.5)^2 + 2.807034^2 / 2 = 53.25 + 3.94 = 57.2
+    rng = np.random.default_rng(20260404)
+
+    def power(size: int) -> float:
+        columns = np.column_stack([rng.normal(0.5, 1.0, (size, trials)), np.zeros(size)])
+        tests = sign_flip_tests(columns, [(i, trials) for i in range(trials)], flips=2000)
+        return float(np.mean([test.p <= alpha for test in tests]))
+
+    assert power(n) == pytest.approx(0.8, abs=0.04)
+    assert power(34) == pytest.approx(0.5, abs=0.06)
 
 
 def test_detectable_difference_has_power_0_8_in_simulation() -> None:
@@ -154,15 +185,44 @@ def test_single_instance_has_no_interval() -> None:
     assert found == Difference(1, 30.0, None, None)
     assert (found.too_short, found.ends) == (False, (30.0, 30.0))
     assert paired_difference([], []) is None
-    marked = [paired_difference([1.0] * n, [0.0] * n) for n in (2, 29, 30)]
-    assert [one.too_short for one in marked if one] == [True, True, False]
     with pytest.raises(ValueError, match="same instances"):
         paired_difference([1.0, 2.0], [1.0])
 
 
+@pytest.mark.parametrize(
+    ("values", "n_differ", "short"),
+    [
+        ([1.0, 2.0] * 14 + [3.0], 29, True),
+        ([1.0, 2.0] * 15, 30, False),
+        ([1.0, 2.0] * 15 + [0.0] * 10, 30, False),
+        # 518 instances, of which 26 (5 %) differ
+        ([10.0, 20.0] * 13 + [0.0] * 492, 26, True),
+        # Of scores that are nearly all 100 only the others can move the mean.
+        ([100.0] * 90 + [50.0] * 10, 10, True),
+    ],
+)
+def test_interval_is_too_short_where_few_instances_differ(
+    values: list[float], n_differ: int, short: bool
+) -> None:
+    found = paired_difference(values, [0.0] * len(values))
+    assert found is not None
+    assert (found.n, found.n_differ, found.too_short) == (len(values), n_differ, short)
+
+
+@pytest.mark.parametrize(("gain", "nowhere"), [(0.0, True), (0.1, False)])
+def test_equal_differences_have_no_interval(gain: float, nowhere: bool) -> None:
+    """Every resample is the same: that is no measurement of how exact it is. 1/3 + .1 - 1/3 is .1 but for rounding."""
+    baseline = [i / 3 for i in range(40)]
+    found = paired_difference([score + gain for score in baseline], baseline)
+    assert found is not None
+    assert (found.interval, found.low, found.n_differ, found.too_short) == (None, None, 0, False)
+    assert found.nowhere == nowhere
+    assert clustered_mean(["a", "b", "b"], [1.0, 1.0, 1.0]) == Difference(2, 1.0, None, None)
+
+
 def test_interval_of_two_instances_matches_hand_calculation() -> None:
     """Resamples of {0, 10} have the means 0, 5, 10 with probability 1/4, 1/2, 1/4: 95 % spans all."""
-    assert paired_difference([50.0, 60.0], [50.0, 50.0]) == Difference(2, 5.0, 0.0, 10.0)
+    assert paired_difference([50.0, 60.0], [50.0, 50.0]) == Difference(2, 5.0, 0.0, 10.0, 1)
 
 
 def test_interval_is_reproducible_by_seed() -> None:
@@ -202,7 +262,7 @@ def test_interval_lies_within_differences_and_contains_mean(
 def test_missing_score_affects_its_comparison_only() -> None:
     nan = float("nan")
     found = paired_differences(np.array([[5.0, 1.0, nan], [nan, 3.0, nan], [5.0, 5.0, nan]]))
-    assert found[0] == Difference(2, 5.0, 5.0, 5.0)
+    assert found[0] == Difference(2, 5.0, None, None, 0)
     assert found[1] is not None
     assert (found[1].n, found[1].mean) == (3, 3.0)
     assert found[2] is None
@@ -223,8 +283,7 @@ def test_percentiles_of_resamples_match_drawing_them() -> None:
 def test_percentile_interval_of_few_scores_matches_hand_calculation() -> None:
     """A resample of 0 and 1 is 0 0, 0 1, 1 0 or 1 1, each as often."""
     assert percentile_interval([1.0, 0.0], 50) == (0.0, 1.0)
-    assert percentile_interval([5.0] * 9, 90) == (5.0, 5.0)
-    assert percentile_interval([5.0], 50) is None
+    assert percentile_interval([5.0] * 9, 90) is percentile_interval([5.0], 50) is None
     # 19 zeros and a one: the maximum is the one in 64 % of resamples.
     assert percentile_interval([0.0] * 19 + [1.0], 100) == (0.0, 1.0)
     assert percentile_interval([0.0] * 19 + [1.0], 0) == (0.0, 0.0)
@@ -272,11 +331,11 @@ def sign_flip_test(differences: Sequence[float], **options: int) -> SignFlips:
 
 def test_p_of_three_gains_matches_hand_calculation() -> None:
     """Of the 8 sums of +-1 +-2 +-3 only 6 and -6 lie as far out as 6."""
-    expected = SignFlips(2 / 8, True, floor=2 / 8)
+    expected = SignFlips(2 / 8, True, floor=2 / 8, n_differ=3)
     assert sign_flip_test([1.0, 2.0, 3.0]) == sign_flip_test([1.0, 0.0, 2.0, 3.0, 0.0]) == expected
     scores = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [90.0, NAN], [NAN, 90.0]])
     assert sign_flip_tests(scores, [(0, 1)]) == [expected]
-    assert sign_flip_test([]) == sign_flip_test([0.0] * 100) == SignFlips(1.0, True, floor=1.0)
+    assert sign_flip_test([]) == sign_flip_test([0.0] * 100) == SignFlips(1.0, True, floor=1.0, n_differ=0)
     # +1 +1 +1 -1 = 2: of 16 sums 2 are +-4, 8 are +-2 and 6 are 0, so 10 lie at least at 2
     assert sign_flip_test([1.0, 1.0, 1.0, -1.0]).p == 10 / 16
 
@@ -284,7 +343,7 @@ def test_p_of_three_gains_matches_hand_calculation() -> None:
 def test_p_of_darwins_plants_matches_fisher() -> None:
     """Fisher 1935, The Design of Experiments, section 21: 863 of 32,768 sums on either side."""
     eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
-    assert sign_flip_test(eighths) == SignFlips(2 * 863 / 32768, True, floor=2 / 32768)
+    assert sign_flip_test(eighths) == SignFlips(2 * 863 / 32768, True, floor=2 / 32768, n_differ=15)
 
 
 def test_sampled_p_is_close_to_exact_p() -> None:
@@ -293,7 +352,7 @@ def test_sampled_p_is_close_to_exact_p() -> None:
     sampled = sign_flip_test([*differences, 1e-9], flips=40_000)
     assert (exact.exact, sampled.exact) == (True, False)
     assert sampled.p == pytest.approx(exact.p, abs=0.01)
-    assert sign_flip_test([10.0] * 60, flips=999) == SignFlips(1 / 1000, False, floor=1 / 1000)
+    assert sign_flip_test([10.0] * 60, flips=999) == SignFlips(1 / 1000, False, floor=1 / 1000, n_differ=60)
 
 
 def test_p_does_not_depend_on_other_pairs() -> None:

@@ -20,7 +20,7 @@ from cts_async.report.comparison import (
     headline,
 )
 from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.tables import DataTable, print_table
+from cts_async.report.tables import DataTable, csv_text, print_table
 
 
 def rows(*scores: float) -> list[Row]:
@@ -156,15 +156,15 @@ def test_leaderboard_is_table_2(found: RunsCompared) -> None:
 def test_intervals_are_table_3(found: RunsCompared) -> None:
     """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the data hold 25 to 75, and show none."""
     table = named(found, "intervals")
-    assert shown(table) == [("gpt-k1", "3", "+50.000", "[-]")]
+    assert shown(table) == [("gpt-k1", "3", "3", "+50.000", "[-]")]
     assert (table.rows[0]["low"], table.rows[0]["high"]) == (25.0, 75.0)
-    assert table.remarks == ("[-] no interval below 5 instances.",)
+    assert table.remarks == ("[-] no interval: fewer than 5 instances, or all of them have the same value.",)
 
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
-    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
+    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 + 1.92 = 3.88 instances are too few for .05, 6 are not."""
     table = named(found, "pairs")
-    assert shown(table) == [("gpt-k1", "orig", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
+    assert shown(table) == [("gpt-k1", "orig", "3", "3", "+50.000", "0.2500", "0.2500", "-", "6")]
     assert table.caption.endswith(". Too few instances differ in 1 of 1 tests for any p to reach 0.05")
 
 
@@ -175,7 +175,7 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
     assert table.remarks == (
         "Order of the means by ernie: gpt-k1 > orig",
         "Order of the means by gpt: gpt-k1 > orig",
-        "The judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
+        "The 2 judges order the systems alike, by the means over the 3 instances that 2 of 2 systems have from every "
         "judge; means may differ by chance (see the paired tests).",
     )
     names = [table.name for table in comparison_tables(found, main_only=False, all_pairs=False)]
@@ -183,9 +183,12 @@ def test_judges_are_table_9(found: RunsCompared) -> None:
 
 
 def test_agreement_is_per_nugget(found: RunsCompared) -> None:
-    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47)."""
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47).
+
+    Both systems gave the same answer to each of the three instances: 3 times 2 nuggets are distinct.
+    """
     (row,) = shown(named(found, "agreement"))
-    assert row[:5] == ("ernie", "gpt", "12", "0.833", "0.753")
+    assert row[:6] == ("ernie", "gpt", "12", "6", "0.833", "0.753")
     assert named(found, "agreement").remarks[1] == "Labels of ernie: 25.0% full, 33.3% partial, 41.7% none"
 
 
@@ -232,12 +235,102 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     assert headings[2:5] == ["mean", "common", "failed=0"]
     cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
     assert cells == [["33.333", "100.000", "33.333"], ["50.000", "50.000", "25.000"]]
-    assert [*table.rows[0]][-5:] == ["n_common", "common_mean", "judge_is", "best_or_tied", "delta_p_holm"]
+    assert [*table.rows[0]][-4:] == ["judge_is", "best_or_tied", "testable", "delta_p_holm"]
     judges = named(found, "judges")
     assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
     assert judges.remarks[0] == "Order of the means by x: b-k1 > a-k1"  # by the instance that both have
     assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
+
+
+def three_judges(folder: Path) -> None:
+    """ernie and gpt give the same labels; the lexical judge, which compares words, has the systems the other way."""
+    for label, models, words in (("orig", "n", "f"), ("gpt-k1", "p", "p"), ("kimi-k1", "f", "n")):
+        rows = [
+            Row(f"q{i}", labels={"ernie": models, "gpt": models, "lexical": words}, answer=f"{label} {i % 2}")
+            for i in range(6)
+        ]
+        made_run(folder, label=label, rows=rows)
+
+
+def test_lexical_judge_is_a_reference_beside_the_judges(tmp_path: Path) -> None:
+    """Two models agree fully: alpha 1 of 18 labels, the same order; lexical is shown, and counts in neither."""
+    three_judges(tmp_path)
+    found = compare_runs([str(tmp_path)])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.references) == (("ernie", "gpt"), ("lexical",))
+    assert (found.robustness.same_order, found.robustness.alpha_nominal) == (True, 1.0)
+    assert "The 2 judges (ernie, gpt) order the systems alike." in list(headline(found))
+    assert "Order of the means by lexical (a reference, not counted): orig > gpt-k1 > kimi-k1" in (
+        named(found, "judges").remarks
+    )
+    agreement = named(found, "agreement")
+    assert agreement.remarks[0] == "Krippendorff's alpha of ernie, gpt: 1.000 nominal, 1.000 ordinal."
+    taus = {(row["judge"], row["other"]): row["tau"] for row in agreement.rows}
+    assert taus == {("ernie", "gpt"): 1.0, ("ernie", "lexical"): -1.0, ("gpt", "lexical"): -1.0}
+
+
+def test_lexical_judge_counts_where_it_is_named(tmp_path: Path) -> None:
+    three_judges(tmp_path)
+    found = compare_runs([str(tmp_path)], judges=["ernie", "lexical"])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.same_order) == (("ernie", "lexical"), False)
+    assert "The 2 judges order the systems differently." in list(headline(found))
+    # One model and the reference: nothing is said of "the judges".
+    alone = tmp_path / "alone"
+    for label, ours, words in (("orig", "n", "f"), ("gpt-k1", "f", "n")):
+        made_run(alone, label=label, rows=[Row("q0", labels={"ernie": ours, "lexical": words})])
+    found = compare_runs([str(alone)])
+    assert found.robustness is not None
+    assert (found.robustness.counted, found.robustness.same_order) == (("ernie",), None)
+    assert not any("judges order" in sentence for sentence in headline(found))
+    assert not any("Krippendorff" in remark for remark in named(found, "agreement").remarks)
+
+
+def test_copied_labels_are_told_from_distinct_ones(tmp_path: Path) -> None:
+    """b-k1 gave the answer of a-k1 to q0, and another one to q1, 2 nuggets each: 8 labels, 6 of distinct answers."""
+    for label, answers in (("a-k1", ("same", "one")), ("b-k1", ("same", "two"))):
+        rows = [
+            Row(f"q{i}", labels={"ernie": "fn", "gpt": "ff"}, answer=text) for i, text in enumerate(answers)
+        ]
+        made_run(tmp_path, label=label, rows=rows)
+    (row,) = named(compare_runs([str(tmp_path)]), "agreement").rows
+    assert (row["n_nuggets"], row["n_distinct"], row["n_answers"]) == (8, 6, 4)
+
+
+def test_only_what_a_test_could_separate_is_called_tied(tmp_path: Path) -> None:
+    """12 instances. b and c differ in six, of 3 tests 3 * 2 / 2^6 is .094: no test can tell them; nor b and d, in one.
+
+    Once b and c differ in eight, seven of them for b, 3 * 2 / 2^8 is .023: this pair could have been told apart.
+    """
+    letters = {"b_k1": "fffffffffffn", "c_k1": "nnnnnfffffff", "d_k1": "ffffffffffpn"}
+    (first, *_) = sentences(tmp_path, **letters)
+    assert first == (
+        "Highest mean by judge ernie (orig and gold do not compete): b-k1 with 91.67; too few instances differ for any "
+        "test to tell it from d-k1, c-k1."
+    )
+    letters["c_k1"] = "nnnnnnnfffff"
+    (first, *_) = sentences(tmp_path / "more", **letters)
+    assert first.endswith(
+        "tied with c-k1, since no paired test separates them at p ≤ 0.05 after Holm's correction; too few "
+        "instances differ for any test to tell it from d-k1."
+    )
+
+
+def test_equal_scores_everywhere_are_no_interval(tmp_path: Path) -> None:
+    """Terminal, CSV and JSON: no [+0.00, +0.00], whose length says more than is known."""
+    rows_of = [Row(f"q{i:02}", labels={"ernie": "fn"[i % 2]}) for i in range(40)]
+    for label in ("orig", "gpt-k1"):
+        made_run(tmp_path, label=label, rows=rows_of)
+    found = compare_runs([str(tmp_path)])
+    table = named(found, "intervals")
+    assert shown(table) == [("gpt-k1", "40", "0", "+0.000", "no difference")]
+    assert table.remarks == ()
+    assert csv_text(table) == ("system,n,mean,low,high,n_differ,too_short\ngpt-k1,40,0.0,,,0,False\n")
+    (delta,) = [row["delta"] for row in comparison_json(found)["judges"][0]["leaderboard"] if row["delta"]]
+    assert (delta["mean"], delta["low"], delta["high"], delta["n_differ"]) == (0.0, None, None, 0)
+    (first, *_) = headline(found)
+    assert first == "Mean by judge ernie: gpt-k1 with 50.00, no difference to orig."
 
 
 def sentences(folder: Path, **letters: str) -> list[str]:
@@ -257,7 +350,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x", gold="f" * 12
     ) == [
         "Best system by judge ernie (orig and gold do not compete): gpt-k1 with 100.00 over the 11 "
-        "instances that all systems have, +100.00 [+100.00, +100.00]† over orig; "
+        "instances that all systems have, +100.00 [-] over orig; "
         "every other is worse at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
@@ -267,8 +360,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
 def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:
     assert sentences(tmp_path, orig="f" * 12, gpt_k1="p" * 12, kimi_k1="p" * 12) == [
         "Highest mean by judge ernie (orig and gold do not compete): gpt-k1 with 50.00, "
-        "-50.00 [-50.00, -50.00]† over orig; tied with kimi-k1, since "
-        "no paired test separates them at p ≤ 0.05 after Holm's correction.",
+        "-50.00 [-] over orig; too few instances differ for any test to tell it from kimi-k1.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
     ]
     assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []

@@ -254,7 +254,7 @@ def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> 
 
 def test_published_section_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path) -> None:
     for label, score in (("orig", 20.0), ("gpt-k1", 27.0)):
-        rows_of = [Row(f"q{i}", score=score) for i in range(40)]
+        rows_of = [Row(f"q{i}", score=score - 1 + 2 * (i % 2)) for i in range(40)]
         players = {"agent": HOSTILE}
         made_run(
             tmp_path / "runs", label=label, rows=rows_of, data="hard518", n_expected=518, players=players
@@ -262,16 +262,17 @@ def test_published_section_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path)
         made_run(tmp_path / "part", label=label, rows=rows_of, data="hard518")
     page, _ = reported(tmp_path / "runs", tables=tmp_path / "tables")
     first, warning, *_ = [text(line) for line in page.find_class("headline")[0]]
-    # Means 20 and 27 without any spread, a difference of 7.000: the paper's are 19.434, 26.474 and 7.040.
+    # Means 20 and 27, a point off each, and the same difference of 7.000 everywhere, which has no interval. The
+    # paper's are 19.434, 26.474 and 7.040.
     assert first.startswith(
-        "0 of 7 published values lie in our 95 % intervals (not comparable); the others: orig mean 19.434"
+        "1 of 6 published values lie in our 95 % intervals (not comparable); the others: orig mean 19.434"
     )
     assert warning.startswith("Not comparable with the paper: n = 40 instead of 518; agent </script>")
     section = page.get_element_by_id("published")
     assert text(section[0]) == "Compared with the paper"
     assert first in text(section)
     assert rows(page, "published_3") == [
-        ["GPT", "1", "delta", "7.040 [5.566, 8.578]", "7.000 [7.000, 7.000]", "-0.040", "no", "40", "gpt-k1"]
+        ["GPT", "1", "delta", "7.040 [5.566, 8.578]", "7.000", "-0.040", "-", "40", "gpt-k1"]
     ]
     assert (tmp_path / "tables" / "published_2.tex").exists()
     for other in (runs, tmp_path / "part"):

@@ -75,7 +75,7 @@ def test_every_column_is_readable(width: int) -> None:
     assert second[:3] == ["gpt-k3", "ernie", "85.00"]
     assert "+5.0 [-]" in text  # lexical: 5 more in each of 3 instances
     assert "-46.7 [-]" in text
-    assert "[-] no interval below 5 instances." in text
+    assert "[-] no interval: fewer than 5 instances, or all of them have the same value." in text
     assert unjudged[:3] == ["gold", "not", "judged"]
     assert "Calls: orig 30, gpt-k3 81" in text
     assert "Wall clock of the command, all attempts: 1:02:05" in text

@@ -245,7 +245,8 @@ def test_verdicts_on_other_answers_are_not_compared(tmp_path: Path) -> None:
     verdicts = [line(id, "fn", answer_digest=old, judge="lexical") for id in "ab"]
     write(tmp_path / "judgments" / "lexical.jsonl", *verdicts)
     write(tmp_path / "judgments" / "m.jsonl", line("c", "fn", judge="m"))
-    ernie, m = summarise_run(tmp_path).judge_pairs
+    ernie, m, models = summarise_run(tmp_path).judge_pairs
+    assert (models.judge, models.other) == ("m", "ernie")
     assert (ernie.pairs, len(ernie.scores)) == ({("full", "full"): 1, ("full", "none"): 1}, 1)
     assert ernie.scores.tolist() == [100.0]
     assert agreement_sentence(pooled_agreements([m])[0]) == "lexical and m have no judged nugget in common"

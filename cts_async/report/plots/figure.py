@@ -27,7 +27,7 @@ from cts_async.analysis.board import Array, Board
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import FEWEST, Difference, paired_differences, wilson
 from cts_async.report.output import plain
-from cts_async.report.tables import marked, printable, with_interval
+from cts_async.report.tables import NO_DIFFERENCE, marked, printable, with_interval
 
 # --- Style
 
@@ -457,11 +457,16 @@ def horizontal_line(y: float) -> Spec:
 
 
 def interval(found: Difference, spec: str = ".1f") -> str:
-    """`66.7 [50.0, 83.3]`, with a remark if the interval is not reliable."""
+    """`66.7 [50.0, 83.3]`, with a remark if the interval is not reliable; the mean alone where there is none."""
+    if found.nowhere and spec.startswith("+"):
+        return NO_DIFFERENCE
     if found.interval is None:
         return f"{found.mean:{spec}}"
     text = with_interval(found.mean, *found.interval, spec)
-    return f"{text} (too short, n = {found.n})" if found.too_short else text
+    if not found.too_short:
+        return text
+    differing = found.n if found.n_differ is None else found.n_differ
+    return f"{text} (too short, {differing} of {found.n} differ)"
 
 
 def counts(values: Iterable[int]) -> str:

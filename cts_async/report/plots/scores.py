@@ -239,11 +239,13 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
         if place:  # an outline: equal means stay visible
             trace["marker"] = {"symbol": f"{trace['marker']['symbol']}-open", "line": {"width": 2}}
         traces.append(trace)
-    verdict = {
-        True: "All judges order the systems alike.",
-        False: "The judges' orderings differ.",
-        None: "No two systems were scored by all judges.",
-    }[found.same_order]
+    counted = f"The judges {draw.joined_names(found.counted)}" if found.references else "All judges"
+    if found.same_order is not None:
+        verdict = f"{counted} order the systems {'alike' if found.same_order else 'differently'}."
+    elif len(found.counted) > 1:
+        verdict = "No two systems were scored by all judges."
+    else:
+        verdict = f"{draw.joined_names(found.references)} is a reference."
     scored = draw.counts([n for one in found.judges for n in one.n_scored if n] or [0])
     return draw.rows_figure(
         name,
@@ -266,18 +268,23 @@ def agreement(found: Robustness | None) -> Figure | LeftOutFigure:
         return LeftOutFigure(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
     if len(names) == 2:  # one number is no figure
-        kappa, n_nuggets = known[0].kappa, known[0].n_nuggets
-        sentence = f"Cohen's kappa of {draw.joined_names(names)} is {kappa:.3f} over {n_nuggets:,} nuggets."
+        pair = known[0]
+        sentence = (
+            f"Cohen's kappa of {draw.joined_names(names)} is {pair.kappa:.3f} over {pair.n_nuggets:,} nuggets, "
+            f"{pair.n_distinct:,} of them of distinct answers."
+        )
         return LeftOutFigure(name, title, sentence)
     columns = {"tickvals": list(range(len(names))), "ticktext": [draw.folded(one, 12) for one in names]}
     alphas = {"nominal": found.alpha_nominal, "ordinal": found.alpha_ordinal}
     written = [f"{'not defined' if of is None else f'{of:.3f}'} {kind}" for kind, of in alphas.items()]
+    judges = draw.joined_names(found.counted) if found.references else "all judges"
     return draw.rows_figure(
         name,
         title,
         "Cohen's kappa of the labels full, partial and none, nugget by nugget: 1 is full agreement, 0 is chance. "
-        f"Krippendorff's alpha of all judges is {', '.join(written)}; "
-        f"n = {draw.counts(pair.n_nuggets for pair in known)} nuggets of a pair.",
+        f"Krippendorff's alpha of {judges} is {', '.join(written)}; "
+        f"n = {draw.counts(pair.n_nuggets for pair in known)} nuggets of a pair, "
+        f"{draw.counts(pair.n_distinct for pair in known)} of distinct answers.",
         [_heatmap(found, names)],
         names,
         row_px=48,
@@ -313,7 +320,13 @@ def _hover(pair: Agreement | None) -> str:
         return ""
     numbers = {"kappa": pair.kappa, "with quadratic weights": pair.kappa_quadratic, "same labels": pair.exact}
     values = [f"{what} {value:.3f}" for what, value in numbers.items() if value is not None]
-    return "\n".join([f"{pair.judge} and {pair.other}", *values, f"n = {pair.n_nuggets:,} nuggets"])
+    return "\n".join(
+        [
+            f"{pair.judge} and {pair.other}",
+            *values,
+            f"n = {pair.n_nuggets:,} nuggets ({pair.n_distinct:,} distinct)",
+        ]
+    )
 
 
 # --- Costs

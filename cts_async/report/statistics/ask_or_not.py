@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.diagnose import Diagnosis, Frontier
+from cts_async.analysis.diagnose import Bin, Diagnosis, Frontier
 from cts_async.report.statistics import RUN_COLUMNS, run_rows
 from cts_async.report.tables import (
     Column,
@@ -15,6 +15,7 @@ from cts_async.report.tables import (
     interval_fields,
     number,
     text,
+    text_columns,
     with_short_note,
 )
 
@@ -64,26 +65,41 @@ def _known_counts(diagnosis: Diagnosis) -> DataTable:
 
 def _calibration(diagnosis: Diagnosis) -> DataTable:
     found = diagnosis.calibration
-    rows = [
-        {
-            "predicted_low": bin.low,
-            "predicted_high": bin.high,
-            "questions": bin.n,
-            "predicted": bin.predicted,
-            "observed": bin.observed,
-            **interval_fields("gain", bin.gain),
-        }
-        for bin in (found.bins if found else ())
-    ]
+    rows: list[dict[str, Any]] = []
+    if found:
+        # Where every question has a gain, one group says all.
+        all_gained = sum(bin.n for bin in found.gain_bins) == found.n
+        groups = [] if all_gained else [(_ALL, found.bins)]
+        groups.append((_ALONE, found.gain_bins))
+        rows = [_bin_row(group, bin) for group, bins in groups for bin in bins]
     columns = (
+        *text_columns("over"),
         Column("answerability", lambda row: f"{row['predicted_low']:.1f}–{row['predicted_high']:.1f}"),
         Column("n", text("questions")),
         Column("predicted", number("predicted", ".3f")),
         Column("observed", number("observed", ".3f")),
-        Column("gain at k = 1", estimate("gain", "+.2f")),
+        Column("gain", estimate("gain", "+.2f")),
     )
     title = "Predicted answerability (section 7.3)"
-    return DataTable("calibration", title, with_short_note(_brier(diagnosis), rows), columns, rows)
+    caption = with_short_note(_brier(diagnosis), rows)
+    return DataTable("calibration", title, caption, columns, rows, group="over")
+
+
+_ALL: Final = "all questions"
+_ALONE: Final = "k = 1, with a gain"
+
+
+def _bin_row(group: str, bin: Bin) -> dict[str, Any]:
+    """A tenth of the predictions among the questions of a group: n, rates and gain are of the same questions."""
+    return {
+        "over": group,
+        "predicted_low": bin.low,
+        "predicted_high": bin.high,
+        "questions": bin.n,
+        "predicted": bin.predicted,
+        "observed": bin.observed,
+        **interval_fields("gain", bin.gain),
+    }
 
 
 def _brier(diagnosis: Diagnosis) -> str:

@@ -8,9 +8,9 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -19,11 +19,13 @@ from cts_async.analysis.losses import Document, GoldNugget, Label, NuggetLoss, Q
 from cts_async.analysis.stability import segments
 from cts_async.datasets.gold import NuggetReader, normalise
 from cts_async.datasets.io import CSV_SUFFIXES, Fields
+from cts_async.datasets.kinds.sample import CORPUS as SAMPLE_CORPUS
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
+from cts_async.protocol.judge import terms_of
 from cts_async.protocol.results import about_same, failed, judged_fingerprint
 from cts_async.records import COVERAGES, MODES, SCHEMES, Mode, Scheme, language_of
 from cts_async.report.untrusted import as_float, as_list, as_object, as_text, as_texts, nuggets_of, turns_of
@@ -48,6 +50,7 @@ from cts_async.report.viewer.trace import (
     search_events,
     whole_events,
 )
+from cts_async.search.backends.corpus import is_address
 from cts_async.search.tools import read_hits
 
 Line: TypeAlias = Mapping[str, Any]
@@ -58,6 +61,8 @@ MAX_TRACE_BYTES: Final = 4_000_000
 MAX_GOLD_BYTES: Final = 16 << 20
 """The gold is kept in memory; texts of nuggets from larger files are not shown."""
 MAX_GOLD_FILES: Final = 4
+MAX_CORPUS_BYTES: Final = 512 << 20
+"""The addresses of a gold's sources are looked for in documents of up to this size: 1 to 2 s, once for a gold."""
 _USUAL_GOLD: Final = (SAMPLE_GOLD, "gold_public_hard518.jsonl", "data/gold_public_hard518.jsonl")
 """Where datasets keep their gold, relative to their queries."""
 
@@ -106,6 +111,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
             for judge, verdict in verdicts.items()
         ],
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
+        "unasked": _unasked(_queries_of(line)),
         "error": _error(line),
         "judge_errors": list(_judge_errors(run, lines, row)),
         "previous": _neighbour(run, lines, row - 1),
@@ -204,7 +210,8 @@ class GoldTexts:
     """
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, Mapping[str, _GoldRecord]] = OrderedDict()
+        self._files: OrderedDict[tuple[str, str], Mapping[str, _GoldRecord]] = OrderedDict()
+        """By the digests of the gold and of the documents that its sources are in."""
         self._others: dict[tuple[Path, str], Stat] = {}
         """Files that turned out not to have a digest."""
         self._lock = threading.Lock()
@@ -223,15 +230,17 @@ class GoldTexts:
     def records(self, metadata: Metadata) -> Mapping[str, _GoldRecord]:
         """A run's gold by id ("i ID") and by query ("q QUERY"), found and read at the first call."""
         digest = metadata.gold_digest
+        key = digest, metadata.corpus_sha256
         with self._lock:
-            if digest not in self._files:
+            if key not in self._files:
                 for path in _gold_paths(metadata):
                     if (data := self._file(path, digest)) is not None:
-                        self._files[digest] = _gold_records(path, data, metadata.fields)
+                        records = _gold_records(path, data, metadata.fields)
+                        self._files[key] = _with_addresses(records, metadata)
                         break
             while len(self._files) > MAX_GOLD_FILES:
                 self._files.popitem(last=False)
-            return self._files.get(digest, {})
+            return self._files.get(key, {})
 
     def _file(self, path: Path, digest: str) -> bytes | None:
         """The contents of a file with this digest; None for any other file, which is read only once."""
@@ -285,6 +294,58 @@ def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping
     return found
 
 
+def _with_addresses(records: Mapping[str, _GoldRecord], metadata: Metadata) -> Mapping[str, _GoldRecord]:
+    """Replace sources that are ids of documents, as data/README.md has them, by the addresses of these documents.
+
+    One that no document has keeps its id, unless its intent's gold has one source and one reference: then that is it.
+    """
+    ids = {
+        source
+        for record in records.values()
+        for nugget in record.nuggets.values()
+        for source in nugget.sources
+        if not is_address(source)
+    }
+    urls = _document_urls(metadata, ids) if ids else {}
+    return {name: _placed(record, urls) for name, record in records.items()}
+
+
+def _placed(record: _GoldRecord, urls: Mapping[str, str]) -> _GoldRecord:
+    sources = {source for nugget in record.nuggets.values() for source in nugget.sources}
+    references = {url for nugget in record.nuggets.values() for url in nugget.references}
+    if len(sources) == len(references) == 1:
+        urls = {**dict.fromkeys(sources, next(iter(references))), **urls}
+    nuggets = {}
+    for id, nugget in record.nuggets.items():
+        addresses = tuple(
+            source if is_address(source) else urls.get(source, source) for source in nugget.sources
+        )
+        nuggets[id] = replace(nugget, sources=addresses)
+    return _GoldRecord(record.query, nuggets)
+
+
+def _document_urls(metadata: Metadata, ids: Collection[str]) -> dict[str, str]:
+    """The addresses of those documents that a run searched, by id; {} if they cannot be found or have changed.
+
+    As with the gold, the digest in the manifest proves that a file is the right one.
+    """
+    named = os.path.expanduser(metadata.corpus_file.replace("\0", ""))
+    for name in (named, str(sample_dir() / SAMPLE_CORPUS)):
+        path = Path(os.path.realpath(name))
+        if metadata.corpus_sha256 and 0 < stat_of(path).size <= MAX_CORPUS_BYTES:
+            with suppress(OSError), opened(path) as fd, open(fd, "rb", closefd=False) as file:
+                digest, urls = hashlib.sha256(), dict[str, str]()
+                for line in file:
+                    digest.update(line)
+                    document = record_in(line) or {}
+                    id, url = document.get("id"), document.get("url")
+                    if id in ids and isinstance(url, str):
+                        urls[str(id)] = url
+                if digest.hexdigest() == metadata.corpus_sha256:
+                    return urls
+    return {}
+
+
 def _source_urls(sources: Any) -> dict[str, str]:
     """URLs by the ids that a gold record gives its sources."""
     rows = [one for one in as_list(sources) if isinstance(one, dict)]
@@ -304,9 +365,6 @@ def instance_losses(
     run: OpenRun, line: Mapping[str, Any], verdict: Mapping[str, Any], gold: Mapping[str, GoldNugget]
 ) -> tuple[NuggetLoss, ...]:
     """Attribute what the answer in `line`, a line of results, lost by `verdict`, a judge's line on it."""
-    queries = QueryForms(
-        *(as_text(line.get(f"{name}_query")) or "" for name in ("fused", "blurred", "rewritten"))
-    )
     labels = [
         Label(row["id"], row["weight"], row["coverage"]["judge"])
         for row in nuggets_of({"judge": verdict})
@@ -314,7 +372,26 @@ def instance_losses(
     ]
     if not labels:
         return ()
-    return nugget_losses(labels, gold, documents_of(run, str(line.get("id"))), queries)
+    return nugget_losses(labels, gold, documents_of(run, str(line.get("id"))), _queries_of(line))
+
+
+def _queries_of(line: Line) -> QueryForms:
+    fused, blurred, rewritten = (
+        as_text(line.get(f"{name}_query")) or "" for name in ("fused", "blurred", "rewritten")
+    )
+    return QueryForms(fused, blurred, rewritten)
+
+
+def _unasked(queries: QueryForms) -> list[str]:
+    """The passages of q* whose words neither q nor the searched query has, in the words of q*; [] without a search."""
+    if not queries.searched or not queries.unasked:
+        return []
+    passages = segments(f"{queries.blurred}\n{queries.searched}", queries.fused)
+    return [
+        passage["text"].strip()
+        for passage in passages
+        if passage["added"] and queries.unasked & terms_of(passage["text"]).content
+    ]
 
 
 def documents_of(run: OpenRun, id: str) -> list[Document] | None:

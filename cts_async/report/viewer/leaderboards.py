@@ -33,7 +33,7 @@ NICE: Final = 10
 _PROGRAM: Final = "cts_async.report.viewer.leaderboards"
 
 _SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
-_GAIN: Final = ("gain", "gain_pairs", "gain_low", "gain_high")
+_GAIN: Final = ("gain", "gain_pairs", "gain_differ", "gain_low", "gain_high", "gain_too_short")
 
 Runs = Sequence[tuple[Place, Metadata]]
 
@@ -166,17 +166,23 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
                 "delta_low": low,
                 "delta_high": high,
                 "delta_pairs": one.delta and one.delta.n,
+                "delta_differ": one.delta and one.delta.n_differ,
+                "delta_too_short": one.delta and one.delta.interval is not None and one.delta.too_short,
+                "no_difference": bool(one.delta and one.delta.nowhere),
                 "n_common": one.n_common,
                 "common_mean": one.common_mean,
                 "own_text": bool(one.own_text),
                 "best_or_tied": one.best,
+                "testable": one.testable,
             }
         )
-    best = [_without_paths(one.system, names) for one in judged.best]
+    best = [_without_paths(one.system, names) for one in (*judged.best[:1], *judged.tied)]
+    untestable = [_without_paths(one.system, names) for one in judged.untestable]
     return {
         "judge": judge,
         "baseline": _without_paths(baseline, names) or None,
         "best": best,
+        "untestable": untestable,
         "standings": standings,
     }
 

@@ -149,6 +149,9 @@ class Metadata:
         self.wall_s = sum(seconds) if sessions else None
         self.data_files = _data_files(manifest)
         """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
+        self.corpus_file = as_text(as_object(manifest.get("data")).get("corpus")) or ""
+        """The path of the documents that were searched; "" for none."""
+        self.corpus_sha256 = as_text(identity.get("corpus_sha256")) or ""
         prices = as_object(manifest.get("prices")).items()
         self.prices = {
             model: {kind: as_float(price) for kind, price in as_object(of).items()} for model, of in prices

@@ -112,6 +112,11 @@ def _text(record: dict[str, object], field: str, path: Path, number: int | None)
     return value
 
 
+def is_address(text: str) -> bool:
+    """True for an http or https URL."""
+    return _SCHEME.match(text.strip()) is not None
+
+
 def canonical_url(url: str) -> str:
     """Return `url` without differences in scheme, fragment, trailing slash, percent-escapes and the host's case."""
     bare = _SCHEME.sub("", url.strip().partition("#")[0], count=1)

@@ -138,7 +138,7 @@ def test_means_by_judge(judged: Drawn) -> None:
 def test_agreement_of_two_is_a_sentence_and_of_three_a_heat_map(judged: Drawn, tmp_path: Path) -> None:
     """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47) = 73 / 97."""
     (two,) = (one.reason for one in judged.left_out if one.name == "agreement")
-    assert two == "Cohen's kappa of ernie and <b>gpt is 0.753 over 12 nuggets."
+    assert two == "Cohen's kappa of ernie and <b>gpt is 0.753 over 12 nuggets, 6 of them of distinct answers."
     for label, words in (
         ("orig", ("nn", "nn", "np", "pp", "pn", "pn")),
         ("x-k1", ("fn", "ff", "pp", "pp", "ff", "ff")),
@@ -152,7 +152,7 @@ def test_agreement_of_two_is_a_sentence_and_of_three_a_heat_map(judged: Drawn, t
     assert heat["z"][0] == [None, pytest.approx(73 / 97), 1.0]
     assert heat["text"][1] == ["0.75", "–", "0.75"]
     assert "Krippendorff's alpha of all judges is 0." in figure.caption
-    assert figure.caption.endswith(" n = 12 nuggets of a pair.")
+    assert figure.caption.endswith(" n = 12 nuggets of a pair, 6 of distinct answers.")
     assert figure.alt.startswith("a and <b>, kappa 0.753, ")
 
 

@@ -55,6 +55,28 @@ def test_a_nugget_has_its_text_weight_and_sources(tmp_path: Path) -> None:
     assert found["N1"].sources == ("https://a.example/1", "d2")
 
 
+def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) -> None:
+    """As data/README.md has it: source_ids are ids of the corpus. Only the file with the recorded digest counts."""
+    line = {**gold_line(), "sources": []}
+    gold = written(tmp_path / "g.jsonl", line)
+    documents = [{"id": f"d{n}", "url": f"https://a.example/{n}", "title": "", "text": ""} for n in (2, 3)]
+    corpus = written(tmp_path / "corpus.jsonl", *documents)
+
+    def sources(digest: str, folder: str) -> tuple[str, ...]:
+        about(tmp_path / folder, gold)
+        run = tmp_path / folder / "made-orig"
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["identity"]["corpus_sha256"] = digest
+        manifest["data"]["corpus"] = str(corpus)
+        (run / "run.json").write_text(json.dumps(manifest))
+        found = read_metadata(run)
+        assert found is not None
+        return GoldTexts().of(found, "s1", "when does it leave")["N1"].sources
+
+    assert sources(hashlib.sha256(corpus.read_bytes()).hexdigest(), "a") == ("d1", "https://a.example/2")
+    assert sources("e" * 64, "b") == ("d1", "d2")
+
+
 def test_gold_without_ids_is_joined_by_the_query(tmp_path: Path) -> None:
     gold = written(tmp_path / "g.jsonl", gold_line(None, "another"), gold_line(None, "when  does it leave"))
     texts = GoldTexts()

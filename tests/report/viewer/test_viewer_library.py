@@ -97,9 +97,9 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     assert csv.headers["Content-Disposition"] == 'attachment; filename="made-leaderboard.csv"'
     assert csv.body.decode().splitlines()[:3] == [
         "judge,run,system,n_scored,n_expected,n_failed,mean,p50,p90,"
-        "gain,gain_pairs,gain_low,gain_high,baseline,caveat",
-        "ernie,made-orig,orig,2,3,1,25.0,25.0,45.0,,,,,orig,",
-        "ernie,made-gpt-k1,gpt-k1,3,4,0,83.33333333333333,100.0,100.0,75.0,2,,,orig,smoke test",
+        "gain,gain_pairs,gain_differ,gain_low,gain_high,gain_too_short,baseline,caveat",
+        "ernie,made-orig,orig,2,3,1,25.0,25.0,45.0,,,,,,,orig,",
+        "ernie,made-gpt-k1,gpt-k1,3,4,0,83.33333333333333,100.0,100.0,75.0,2,2,,,False,orig,smoke test",
     ]
     assert [(one["judge"], one["baseline"]) for one in found["boards"]] == [
         ("ernie", "orig"),
@@ -107,8 +107,9 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     ]
     one, other = found["boards"][0]["standings"]
     counts = {"n_scored": 2, "n_expected": 3, "n_failed": 1, "mean": 25.0, "p50": 25.0, "p90": 45.0}
-    no_gain = {"delta": None, "delta_low": None, "delta_high": None, "delta_pairs": None}
-    common = {"n_common": 2, "common_mean": 25.0, "own_text": False, "best_or_tied": None}
+    gain_fields = ("delta", "delta_low", "delta_high", "delta_pairs", "delta_differ", "delta_too_short")
+    no_gain = {**dict.fromkeys(gain_fields), "no_difference": False}
+    common = {"n_common": 2, "common_mean": 25.0, "own_text": False, "best_or_tied": None, "testable": None}
     assert one == {"run": orig.name, "system": "orig", "caveat": "", **counts, **no_gain, **common}
     assert (found["boards"][0]["best"], other["common_mean"], other["best_or_tied"]) == (
         ["gpt-k1"],

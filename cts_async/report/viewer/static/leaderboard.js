@@ -45,7 +45,7 @@ function boards(found) {
   return [computing, problem, byAgent, caveatNotes(caveats), found.boards.map(board), note, saved];
 }
 
-function board({ agent, judge, baseline, best, standings }) {
+function board({ agent, judge, baseline, best, untestable, standings }) {
   const by = agent ? `${t("comma")}${t("agent")} ${visible(agent)}` : "";
   const gained = standings.some((row) => row.delta !== null);
   const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
@@ -66,17 +66,22 @@ function board({ agent, judge, baseline, best, standings }) {
       agent ? [t("comma"), t("agent"), " ", untrusted(agent)] : null)),
     table(t("judgedBy", { judge: visible(judge) }) + by, heads, body, { class: "stack quiet-caption" }),
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
-    verdict(best, standings),
+    verdict(best, untestable ?? [], standings),
     standings.some((row) => row.own_text) ? h("p", { class: "muted small" }, t("ownText")) : null);
 }
 
-/** Which system is best, and which ones no paired test separates from it; nothing about fewer than two systems. */
-function verdict(best, standings) {
+/**
+ * Which system is best, which ones no paired test separates from it, and which ones no test could, since too few
+ * instances differ; nothing about fewer than two systems.
+ */
+function verdict(best, untestable, standings) {
   const rivals = standings.filter((row) => row.best_or_tied !== null).length;
   if (rivals < 2 || standings.some((row) => row.caveat)) return null;
   const [first, ...tied] = best.map((name) => visible(name));
-  return h("p", { class: "small" },
-    tied.length ? t("bestTied", { first, tied: tied.join(", ") }) : t("bestAlone", { first }));
+  const untold = untestable.map((name) => visible(name)).join(", ");
+  const found = tied.length ? t("bestTied", { first, tied: tied.join(", ") })
+    : t(untold ? "bestHighest" : "bestAlone", { first });
+  return h("p", { class: "small" }, found, untold ? t("bestUntested", { untold }) : null);
 }
 
 const ends = (row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null);
@@ -98,7 +103,8 @@ function cells(row, place, { gained, differ, bold }) {
 
 function interval(row, place) {
   if (row.delta === null) return h("span", { class: "muted" }, t("baseline"));
-  const words = row.delta_low === null ? "" : `[${signed(row.delta_low)}, ${signed(row.delta_high)}]`;
+  const words = row.no_difference ? t("noDifference") : row.delta_low === null ? ""
+    : `[${signed(row.delta_low)}, ${signed(row.delta_high)}]${row.delta_too_short ? "†" : ""}`;
   const label = `${signed(row.delta)} ${words}`;
   const drawn = whisker(place, { value: row.delta, lower: row.delta_low, upper: row.delta_high, zero: 0, label });
   return [drawn, h("small", {}, words)];

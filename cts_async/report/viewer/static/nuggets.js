@@ -86,7 +86,10 @@ export function lossSummary(page) {
   const parts = STAGES.map((stage) => [stage, lost(stage)]).filter(([, points]) => points > 0);
   if (parts.length === 0) return null;
   const points = score(parts.reduce((sum, [, part]) => sum + part, 0));
-  const words = parts.map(([stage, part]) => t("lossPart", { points: score(part), stage: t(`loss_${stage}`) }));
+  // The constraints of the intent that the searched query lacks, in the words of the intent.
+  const unasked = (page.unasked ?? []).map((words) => beginning(visible(words), TITLE)).join(t("listComma"));
+  const named = (stage) => (stage === "not_asked" && unasked ? t("lossUnasked", { words: unasked }) : t(`loss_${stage}`));
+  const words = parts.map(([stage, part]) => t("lossPart", { points: score(part), stage: named(stage) }));
   return h("div", { class: "losses" },
     h("p", {}, h("strong", {}, t("lossTotal", { points })), " ", words.join(t("lossComma"))),
     h("p", { class: "muted small" }, t("lossNote", { judge: visible(page.scores[0]?.judge ?? "") })));

@@ -191,8 +191,8 @@ async function gain(row, signal) {
   const board = found.boards.find(has);
   const own = board?.standings.find((one) => one.run === row.name);
   if (!own || own.delta === null) return null;
-  const words = own.delta_low === null ? t("noInterval")
-    : t("intervalIs", { low: signed(own.delta_low), high: signed(own.delta_high) });
+  const words = own.no_difference ? t("noDifference") : own.delta_low === null ? t("noInterval")
+    : t("intervalIs", { low: signed(own.delta_low), high: signed(own.delta_high) }) + (own.delta_too_short ? t("tooShort") : "");
   const pairs = t("pairs", { n: count(own.delta_pairs) });
   return [t("gainOver", { baseline: visible(board.baseline) }), signed(own.delta), words + t("comma") + pairs];
 }
