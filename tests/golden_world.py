@@ -170,10 +170,13 @@ def normalised(text: str) -> str:
     return text.replace(str(Path.cwd()), ".")
 
 
-_ADDED = r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
+_ADDED = (
+    r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
+    "|unknown_paraphrased|n_known_answers|n_over_informing"
+)
 """Keys of JSON and columns of CSV that later versions add."""
-_ADDED_TABLE = re.compile(r'\n  "losses": \[\n(?:    .*\n)*  \],')
-_ADDED_FILES = ("losses.csv",)
+_ADDED_TABLE = re.compile(r'\n  "(?:losses|given_away|unknown_wording)": \[\n(?:    .*\n)*  \],')
+_ADDED_FILES = ("losses.csv", "given_away.csv", "unknown_wording.csv")
 _ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,')
 
 

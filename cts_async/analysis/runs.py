@@ -23,7 +23,7 @@ UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
 NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 """Texts that scores do not need."""
-NOT_FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer"})
 """Texts that statistics of questions and answers do not need."""
 
 
