@@ -90,6 +90,9 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     entrants = sorted(with_distinct_labels(run for run, _ in found.values()), key=_order)
     judges = _ranked_judges(entrants)
     scores, labels = _filled(rows, judges, [found[entrant.directory][1] for entrant in entrants])
+    if published := [entrant.label for entrant in entrants if entrant.as_published]:
+        which = "all runs" if len(published) == len(entrants) else first_of(published)
+        remarks.append(f"Made with --as-published: {which}.")
     if rows.differing:
         which = first_of(list(rows.differing.values()))
         remarks.append(

@@ -112,6 +112,8 @@ class FinishedRun:
     """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
     stop_after: str = ""
     """The stage that a run without search and judges ended with; "" for all other runs."""
+    as_published: bool = False
+    """True if the paper's protocol was played to the letter."""
 
     @property
     def support(self) -> str:
@@ -392,6 +394,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == run_files.TALK,
         stop_after=str(identity.get("stop_after") or ""),
+        as_published=identity.get("as_published") is True,
     )
 
 

@@ -92,10 +92,12 @@ class ShortPhrase:
 
     `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others follow, and so
     are its synonyms (未知, "not specified"); a phrase that only contains such words is an ordinary answer. `strict`:
-    only the word itself counts, as up to version 0.6, and for answers of people.
+    only the word itself counts, as up to version 0.6, and for answers of people. `exact`: only a reply that is the
+    word and nothing else, compared character by character, as the paper has it; "Unknown." is an answer then.
     """
 
     strict: bool = False
+    exact: bool = False
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = (
         f'root ::= "{UNKNOWN}" | phrase\n'
@@ -106,6 +108,10 @@ class ShortPhrase:
         line = next(_lines(text), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
+        if self.exact:
+            reply = strip_thoughts(text).strip()
+            # Taken out of its quotes the word would be read as `unknown` wherever the answer is read again.
+            return Answer(reply if line == UNKNOWN else line, unknown=reply == UNKNOWN)
         if _says_unknown(line, strict=self.strict):
             return Answer(UNKNOWN, unknown=True)
         return Answer(line, unknown=False)

@@ -218,6 +218,13 @@ def test_unknown_is_recognised_in_any_form_and_by_its_synonyms(text: str) -> Non
     assert ShortPhrase().parse(text) == Answer(UNKNOWN, unknown=True)
 
 
+@pytest.mark.parametrize("text", ["Unknown", "unknown.", '"unknown"', "未知", "unknown (not specified)"])
+def test_exact_phrase_accepts_only_the_word_itself(text: str) -> None:
+    form = ShortPhrase(exact=True)
+    assert form.parse(text) == Answer(text, unknown=False)
+    assert form.parse(f" <think>{text}</think>\nunknown \n") == Answer(UNKNOWN, unknown=True)
+
+
 @pytest.mark.parametrize("text", ["未知", "I don't know", "没有提到，unknown", "N/A"])
 def test_strict_phrase_accepts_only_the_word_unknown(text: str) -> None:
     assert ShortPhrase(strict=True).parse(text) == Answer(text, unknown=False)

@@ -127,9 +127,11 @@ def question_of(record: Record) -> str:
 def possible_answers(record: Record) -> list[str]:
     """Return the readings of a recorded answer; [] if it is unusable.
 
-    Nearly `unknown` answers ("未说明") have two: a model's is read as unknown, a person's literally.
+    Nearly `unknown` answers ("未说明") have several: a model's is read as unknown, a person's, and any in a run as
+    published, literally.
     """
-    readings = [parsed_reply(record, ShortPhrase(strict=strict)) for strict in (False, True)]
+    forms = (ShortPhrase(), ShortPhrase(strict=True), ShortPhrase(exact=True))
+    readings = [parsed_reply(record, form) for form in forms]
     return list(dict.fromkeys(answer.text for answer in readings if answer))
 
 

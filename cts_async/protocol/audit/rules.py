@@ -523,8 +523,8 @@ class Rules:
     def _known_answers(self, line: Line | None) -> list[tuple[str, str, str]]:
         """Return the (step, question, answer) of each answer but `unknown`, each once.
 
-        An answer of the result counts as well as the recorded reply: what was passed on is what was given away, also
-        where today's parser would read another answer in the reply.
+        The result's answer counts before the recorded reply: what was passed on is what was given away, also where
+        today's parser would read another answer in the reply.
         """
         in_result: dict[str, list[str]] = {}
         if line is not None:
@@ -537,7 +537,7 @@ class Rules:
             step = str(record["step"])
             if role_and_turn(step)[0] == "answer" and asking_step(step) is None and record.get("ok"):
                 question = question_of(record)
-                for answer in (*in_result.get(question, ()), *possible_answers(record)):
+                for answer in in_result.get(question) or possible_answers(record)[:1]:
                     if answer != UNKNOWN:
                         found[step, question, answer] = None
         return list(found)

@@ -343,6 +343,8 @@ class CustomPlayer:
         self._identity, self._pid = player.identity, os.getpid()
         self._folder = os.getcwd() if player.kind == "function" else None
         self._deadlines = Deadlines(player.name, player.timeout_s)
+        self.exact_unknown = False
+        """Whether only the word itself is `unknown`, as in a run as published."""
 
     @property
     def name(self) -> str:
@@ -360,7 +362,8 @@ class CustomPlayer:
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """The user's answer to one question."""
-        return await self._ask(ctx, f"answer/{turn}", view, ShortPhrase(), on_record=("fused_query",))
+        form = ShortPhrase(exact=self.exact_unknown)
+        return await self._ask(ctx, f"answer/{turn}", view, form, on_record=("fused_query",))
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         """The rewritten query."""
