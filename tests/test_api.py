@@ -80,7 +80,10 @@ def test_configuration_of_the_folder_is_read_under_the_rules_of_the_command(
     ("options", "problem"),
     [
         ({"every_role": "gpt"}, 'or try without any key: every_role="baseline"'),
-        ({"modes": ("select",)}, 'modes="select": the default scheme cts supports only at-once; add schemes'),
+        (
+            {"modes": ("select",)},
+            'modes="select": baseline asks questions, and offers no queries; use modes="respond"',
+        ),
         ({"verbose": True, "quiet": True}, "quiet and verbose contradict each other; use log_file=FILE"),
         ({"name": "a/b"}, 'name="a/b": must be the name of a'),
     ],
