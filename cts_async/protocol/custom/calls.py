@@ -37,11 +37,12 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
+from cts_async.llm.json_text import loads_or_none
 from cts_async.llm.model import Completion, Model
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
-from cts_async.protocol.custom.wire import View, response_of, trace_of, view_json
+from cts_async.protocol.custom.wire import View, response_of, shown_value, trace_of, view_json
 from cts_async.protocol.views import (
     AnswererView,
     ClarifierView,
@@ -398,7 +399,15 @@ class CustomPlayer:
         shared: bool = False,
     ) -> Coroutine[Any, Any, T]:
         def decode(response: Mapping[str, Any]) -> T:
-            return expect.parse(response["text"])
+            text = response["text"]
+            try:
+                return expect.parse(text)
+            except UnusableOutput as error:
+                # A person reads this, who wrote the code: say what it gave, which the journal has as text.
+                returned = shown_value(loads_or_none(text) or text)
+                raise UnusableOutput(
+                    f"{error.problem}; {self.player.name} returned {returned}", text=text
+                ) from None
 
         return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 
