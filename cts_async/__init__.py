@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from cts_async.custom import role
 
 if TYPE_CHECKING:
-    from cts_async.api import Tables, compare, judge, load, run
+    from cts_async.api import Tables, compare, judge, load, questions_in, run
 
 __version__ = "0.11.0"
 
-__all__ = ["Tables", "compare", "judge", "load", "role", "run"]
+__all__ = ["Tables", "compare", "judge", "load", "questions_in", "role", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from cts_async.analysis.runs import find_runs
 from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
-from cts_async.errors import RunStopped, UsageError
+from cts_async.errors import InputError, RunStopped, UsageError
+from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.report.rows import Tables as Tables
 from cts_async.report.rows import tables_of
 
@@ -49,9 +53,10 @@ def run(
     """Run or resume systems, as `cts run` does, and load them.
 
     `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, a
-    path may be a text, and one path or text stands for several. The user's own cts.toml is read, ./cts.toml only as
-    `config_file`. Progress goes to standard error unless `quiet`. Raises UsageError, and RunStopped where the run ended
-    early: then nothing is lost, and the same call resumes it.
+    path may be a text, and one path or text stands for several. The user's own cts.toml and ./cts.toml are read, under
+    the rules of the command: what needs consent is asked for on a terminal, and refused without one; naming the file
+    as `config_file` is consent. Progress goes to standard error unless `quiet`. Raises UsageError, which names
+    parameters, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
     """
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
@@ -60,13 +65,14 @@ def run(
     from cts_async.report.progress import RunGroup
 
     names = _Names()
-    config = _config(RunConfig, names, {"models": names.all(model), "ks": _questions(k)}, options)
-    plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
-    groups = [
-        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
-        for directory in plan.systems.values()
-    ]
-    _drive(run_plan, plan, groups, [*plan.specs.values(), *plan.search.opened], quiet=quiet)
+    with _naming_parameters():
+        config = _config(RunConfig, names, {"models": names.all(model), "ks": _questions(k)}, options)
+        plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
+        groups = [
+            RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+            for directory in plan.systems.values()
+        ]
+        _drive(run_plan, plan, groups, [*plan.specs.values(), *plan.search.opened], quiet=quiet)
     return load(*plan.systems.values())
 
 
@@ -88,13 +94,14 @@ def judge(
     words = [runs] if isinstance(runs, str | Path) else list(runs)
     paths = tuple(one.path for one in find_runs([str(word) for word in words]))
     names = _Names()
-    config = _config(JudgeConfig, names, {"judges": names.all(judge), "runs": paths}, options)
-    plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
-    groups = [
-        RunGroup(plan.group(one), plan.n_answers, tuple(plan.directories()), None, plan.embedded)
-        for one in plan.judges
-    ]
-    _drive(run_judging, plan, groups, [*plan.specs.values()], quiet=quiet)
+    with _naming_parameters():
+        config = _config(JudgeConfig, names, {"judges": names.all(judge), "runs": paths}, options)
+        plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
+        groups = [
+            RunGroup(plan.group(one), plan.n_answers, tuple(plan.directories()), None, plan.embedded)
+            for one in plan.judges
+        ]
+        _drive(run_judging, plan, groups, [*plan.specs.values()], quiet=quiet)
     return load(*paths)
 
 
@@ -150,6 +157,71 @@ class _Names:
         return tuple(self.one(player) for player in several)
 
 
+# Messages of a plan are written for the command line: in Python the same is said with a parameter.
+
+_OPTION: Final = re.compile(r"(?<![\w-])(--?[A-Za-z][A-Za-z_-]*)(?:[ =]([\w./:@+-]*\w))?")
+_IS_VALUE: Final = re.compile(r"[A-Z][A-Z_]+|baseline|local|lexical|serper|at-once|respond|select|.*[./].*\w")
+"""Words after an option that are its value, and not the next word of the sentence."""
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "models": "model",
+    "ks": "k",
+    "orig": "references",
+    "with_gold": "references",
+    "trust_config": "config_consent",
+    **dict.fromkeys(("max_usd", "max_tokens", "max_calls", "deadline"), "budget"),
+}
+"""Parameters that are called otherwise than the field of the option."""
+
+
+@contextmanager
+def _naming_parameters() -> Iterator[None]:
+    """Let a UsageError that names options of the command line name the parameters instead."""
+    try:
+        yield
+    except InputError:  # about a file: what it quotes is the file's
+        raise
+    except UsageError as error:
+        error.args = (in_parameters(str(error)),)
+        raise
+
+
+def in_parameters(message: str) -> str:
+    """Return a message with options (`--all baseline`) as parameters (`every_role="baseline"`)."""
+    fields = _fields_by_option()
+
+    def named(found: re.Match[str]) -> str:
+        field = fields.get(found[1])
+        if field is None:
+            return found[0]
+        name = _OTHER_NAMES.get(field, field)
+        if field == "trust_config":
+            return f'{name}="remember"'
+        value = found[2] or ""
+        if not _IS_VALUE.fullmatch(value):
+            return name + found[0][len(found[1]) :]
+        return f"{name}={value}" if value.isupper() else f'{name}="{value}"'
+
+    return _OPTION.sub(named, message)
+
+
+@cache
+def _fields_by_option() -> Mapping[str, str]:
+    """The fields of the options of `cts run` and `cts judge`, by each way to type them."""
+    from cts_async.cli.judge import JudgeOptions
+    from cts_async.cli.options import RunOptions
+
+    found = {"--quiet": "quiet", "-q": "quiet"}  # the command's own
+    for options in (JudgeOptions, RunOptions):
+        for field, hint in get_type_hints(options, include_extras=True).items():
+            for declared in get_args(hint)[1:]:
+                # In an annotation typer keeps the first way to type an option where its default usually is.
+                words = (getattr(declared, "default", None), *(getattr(declared, "param_decls", None) or ()))
+                spelled = [word for word in words if isinstance(word, str) and word.startswith("-")]
+                for option in spelled or [f"--{field.replace('_', '-')}"]:
+                    found[option] = field
+    return found
+
+
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
 _COUNTS: Final = frozenset({"limit", "in_flight", "max_turns", "nuggets_per_call"})
 
@@ -158,9 +230,10 @@ def _config(kind: type[T], names: _Names, given: Mapping[str, Any], options: Map
     """A configuration of what a function was `given` itself, and its `options`. UsageError names a wrong one."""
     from pydantic import TypeAdapter, ValidationError
 
+    from cts_async.cli.options import config_consent, config_file
+
     types = get_type_hints(kind)
-    # There is no default file: one that is named is consented to, as with --config.
-    fields = {"user_config": user_config_file(os.environ), "config_consent": "named", **given}
+    fields = {"user_config": user_config_file(os.environ), **given}
     for name, value in options.items():
         if name in given or name not in types:
             known = sorted(types.keys() - given.keys())
@@ -181,6 +254,9 @@ def _config(kind: type[T], names: _Names, given: Mapping[str, Any], options: Map
             raise UsageError(f"{name}: {problem}, not {value!r}") from None
         if name in _COUNTS and fields[name] < 1:
             raise UsageError(f"{name}: must be at least 1, not {value!r}")
+    named = fields.get("config_file")
+    fields["config_file"] = config_file(named)
+    fields.setdefault("config_consent", config_consent(named, trust=False))
     return kind(**fields)
 
 

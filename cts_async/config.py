@@ -143,6 +143,8 @@ class RunConfig(CommandConfig):
     """Which prompt the agent gets; None: the one that the catalogue names for the agent's model."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
+    as_published: bool = False
+    """Play the paper's protocol to the letter where this project's differs (see `protocol.plan.AS_PUBLISHED`)."""
     command: str = "cts run"
 
 

@@ -1,11 +1,11 @@
 """The decorator that makes a function play a role of the protocol; see docs/extending.md.
 
-from cts_async import role
+from cts_async import questions_in, role
 
 @role("clarifier", version="3")
 async def ask(view, llm):
     reply = await llm(f"Ask {view.k} questions, one a line, about: {view.blurred_query}", model="gpt")
-    return reply.text.splitlines()[: view.k]
+    return questions_in(reply.text, view.k)
 """
 
 from __future__ import annotations

@@ -173,13 +173,17 @@ def normalised(text: str) -> str:
 _ADDED = (
     r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
     r"|\w+_differ|testable|n_distinct|n_tests|n_needed_holm|detectable_holm|detectable|n_needed|\w*too_short"
-    "|same_order|alpha_nominal|alpha_ordinal"
+    "|same_order|alpha_nominal|alpha_ordinal|unknown_paraphrased|n_known_answers|n_over_informing|shared_queries"
 )
 """Keys of JSON and columns of CSV that later versions add, or that follow another rule in them."""
 _ADDED_TABLE = re.compile(
-    r'\n  "(?:losses|calibration)": \[\n(?:    .*\n)*  \],|\n    "counted": \[\n(?:      .*\n)*    \],'
+    r'\n  "(?:losses|calibration|given_away|unknown_wording)": \[\n(?:    .*\n)*  \],'
+    r'|\n    "counted": \[\n(?:      .*\n)*    \],|\n  "figures": \{\n(?:    .*\n)*  \},'
 )
-ADDED_FILES = ("losses.csv", "calibration.csv")
+ADDED_FILES = (
+    *("losses.csv", "calibration.csv", "given_away.csv", "unknown_wording.csv"),
+    *("figure_3.csv", "figure_4.csv", "text.csv"),
+)
 """Files that later versions add, or that have other rows in them."""
 _ADDED_LINE = re.compile(rf'\s*"(?:{_ADDED})": "?[\w.+-]+"?,?')
 _ADDED_PAIR = re.compile(r',\n *\{\n *"judge": "strict",\n *"other": "support",\n[^}]*\}')

@@ -57,6 +57,47 @@ def test_named_configuration_may_say_where_keys_go(tmp_path: Path, monkeypatch: 
         cts_async.run("mine", every_role="mine", config_file=file, **options)
 
 
+TABLE = '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
+
+
+@pytest.mark.parametrize(("key", "stopped"), [("", RunStopped), ('key_env = "OPENAI_API_KEY"\n', UsageError)])
+def test_configuration_of_the_folder_is_read_under_the_rules_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, stopped: type[Exception]
+) -> None:
+    """A model of ./cts.toml plays; a shipped model's key goes to its address with consent only."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up")
+    monkeypatch.chdir(tmp_path)
+    Path("cts.toml").write_text(TABLE + key)
+    with pytest.raises(stopped) as caught:
+        cts_async.run("mine", every_role="mine", limit=1, max_outage_s=0, quiet=True)
+    if key:
+        assert "would send OPENAI_API_KEY to http://127.0.0.1:9" in str(caught.value)
+        assert 'add config_consent="remember" (' in str(caught.value)
+        assert 'or config_file="cts.toml"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"every_role": "gpt"}, 'or try without any key: every_role="baseline"'),
+        (
+            {"modes": ("select",)},
+            'modes="select": baseline asks questions, and offers no queries; use modes="respond"',
+        ),
+        ({"verbose": True, "quiet": True}, "quiet and verbose contradict each other; use log_file=FILE"),
+        ({"name": "a/b"}, 'name="a/b": must be the name of a'),
+    ],
+)
+def test_error_names_parameters_instead_of_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], problem: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        cts_async.run("baseline", **{"every_role": "baseline", **options})
+    assert problem in str(caught.value)
+
+
 async def interrupt_twice(view: Any) -> list[str]:
     """Ctrl-C in a notebook, twice: its main thread gets the signals."""
     main = threading.main_thread().ident

@@ -99,6 +99,9 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     order = _order_of_rows(rows)
     scores, labels = _filled(rows, order, judges, [found[entrant.directory][1] for entrant in entrants])
     marks = _filled_marks(order, [answers[entrant.directory] for entrant in entrants])
+    if published := [entrant.label for entrant in entrants if entrant.as_published]:
+        which = "all runs" if len(published) == len(entrants) else first_of(published)
+        remarks.append(f"Made with --as-published: {which}.")
     if rows.differing:
         which = first_of(list(rows.differing.values()))
         remarks.append(

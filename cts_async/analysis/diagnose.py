@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from cts_async.analysis.board import Array
+from cts_async.analysis.disclosure import GivenAway, given_away
 from cts_async.analysis.interactions import (
     AskedQuestion,
     Interaction,
@@ -39,6 +40,8 @@ class SystemDiagnosis:
     known_counts: tuple[KnownCount, ...]
     frontier: Frontier | None
     """None without scores of the run and of `orig`."""
+    given_away: GivenAway | None = None
+    """None if no answer is known, or q and q* are not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) ->
             type_profiles([system]),
             by_known_count(system, orig, seed=seed),
             ask_or_not(system, predicted, orig, seed=seed),
+            _given_away(system),
         )
         for system, predicted in zip(systems, predictions, strict=True)
     )
@@ -83,6 +87,12 @@ def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) ->
         ),
         calibration=calibrate(systems, predictions, orig, seed=seed),
     )
+
+
+def _given_away(system: Interactions) -> GivenAway | None:
+    asked = (turn for row in system.rows for turn in row.turns)
+    disclosures = [turn.disclosed for turn in asked if turn.disclosed is not None]
+    return given_away(disclosures) if disclosures else None
 
 
 # Score and gain by the number of known answers (table 7's classes)

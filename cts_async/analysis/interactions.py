@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TypeAlias
 
+from cts_async.analysis.disclosure import UnknownWording, unknown_wording
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
-from cts_async.analysis.runs import FailedItem, FinishedRun
+from cts_async.analysis.runs import FailedItem, FinishedRun, Item
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
-from cts_async.records import Caveat, Language, language_of, value
+from cts_async.protocol.audit.text import Disclosure, disclosure
+from cts_async.protocol.run_files import STEPS
+from cts_async.records import UNKNOWN, Caveat, Language, language_of, value
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]
@@ -28,6 +31,8 @@ class AskedQuestion:
     language: Language
     known: bool
     """True if the answer is anything but `unknown`."""
+    disclosed: Disclosure | None = None
+    """What a known answer gives away; None if q and q* are not recorded."""
 
 
 @value
@@ -58,6 +63,8 @@ class Interactions:
     caveat: Caveat = ""
     n_failed_later: int = 0
     """Of the rows, the instances whose search or rewriting failed; their judges' failures do not count."""
+    unknown_wording: UnknownWording | None = None
+    """None without a journal."""
 
     @property
     def n_turns(self) -> int:
@@ -71,14 +78,25 @@ class Interactions:
 
 
 def interaction(
-    id: str, pairs: Iterable[tuple[str, bool]], read: Reader, score: float | None = None
+    id: str,
+    pairs: Iterable[tuple[str, bool]],
+    read: Reader,
+    score: float | None = None,
+    disclosed: Sequence[Disclosure | None] = (),
 ) -> Interaction:
-    """Classify an instance's questions, given in order, each with whether its answer is known."""
+    """Classify an instance's questions, given in order, each with whether its answer is known.
+
+    `disclosed` has what each answer gives away, in the same order; it may be shorter.
+    """
     turns = tuple(
-        AskedQuestion(turn, read(question), language_of(question), known)
+        AskedQuestion(turn, read(question), language_of(question), known, _at(disclosed, turn))
         for turn, (question, known) in enumerate(pairs, start=1)
     )
     return Interaction(id, turns, score)
+
+
+def _at(disclosed: Sequence[Disclosure | None], turn: int) -> Disclosure | None:
+    return disclosed[turn - 1] if turn <= len(disclosed) else None
 
 
 def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) -> Interactions:
@@ -101,7 +119,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
             n_failed_later += 1
         elif judge and judge in item.verdicts:
             score = item.verdicts[judge].score
-        rows.append(interaction(item.id, pairs, read, score))
+        rows.append(interaction(item.id, pairs, read, score, _disclosures(item, run.mode)))
     return Interactions(
         label=run.label,
         clarifier=run.clarifier,
@@ -111,7 +129,24 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         n_expected=run.n_expected,
         caveat=run.caveat,
         n_failed_later=n_failed_later,
+        unknown_wording=unknown_wording(run.directory / STEPS, {row.id for row in rows}),
     )
+
+
+def _disclosures(item: Item | FailedItem, mode: str) -> list[Disclosure | None]:
+    """Return what each known answer of an instance gives away; None for `unknown`, [] if q or q* is not recorded."""
+    if not (item.fused_query and item.blurred_query):
+        return []
+    found: list[Disclosure | None] = []
+    before: list[str] = []
+    for question, answer in zip(item.questions, item.answers, strict=True):
+        told = None
+        if answer != UNKNOWN:
+            told = disclosure(answer, item.blurred_query, item.fused_query, [question, *before])
+        found.append(told)
+        if mode == "respond":  # only there the user was asked in view of what had been said
+            before += [question, answer]
+    return found
 
 
 # Unknown answers (tables 4 and 7)

@@ -31,7 +31,7 @@ UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
 NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 """Texts that scores do not need."""
-NOT_FOR_QUESTIONS: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer"})
 """Texts that statistics of questions and answers do not need."""
 
 
@@ -136,6 +136,8 @@ class FinishedRun:
     """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
     stop_after: str = ""
     """The stage that a run without search and judges ended with; "" for all other runs."""
+    as_published: bool = False
+    """True if the paper's protocol was played to the letter."""
 
     @property
     def support(self) -> str:
@@ -423,6 +425,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == run_files.TALK,
         stop_after=str(identity.get("stop_after") or ""),
+        as_published=identity.get("as_published") is True,
     )
 
 

@@ -39,9 +39,10 @@ def audit(
 
     Every request to the Clarifier, User Answerer, Rewriter and agent must equal what the protocol builds from the data
     and the recorded replies, and must contain no text that occurs only in the hidden intent. Rewritten queries are
-    checked for constraints that no answer gave. Search results are not a leak: they follow from the rewritten query.
-    For a custom role, the audit proves what the role was sent, not whom its code asks. Writes nothing. Exit code 1 if
-    there is a violation.
+    checked for constraints that no answer gave, and the user's answers for what they give away unasked: one that
+    recites the intent, or holds a model's thoughts about it, is a leak. Search results are not a leak: they follow from
+    the rewritten query. For a custom role, the audit proves what the role was sent, not whom its code asks. Writes
+    nothing. Exit code 1 if there is a violation.
 
     Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
     """
@@ -72,6 +73,8 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "n_leaks": audit.n_leaks,
         "n_rewrites": audit.n_rewrites,
         "n_unsupported": audit.n_unsupported,
+        "n_known_answers": audit.n_known,
+        "n_over_informing": audit.n_over_informing,
         "notes": list(audit.notes),
         **({"not_proven": list(map(str, audit.not_proven))} if audit.not_proven else {}),
         "findings": [asdict(finding) for finding in audit.findings],

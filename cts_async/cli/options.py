@@ -666,6 +666,15 @@ class RunOptions(SearchOptions):
     ] = None
     judges: Judges = None
     no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")] = False
+    as_published: Annotated[
+        bool,
+        option(
+            MODELS,
+            "--as-published",
+            help="Play the paper's protocol to the letter: its User Answerer's rules, exactly unknown, all nuggets "
+            "in one call, temperature 0.",
+        ),
+    ] = False
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
     empty_answers: EmptyAnswersOption = "fail"
     name: Annotated[

@@ -92,10 +92,12 @@ class ShortPhrase:
 
     `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others follow, and so
     are its synonyms (未知, "not specified"); a phrase that only contains such words is an ordinary answer. `strict`:
-    only the word itself counts, as up to version 0.6, and for answers of people.
+    only the word itself counts, as up to version 0.6, and for answers of people. `exact`: only a reply that is the
+    word and nothing else, compared character by character, as the paper has it; "Unknown." is an answer then.
     """
 
     strict: bool = False
+    exact: bool = False
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = (
         f'root ::= "{UNKNOWN}" | phrase\n'
@@ -106,6 +108,10 @@ class ShortPhrase:
         line = next(_lines(text), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
+        if self.exact:
+            reply = strip_thoughts(text).strip()
+            # Taken out of its quotes the word would be read as `unknown` wherever the answer is read again.
+            return Answer(reply if line == UNKNOWN else line, unknown=reply == UNKNOWN)
         if _says_unknown(line, strict=self.strict):
             return Answer(UNKNOWN, unknown=True)
         return Answer(line, unknown=False)
@@ -215,6 +221,60 @@ class QuestionList:
         except _Wrong as wrong:
             wanted = f"a JSON array of exactly {_strings(self.k)}"
             raise UnusableOutput(f"expected {wanted}, {wrong}", text=text) from None
+
+
+_NUMBER_BETWEEN: Final = re.compile(
+    r"(?<=[?？.。!！:：])\s+(?=(?:[Qq]?\d{1,2}[.)、:：．）]|[(（]\d{1,2}[)）])\s*\D)"
+)
+"""Where a numbered question begins within a line."""
+_CLOSING: Final = "\"'”’」』*_)）"
+_QUESTION: Final = re.compile(
+    # A quotation that ends with a question mark within a sentence ends no sentence: What does "why?" mean?
+    rf".+?[?？]+(?![{re.escape(_CLOSING)}]+\s*[a-z,，])[{re.escape(_CLOSING)}]*"
+)
+_PREAMBLE: Final = re.compile(r"\A[^?？]{0,120}(?:questions?\b|问题)[^?？:：]{0,60}[:：]\s*", re.IGNORECASE)
+
+
+def questions_in(text: str, k: int) -> list[str]:
+    """Return the first `k` distinct questions in a model's free reply, without numbers, bullets, quotes or preamble.
+
+    It may be JSON, a list with one question a line, or several questions on one line. Where anything ends with a
+    question mark only that counts, else each line does. Fewer than `k` where the reply has no more.
+    """
+    text = strip_thoughts(text)
+    found = _questions_of_json(text) or _questions_of_lines(text)
+    questions: dict[str, str] = {}
+    for item in found:
+        question = _unwrap(_NUMBERING.sub("", _unwrap(" ".join(item.split())), count=1))
+        if comparable(question):
+            questions.setdefault(comparable(question), question)
+    return list(questions.values())[:k]
+
+
+def _questions_of_json(text: str) -> list[str]:
+    """The texts of a list in JSON; [] where there is none, or where only the text around it asks anything."""
+    try:
+        items = _list_in(find_json(text).value, "questions") or []
+    except UnusableOutput:
+        return []
+    found: list[str] = []
+    for item in items:
+        question = item.get("question", only_string(item)) if isinstance(item, dict) else item
+        if isinstance(question, str):
+            found.append(question)
+    return found if any(map(_asks, found)) or not _asks(text) else []
+
+
+def _questions_of_lines(text: str) -> list[str]:
+    lines = [line for line in text.splitlines() if not _FENCE_LINE.fullmatch(line.strip())]
+    pieces = [piece for line in lines for piece in _NUMBER_BETWEEN.split(line)]
+    if any(map(_asks, pieces)):
+        return [_PREAMBLE.sub("", asked) for piece in pieces for asked in _QUESTION.findall(piece)]
+    return [piece for piece in pieces if not piece.rstrip().endswith((":", "："))]
+
+
+def _asks(text: str) -> bool:
+    return "?" in text or "？" in text
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ class ModelAnswerer:
     """
 
     role: Role
+    exact_unknown: bool = False
+    """Whether only the word itself is `unknown` (`ShortPhrase.exact`)."""
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """A short phrase from q*, or `unknown`."""
@@ -117,7 +119,7 @@ class ModelAnswerer:
             f"answer/{turn}",
             "answer" if view.conversation is None else "respond",
             language,
-            ShortPhrase(),
+            ShortPhrase(exact=self.exact_unknown),
             on_record=("clear_query",),
             policy=None if view.conversation is None else PATIENT,
             **seen,

@@ -45,6 +45,12 @@ SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work, within minutes on two cores."""
 
 
+AS_PUBLISHED = (
+    "as published: the paper's rules for the User Answerer, exactly unknown, all nuggets in one call, temperature 0 "
+    "for all roles but the agent"
+)
+"""What a run with `--as-published` does, for people."""
+
 _CHOOSE_PLAYERS = "--support, --judge, --agent, --all NAME"
 _CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
 """The options of `cts run` and of `cts gold` that choose models, for error messages."""
@@ -208,37 +214,45 @@ class Plan(SystemsPlan):
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
-        answers = self.config.answers if system.kind == "clarify" else None
-        split = {
-            name: self.specs[name].judge_nuggets
-            for role, name in named.items()
-            if role.startswith("judge ")
-            and name in self.specs
-            and self.most_nuggets > self.specs[name].judge_nuggets
-        }
-        search = {
-            "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
-            "corpus_sha256": self.search.corpus_sha256,
-            "tools": self.search.identity,
-        }
-        rewrites = self.given[system.clarifier] if system.kind == "rewrites" else None
-        return {
-            "system": system.label,
-            "k": system.k,
-            **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
-            "data": dict(self.data_identity),
-            **({"answers": {"of": answers, "similarity": THRESHOLD}} if answers else {}),
-            "models": {role: self.player_identity(role, name) for role, name in named.items()},
-            **({"rewrites": rewrites.identity} if rewrites else {}),
-            **(search if self.searches else {"stop_after": self.config.stop_after}),
-            "prompts": self.prompt_digests(system),
-            "judges": [] if self.config.no_judge else list(self.roles.judges),
-            **({"nuggets_per_call": split} if split else {}),
-            **({"agent_prompt": self.agent_prompt} if self.agent_prompt != "query" else {}),
-            **({} if self.config.empty_answers == "fail" else {"empty_answers": self.config.empty_answers}),
-            **({"current_date": self.current_date} if self.searches else {}),
-            "seed": self.config.seed,
-        }
+        # Fields are written only where they differ from the default, so that older runs resume; their order is kept.
+        identity: dict[str, Any] = {"system": system.label, "k": system.k}
+        if system.converses:
+            identity |= {"scheme": system.scheme, "mode": system.mode}
+        identity["data"] = dict(self.data_identity)
+        if self.config.answers and system.kind == "clarify":
+            identity["answers"] = {"of": self.config.answers, "similarity": THRESHOLD}
+        identity["models"] = {role: self.player_identity(role, name) for role, name in named.items()}
+        if system.kind == "rewrites":
+            identity["rewrites"] = self.given[system.clarifier].identity
+        if self.searches:
+            identity["agent"] = {name: getattr(self.settings, name) for name in AgentSettings.__slots__}
+            identity["corpus_sha256"] = self.search.corpus_sha256
+            identity["tools"] = self.search.identity
+        else:
+            identity["stop_after"] = self.config.stop_after
+        identity["prompts"] = self.prompt_digests(system)
+        identity["judges"] = [] if self.config.no_judge else list(self.roles.judges)
+        if split := self._nuggets_per_call(named):
+            identity["nuggets_per_call"] = split
+        if self.agent_prompt != "query":
+            identity["agent_prompt"] = self.agent_prompt
+        if self.config.empty_answers != "fail":
+            identity["empty_answers"] = self.config.empty_answers
+        if self.searches:
+            identity["current_date"] = self.current_date
+        identity["seed"] = self.config.seed
+        if self.config.as_published:
+            identity["as_published"] = True
+        return identity
+
+    def _nuggets_per_call(self, players: Mapping[str, str]) -> dict[str, int]:
+        """The nuggets in one call of each judge for whom those of some instance are too many."""
+        found = {}
+        for role, name in players.items():
+            spec = self.specs.get(name) if role.startswith("judge ") else None
+            if spec is not None and self.most_nuggets > spec.judge_nuggets:
+                found[name] = spec.judge_nuggets
+        return found
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity, and where given texts were read."""
@@ -365,6 +379,9 @@ def make_plan(
     smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
     limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
+    if config.as_published:
+        _check_published(config)
+        specs = {name: _in_one_call(spec, most_nuggets) for name, spec in specs.items()}
     given = bound(config, rows, lambda: islice(dataset.instances(), limit))
     agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
@@ -381,7 +398,11 @@ def make_plan(
         search=search,
         judges=roles.judges,
         prompts=prompts,
-        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
+        remarks=(
+            *remarks_on(prompts, languages),
+            *remarks_on_modes(config, custom),
+            *([AS_PUBLISHED] if config.as_published else []),
+        ),
         settings=_settings(config, agent),
         current_date="",
         agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
@@ -402,6 +423,18 @@ def make_plan(
         current_date=config.date or _current_date(directories),
         remarks=(*plan.remarks, *_remarks_on_judges(plan)),
     )
+
+
+def _check_published(config: RunConfig) -> None:
+    """Raise UsageError for options that the paper's protocol does not have."""
+    if (config.schemes, config.modes) != (("cts",), ("at-once",)):
+        raise UsageError("as published, all questions are asked at once: leave out --scheme and --mode")
+    if config.answers is not None:
+        raise UsageError("as published, the User Answerer is a model: leave out --answers, or --as-published")
+
+
+def _in_one_call(spec: ModelSpec, most_nuggets: int) -> ModelSpec:
+    return replace(spec, judge_nuggets=max(spec.judge_nuggets, most_nuggets))
 
 
 def _remarks_on_judges(plan: Plan) -> Iterator[str]:
@@ -438,6 +471,8 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
         suffix += role_suffix(system, playing, usual, judged=not config.no_judge)
     if config.answers and clarifying:
         suffix += f"+answers-{config.answers}"
+    if config.as_published:
+        suffix += "+as-published"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from cts_async.config import VARIANT, CommandConfig, variant_of
+from cts_async.config import VARIANT, CommandConfig, RunConfig, variant_of
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
@@ -69,6 +69,9 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 MAX_BYTES: Final = 128 << 10
 """Of a user's prompt, which is sent with every call: 40 times the longest one shipped."""
+
+AS_PUBLISHED_FOLDER: Final = "as_published"
+"""Of the shipped prompts: those that differ in a run as published."""
 
 _EVERY_FIELD: Final = frozenset(name for names in FIELDS.values() for name in names)
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -225,16 +228,21 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
     for name in named:
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
-    opened = open_prompts(config.prompts, {name: catalogue.prompts[name] for name in sorted(used)})
-    return opened, catalogue
+    as_published = isinstance(config, RunConfig) and config.as_published
+    named = {name: catalogue.prompts[name] for name in sorted(used)}
+    return open_prompts(config.prompts, named, as_published=as_published), catalogue
 
 
-def open_prompts(given: Sequence[str], named: Mapping[str, Path]) -> PromptSet:
+def open_prompts(given: Sequence[str], named: Mapping[str, Path], *, as_published: bool = False) -> PromptSet:
     """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders with names.
 
-    Raises UsageError, InputError.
+    `as_published` takes the shipped prompts that say no more than the paper's. Raises UsageError, InputError.
     """
     base = load_prompts()
+    if as_published:
+        # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
+        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER).over(base)
+        base = replace(base, prompts=published.prompts)
     whole, more = _folders(given)
     if whole is not None:
         base = read_folder(whole).over(base)

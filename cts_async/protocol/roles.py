@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from cts_async.engine.runner import Context
@@ -26,10 +26,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A model and the prompts it is used with."""
+    """A model, the prompts it is used with, and request parameters that override the model's own."""
 
     model: Model
     prompts: PromptSet
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     async def ask(
         self,
@@ -60,7 +61,15 @@ class Role:
         messages = rendered.render(**values)
         return await ctx.step(
             self.model.step(
-                ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
+                ctx,
+                step,
+                messages,
+                expect,
+                request=request,
+                key_on=key_on,
+                params=self.params,
+                shared=shared,
+                policy=policy,
             )
         )
 

@@ -108,6 +108,10 @@ EMBEDDED_OUTAGE_S = 20.0
 """The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""
 
 
+PUBLISHED_PARAMS: Mapping[str, Any] = {"temperature": 0.0}
+"""Of every role but the agent, in a run as published (paper, section 5.1: deterministic decoding)."""
+
+
 LaneOf = Callable[[str, str, LaneLimits], Lane]
 """Makes the lane of an account from the account, its name and its limits."""
 
@@ -132,6 +136,8 @@ class Resources:
     """Roles that code of the user's plays, by label and role."""
     host: ModelHost | None = None
     """What they may use."""
+    as_published: bool = False
+    """Whether the paper's protocol is played to the letter."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -145,7 +151,8 @@ class Resources:
         return self.accounts[account]
 
     def role(self, name: str) -> Role:
-        return Role(self.models[name], self.prompts.of(name))
+        params = PUBLISHED_PARAMS if self.as_published else {}
+        return Role(self.models[name], self.prompts.of(name), params)
 
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
@@ -166,15 +173,22 @@ class Resources:
         """
         answers, rewrites = roles.supporters
         rewriter = self.custom.get((rewrites, "rewriter"))
+        if answerer is None:
+            answerer = self._answerer(answers)
         support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
         return Participants(
-            answerer
-            or self.custom.get((answers, "answerer"))
-            or (ModelAnswerer(self.role(answers)) if answers in self.models else NOBODY),
+            answerer,
             rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
             rewriter or support,
             support,
         )
+
+    def _answerer(self, name: str) -> Answerer:
+        custom = self.custom.get((name, "answerer"))
+        if custom is not None:
+            custom.exact_unknown = self.as_published
+            return custom
+        return ModelAnswerer(self.role(name), self.as_published) if name in self.models else NOBODY
 
 
 @asynccontextmanager
@@ -193,6 +207,7 @@ async def open_resources(
         models: dict[str, Model] = {}
         max_outage_s = plan.config.max_outage_s
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+        resources.as_published = isinstance(plan, Plan) and plan.config.as_published
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for other, known in plan.specs.items():  # the same model with other prompts
@@ -309,7 +324,8 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
             settings=plan.settings,
-            extractor=PageVisitor(resources.role(visit)) if visit else None,
+            # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
+            extractor=PageVisitor(replace(resources.role(visit), params={})) if visit else None,
             engine_lane=_tool_lane(search.engine, plan, resources),
             reader_lane=_tool_lane(search.reader, plan, resources),
             records_pages=search.web,

@@ -67,6 +67,7 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     planned, took = planned_and_actual(plan, runs) or (None, None)
     return {
         "instances": plan.n_instances,
+        **({"as_published": True} if plan.config.as_published else {}),
         "total": {
             **_timed_json(forecast.total, forecast.time_s),
             "most_cost_usd": forecast.most_usd,

@@ -17,6 +17,7 @@ import numpy as np
 from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
+from cts_async.analysis.disclosure import wording_of_unknown
 from cts_async.analysis.runs import ORIG
 from cts_async.engine.journal import read_records, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
@@ -437,6 +438,8 @@ class Spent:
     """By model: number of replies made without a parameter that the server refused."""
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
+    paraphrased: int = 0
+    """Replies of the User Answerer that mean `unknown` without being exactly that word."""
     _instances: array[int] = field(default_factory=lambda: array("q"))
     """Hash of the instance of each call."""
     _latencies: array[float] = field(default_factory=lambda: array("f"))
@@ -445,6 +448,9 @@ class Spent:
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
         model = record.get("model")
+        step = record.get("step")
+        if isinstance(step, str) and step.startswith("answer/") and step.count("/") == 1:
+            self.paraphrased += _paraphrases_unknown(record)
         if model is None:
             return
         if not isinstance(model, str):
@@ -499,6 +505,13 @@ class Spent:
             else:
                 parts += [cost for cost in costs if cost is not None]
         return math.fsum(parts), tuple(unpriced)
+
+
+def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:
+    response = record.get("response")
+    if not record.get("ok") or not isinstance(response, dict):
+        return False
+    return wording_of_unknown(str(response.get("text"))) == "paraphrased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -679,6 +692,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         "agreement": [asdict(one) for one in pooled_agreements(summary.judge_pairs)],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,
+        "unknown_paraphrased": summary.spent.paraphrased,
         "calls": summary.spent.calls,
         "failed_attempts": summary.spent.failed_attempts,
         "tokens": {model: dict(used) for model, used in sorted(summary.spent.tokens.items())},

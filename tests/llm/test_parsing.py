@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from cts_async.errors import UnusableOutput
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import find_json, repairable, split_thoughts, strip_thoughts
-from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import (
+    Choice,
+    Clarification,
+    Clarified,
+    OneLine,
+    QuestionList,
+    ShortPhrase,
+    questions_in,
+)
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, Answer, Coverage
 
 JSON_IN_TEXT = {
@@ -216,6 +224,47 @@ def test_schema_of_questions_fixes_their_number() -> None:
 )  # fmt: skip
 def test_unknown_is_recognised_in_any_form_and_by_its_synonyms(text: str) -> None:
     assert ShortPhrase().parse(text) == Answer(UNKNOWN, unknown=True)
+
+
+YEAR, CITY = "Which year?", "Which city (e.g. St. Louis)?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{YEAR}\n{CITY}", f"1. {YEAR} 2. {CITY}", f"Sure! Here are two questions: {YEAR} {CITY}",
+        f"Here are 2 questions:\n\n1. **{YEAR}**\n2. “{CITY}”\n\nLet me know!", f"Q1: {YEAR}\nQ2: {CITY}",
+        f'["{YEAR}", "{CITY}"]', f'```json\n{{"questions": [{{"question": "{YEAR}"}}, "{CITY}"]}}\n```',
+        f"<think>Which? What?</think>- {YEAR}\n- {CITY}\n- Which season?", f"{YEAR}\n{YEAR}\n{CITY}",
+        f"{YEAR} (2024, 2025)\n{CITY} [Oslo]",
+    ],
+)  # fmt: skip
+def test_questions_are_found_in_what_models_write(text: str) -> None:
+    assert questions_in(text, 2) == [YEAR, CITY]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("以下是两个问题：\n1、您指哪一年？\n2、您指哪个城市？", ["您指哪一年？", "您指哪个城市？"]),
+        ("您指哪一年？您指哪个城市？", ["您指哪一年？", "您指哪个城市？"]),
+        ('What does "why?" mean? And where?', ['What does "why?" mean?', "And where?"]),
+        ("- the year you mean\n- the city you mean", ["the year you mean", "the city you mean"]),
+        ("Which year?", ["Which year?"]),
+        ("Here are two questions:", []),
+        ("[1, 2]", ["[1, 2]"]),
+        ("", []),
+    ],
+)
+def test_questions_without_marks_and_in_chinese(text: str, found: list[str]) -> None:
+    assert questions_in(text, 2) == found
+
+
+@pytest.mark.parametrize("text", ["Unknown", "unknown.", '"unknown"', "未知", "unknown (not specified)"])
+def test_exact_phrase_accepts_only_the_word_itself(text: str) -> None:
+    form = ShortPhrase(exact=True)
+    assert form.parse(text) == Answer(text, unknown=False)
+    assert form.parse(f" <think>{text}</think>\nunknown \n") == Answer(UNKNOWN, unknown=True)
 
 
 @pytest.mark.parametrize("text", ["未知", "I don't know", "没有提到，unknown", "N/A"])

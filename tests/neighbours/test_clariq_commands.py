@@ -123,7 +123,7 @@ def test_multi_turn_document_relevance_by_hand(tmp_path: Path) -> None:
         "971": context("Q00010", 1.0),
     }
     evaluation = write(tmp_path / "eval.json", json.dumps({"P1": judged}))
-    words = ("documents", bank, run, "--evaluation", evaluation, "--multi-turn")
+    words = ("documents", bank, run, "--evaluation", evaluation, "--conversations")
     (row,) = json.loads(ran(*words, "--json"))["documents"]
     assert (row["value"], row["facets"]) == ((1.0 + 0.5 + 0.125 + 0.0) / 4, 4)
     assert "without a question, counting 0: 1; with one that" in " ".join(ran(*words).split())

@@ -134,6 +134,52 @@ def test_other_k_schemes_modes_and_demands_are_held(tmp_path: Path, options: dic
             assert len(demands) == 3, "English, Chinese, and steps without"
 
 
+# --- Said by the user --------------------------------------------------------------------------------------
+
+
+def answered(run: Path, instance: str, text: str) -> None:
+    """Let the whole run follow from this answer to question 1, as version 0.11 took it: its text is searched."""
+    before = str(record_of(run, instance, "answer/1")["response"]["text"])
+    lines = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    (line,) = [line for line in lines if line["id"] == instance]
+    line["answers"][0], line["rewritten_query"] = text, Q_STAR[instance]
+    write(run / "results.jsonl", lines)
+    plant(run, instance, "answer/1", lambda record: record["response"].update(text=text))
+    pairs = fields(record_of(run, instance, "rewrite"))["qa_pairs"].replace(f"1: {before}\n", f"1: {text}\n")
+    plant(run, instance, "rewrite", lambda record: fields(record).update(qa_pairs=pairs))
+    plant(run, instance, "rewrite", lambda record: record["response"].update(text=Q_STAR[instance]))
+    plant(run, instance, "search/turn/1", lambda record: fields(record).update(question=Q_STAR[instance]))
+
+
+@pytest.mark.parametrize("instance", [ENGLISH, CHINESE])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "<|channel|>analysis<|message|>The clear query is: {q}. It does not say this.<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>unknown",
+        "analysisThe clear query is: {q}. It does not say this.assistantfinalunknown",
+        "The clear query is: {q}. It does not say this. unknown",
+        "{q}",
+    ],
+)
+def test_answer_with_the_intent_is_a_leak(run: Path, instance: str, said: str) -> None:
+    answered(run, instance, said.format(q=Q_STAR[instance]))
+    audit = audit_run(run)
+    (leak,) = [finding for finding in violations(audit) if finding.level == "leak"]
+    assert (leak.instance, leak.step) == (instance, "answer/1")
+    assert leak.problem.startswith("the answer ")
+    assert WORD[instance] in leak.text
+    assert (audit.held, audit.n_over_informing) == (False, 1)
+    assert f"over-informing answers: 1 of {audit.n_known} (" in audit.verdict()
+
+
+def test_answer_that_is_a_mark_of_thoughts_is_a_violation(run: Path) -> None:
+    """The first line of Gemma's thoughts, which tells nothing of the intent."""
+    answered(run, ENGLISH, "<|channel>thought")
+    found = [one for one in violations(audit_run(run)) if one.step == "answer/1"]
+    assert [(one.level, one.text) for one in found] == [("provenance", "<|channel>")]
+
+
 # --- Planted in a request ----------------------------------------------------------------------------------
 
 LEAK = "its request contains text that occurs only in q*"

@@ -10,6 +10,7 @@ from cts_async.protocol.audit.text import (
     Addition,
     Secret,
     additions,
+    disclosure,
     normalised,
     spelled_numbers,
     units,
@@ -175,3 +176,70 @@ def test_paraphrase_of_an_answer_is_no_addition(
     q: str, q_star: str, pair: tuple[str, str], q_hat: str
 ) -> None:
     assert additions(q_hat, q, q_star, [pair]) == []
+
+
+# --- What an answer gives away
+
+STAY, STAY_Q = "hiking hut in Scotland for two people in June with a wheelchair", "hiking hut Scotland"
+VISA, VISA_Q = "2033年北京市随迁子女小学入学需要什么材料", "小学入学材料"
+WHAT, SEASON = "What exactly would you like to know?", "Which season do you mean?"
+RECITES = "the answer is most of q*, not what the question asks for"
+THINKS = "the answer thinks aloud about q*"
+
+
+@pytest.mark.parametrize(
+    ("q_star", "q", "question", "answer", "problem"),
+    [
+        # Short answers, also to an open question, also if they are all that is hidden.
+        (STAY, STAY_Q, WHAT, "for two people in June with a wheelchair", ""),
+        (STAY, STAY_Q, SEASON, "in June", ""),
+        (STAY, STAY_Q, "Which hut?", "the hiking hut in Scotland", ""),
+        (STAY, STAY_Q, "Season and budget?", "June; budget unknown", ""),
+        ("grant for founding a food cooperative", "grant", "For what?", "founding a food cooperative", ""),
+        (VISA, VISA_Q, "哪一年？", "2033年", ""),
+        (VISA, VISA_Q, "您具体想了解什么？", "北京市随迁子女", ""),
+        # Recited, whole or nearly, with or without an introduction.
+        (STAY, STAY_Q, SEASON, STAY, RECITES),
+        (STAY, STAY_Q, WHAT, f"I am looking for a {STAY}.", RECITES),
+        (
+            STAY,
+            STAY_Q,
+            SEASON,
+            "In June: the hiking hut is for two people with a wheelchair in Scotland",
+            RECITES,
+        ),
+        (VISA, VISA_Q, "哪一年？", VISA, RECITES),
+        (VISA, VISA_Q, "哪一年？", "我想查二〇三三年北京市随迁子女小学入学需要什么材料。", RECITES),
+        # Thought about, and then not answered.
+        (STAY, STAY_Q, "Budget?", "They say two people, June, wheelchair; no word on money. unknown", THINKS),
+        (
+            STAY,
+            STAY_Q,
+            "Budget?",
+            "analysisWe have June and a wheelchair, two people.assistantfinalunknown",
+            THINKS,
+        ),
+        (VISA, VISA_Q, "预算？", "用户给出的句子提到2033年北京市随迁子女，金额没有写。unknown", THINKS),
+    ],
+)
+def test_answer_that_gives_away_the_intent_has_a_problem(
+    q_star: str, q: str, question: str, answer: str, problem: str
+) -> None:
+    found = disclosure(answer, q, q_star, [question])
+    assert found.problem == problem
+    assert found.over_informs or not problem
+
+
+def test_share_is_of_the_words_that_neither_query_nor_question_has() -> None:
+    """The question has June; "2" is "two"."""
+    found = disclosure("for 2 people", STAY_Q, STAY, ["Is it in June?"])
+    assert (found.hidden, found.told) == (("two", "people", "wheelchair"), ("two", "people"))
+    assert (found.share, found.over_informs) == (2 / 3, False)
+    assert disclosure("yes", STAY, STAY, [WHAT]).share == 0.0
+
+
+@pytest.mark.parametrize("mark", ["<|channel>thought", "[THINK]", "◁think▷", "<seed:think>", "<channel|>x"])
+def test_mark_of_thoughts_is_found_unless_the_intent_has_it(mark: str) -> None:
+    assert disclosure(mark, STAY_Q, STAY, [SEASON]).marks
+    assert not disclosure(mark, STAY_Q, f"what does {mark} mean", [SEASON]).marks
+    assert not disclosure("in June <3, final analysis", STAY_Q, STAY, [SEASON]).marks

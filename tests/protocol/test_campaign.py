@@ -17,20 +17,24 @@ import pytest
 from audited_runs import made, write
 from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
+from cts_async.analysis.board import make_board
+from cts_async.analysis.runs import read_run
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
-from cts_async.engine.events import Event, Events, JobsFound, StepEnded
+from cts_async.engine.events import Event, Events, JobsFound, StepEnded, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, UsageError
-from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.apis import ChatRequest, Reply
+from cts_async.llm.catalog import ModelSpec, load_catalogue
+from cts_async.llm.model import Client
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.report.summary import summarise_run, summary_json, write_summary
 from cts_async.scorer import score_file
 
 N, K = 10, 2
@@ -456,3 +460,58 @@ def test_search_without_an_answer_scores_0_without_a_judge_with_the_option(tmp_p
     assert second.seen == []
     with pytest.raises(UsageError, match="empty_answers"):
         campaign(tmp_path, again(provider), **SILENT)
+
+
+@pytest.mark.parametrize("as_published", [False, True])
+def test_run_as_published_plays_the_paper_to_the_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_published: bool
+) -> None:
+    """One question is answered "Not specified.", the other exactly `unknown`; the gold has 6 nuggets."""
+    asked: list[tuple[str, str, float]] = []
+
+    async def chat(self: Client, spec: ModelSpec, request: ChatRequest) -> Reply:
+        role = fake_roles.role_of(request.messages[1]["content"])
+        asked.append((role, request.messages[0]["content"], spec.sent(request.params)["temperature"]))
+        text = fake_roles.say(role, list(request.messages), 1.0)
+        if role == "answer" and "Which time" in request.messages[1]["content"]:
+            text = "Not specified."
+        return Reply(text, spec.model, "stop", Usage(10, 10))
+
+    monkeypatch.setattr(Client, "chat", chat)
+    config = tmp_path / "cts.toml"
+    table = FAKE.format(url="http://127.0.0.1:9/v1")
+    config.write_text(table + "judge_nuggets = 4\nparams = { temperature = 0.7 }\n")
+    options: dict[str, Any] = {"models": ("fake",), "every_role": "fake", "ks": (K,), "limit": 1}
+    options |= {"runs_dir": tmp_path / "runs", "references": (), "as_published": as_published}
+    plan = make_plan(RunConfig(**options), load_catalogue(config), {"FAKE_KEY": KEY})
+    asyncio.run(run_plan(plan, {"FAKE_KEY": KEY}, Events()))
+    (run,) = plan.systems.values()
+    (line,) = results_of(run)
+    assert line["answers"] == (["Not specified.", "unknown"] if as_published else ["unknown"] * 2)
+    assert sum(role == "judge" for role, _, _ in asked) == (1 if as_published else 2)
+    sampled = {role: temperature for role, _, temperature in asked}
+    zero = ("clarify", "answer", "rewrite", "judge")
+    assert sampled == {"agent": 0.7, **dict.fromkeys(zero, 0.0 if as_published else 0.7)}
+    told = next(system for role, system, _ in asked if role == "answer")
+    assert ("open question" in told.casefold()) != as_published
+    identity = (read_manifest(run) or {})["identity"]
+    assert identity.get("as_published", False) == as_published
+    assert ("nuggets_per_call" in identity) != as_published
+    assert run.name.endswith("+as-published") == as_published
+    assert audit_run(run).held
+    assert summary_json(summarise_run(run))["unknown_paraphrased"] == 1
+    found = make_board([read_run(run)])
+    assert any("--as-published" in remark for remark in found.remarks) == as_published
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"schemes": ("at-cot",)}, "leave out --scheme and --mode"),
+        ({"answers": "qulac"}, "there are no human answers for sample"),
+    ],
+)
+def test_what_the_paper_does_not_have_is_refused_as_published(options: dict[str, Any], problem: str) -> None:
+    config = RunConfig(models=("gpt",), every_role="gpt", as_published=True, **options)
+    with pytest.raises(UsageError, match=problem):
+        make_plan(config, load_catalogue(None), {}, keyless=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -417,3 +418,28 @@ def test_losses_of_a_large_run_are_those_of_instances_evenly_taken(
     monkeypatch.setattr(diagnosis, "MOST_ATTRIBUTED", most)
     assert len(list(diagnosis.run_losses(run, read_run(run).judges[0], GoldTexts()))) == taken
     assert list(diagnosis.run_losses(made_run(tmp_path, label="empty", rows=[]), "gpt", GoldTexts())) == []
+
+
+def test_answers_that_give_away_the_intent_are_counted(tmp_path: Path) -> None:
+    """Hidden beyond query and question: winter, weekday, north, quay. Told: all and recited, one of four, unknown."""
+    q_star, q = "winter weekday ferry from North Quay", "ferry"
+    said = [f"The query is {q_star}", "in winter", U]
+    rows = [
+        Row(id, ["Which season?"], [answer], score=10.0, fused_query=q_star, blurred_query=q)
+        for id, answer in zip("abc", said, strict=True)
+    ]
+    run = made_run(tmp_path, label="gpt-k1", rows=rows)
+    replies = [said[0], said[1], "Not specified.", "unknown"]
+    steps = [("a", "answer/1"), ("b", "answer/1"), ("c", "answer/1"), ("d", "answer/1")]
+    records = [
+        {"key": "", "ok": True, "instance": id, "step": step, "response": {"text": text}}
+        for (id, step), text in zip(steps, replies, strict=True)
+    ]
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    (run / "steps.jsonl").write_text(text, encoding="utf-8")
+    found = report_json(diagnose_named([str(run)]))
+    (row,) = found["given_away"]
+    assert (row["known"], row["over_informing"], row["named"]) == (2, 1, 1)
+    assert (row["told"], row["over_informing_rate"]) == ((1 + 1 / 4) / 2, 1 / 2)
+    (row,) = found["unknown_wording"]
+    assert (row["exact"], row["paraphrased"]) == (0, 1), "d has no outcome"

@@ -95,7 +95,8 @@ def show_documents(
     conversations: Annotated[
         bool,
         typer.Option(
-            "--multi-turn", "--conversations", help="RUN is of conversations; TSV is question_bank.tsv."
+            "--conversations",
+            help="RUN is of conversations (the official tool's --multi_turn); TSV is question_bank.tsv.",
         ),
     ] = False,
     out: Out = None,
@@ -104,12 +105,12 @@ def show_documents(
     """Show how much a run's top question, once answered, improves retrieval: the official tool's document_relevance.
 
     The evaluation dictionary is the release's, converted to JSON; a pickle is refused, with a way to convert it. With
-    --multi-turn the run is of conversations, as in the official tool: the first cell is a context's number, the third
-    the text of a question ("" for none), and TSV is question_bank.tsv.
+    --conversations the run is of conversations, as in the official tool's last task: the first cell is a context's
+    number, the third the text of a question ("" for none), and TSV is question_bank.tsv.
 
     Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
 
-    Example: cts data clariq documents question_bank.tsv my_run --multi-turn --evaluation multi_turn_dev_eval.json
+    Example: cts data clariq documents question_bank.tsv my_run --conversations --evaluation multi_turn_dev_eval.json
     """
     from cts_async.neighbours.clariq import tasks
     from cts_async.neighbours.clariq.collection import read_question_bank

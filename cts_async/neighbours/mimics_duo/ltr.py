@@ -371,8 +371,8 @@ def ranking_report(
         "panes": reached.panes,
         "tied_queries": len(panes.names) - len(reached.queries),
         "unlabelled_panes": panes.unlabelled,
-        "repeated_panes": panes.repeated,
         "shared_queries": shared,
+        "repeated_panes": panes.repeated,
     }
     against_random = t_tests(reached, [(name, RANDOM) for name in rankers])
     pairwise = t_tests(reached, list(combinations(rankers, 2)))

@@ -55,6 +55,10 @@ class Audit:
     n_rewrites: int = 0
     n_unsupported: int = 0
     """Rewritten queries with a constraint that no answer elicited."""
+    n_known: int = 0
+    """Answers of the user that are not `unknown`."""
+    n_over_informing: int = 0
+    """Those that give away nearly all that q* has beyond q and the question (`audit.text.Disclosure`)."""
     findings: list[Finding] = field(default_factory=list)
     notes: Sequence[str] = ()
     """Limits of the evidence: damaged lines, data that could not be read."""
@@ -80,6 +84,9 @@ class Audit:
         if self.n_rewrites:
             share = 100 * self.n_unsupported / self.n_rewrites
             parts.append(f"unsupported constraints in {self.n_unsupported} rewrites ({share:.1f} %)")
+        if self.n_over_informing:
+            share = 100 * self.n_over_informing / self.n_known
+            parts.append(f"over-informing answers: {self.n_over_informing} of {self.n_known} ({share:.1f} %)")
         return "; ".join(parts)
 
 
@@ -132,9 +139,12 @@ def _add(
     else:
         rules = Rules(run, instance, queries, records, sources.given_texts(instance, queries, line))
         findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
+        findings += rules.given_away(line)
         findings += rules.result(line) if line is not None else ()
         audit.n_rewrites += rules.n_rewrites
         audit.n_unsupported += rules.n_unsupported
+        audit.n_known += rules.n_known
+        audit.n_over_informing += rules.n_over_informing
     audit.n_instances += 1
     audit.n_held += not any(finding.violates for finding in findings)
     audit.n_requests += len(records)

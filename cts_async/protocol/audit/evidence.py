@@ -116,12 +116,21 @@ def rewritten_query(record: Record) -> str | None:
     return parsed_reply(record, OneLine()) if record.get("ok") else None
 
 
-def _possible_answers(record: Record) -> list[str]:
+def question_of(record: Record) -> str:
+    """Return the question that a recorded answer was asked for."""
+    request = record.get("request")
+    asked = fields_of(request).get("clarification_question")
+    return str(asked or fields_of(request, "view").get("question"))
+
+
+def possible_answers(record: Record) -> list[str]:
     """Return the readings of a recorded answer; [] if it is unusable.
 
-    Nearly `unknown` answers ("未说明") have two: a model's is read as unknown, a person's literally.
+    Nearly `unknown` answers ("未说明") have several: a model's is read as unknown, a person's, and any in a run as
+    published, literally.
     """
-    readings = [parsed_reply(record, ShortPhrase(strict=strict)) for strict in (False, True)]
+    forms = (ShortPhrase(), ShortPhrase(strict=True), ShortPhrase(exact=True))
+    readings = [parsed_reply(record, form) for form in forms]
     return list(dict.fromkeys(answer.text for answer in readings if answer))
 
 
@@ -228,10 +237,8 @@ class RecordedReplies:
         if role == "clarify" and (offer := self.scheme.parse(record)):
             self.offers.setdefault(turn, []).append(offer)
         elif role == "answer":
-            request = record.get("request")
-            asked = fields_of(request).get("clarification_question")
-            question = str(asked or fields_of(request, "view").get("question"))
-            self._answers.setdefault(turn, {}).setdefault(question, []).extend(_possible_answers(record))
+            answers = self._answers.setdefault(turn, {}).setdefault(question_of(record), [])
+            answers.extend(possible_answers(record))
         elif role == "select":
             self._choices.setdefault(turn, []).append(record)
         elif role in ("rewrite", "reformulate") and (line := rewritten_query(record)):

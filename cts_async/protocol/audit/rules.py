@@ -53,11 +53,13 @@ from cts_async.protocol.audit.evidence import (
     asking_step,
     fields_of,
     named_texts,
+    possible_answers,
+    question_of,
     rewritten_query,
     role_and_turn,
     texts_in,
 )
-from cts_async.protocol.audit.text import Secret, additions
+from cts_async.protocol.audit.text import Secret, additions, disclosure
 from cts_async.protocol.results import Line, answered, failed
 from cts_async.records import UNKNOWN
 
@@ -71,9 +73,10 @@ VIOLATIONS: Final[frozenset[Level]] = frozenset({"leak", "provenance", "missing"
 class Finding:
     """One problem. `instance` is "" if it concerns the whole run, `step` is "" if it concerns no step.
 
-    leak: text that occurs only in q*. provenance: a request that the protocol does not make of the recorded
-    replies. missing: a step, or a query, without which nothing can be proved. unsupported: a constraint in a
-    rewritten query that no answer elicited. `text` is the text concerned.
+    leak: text that occurs only in q*, or an answer that gives away what was not asked for. provenance: a request that
+    the protocol does not make of the recorded replies, or thoughts in the place of an answer. missing: a step, or a
+    query, without which nothing can be proved. unsupported: a constraint in a rewritten query that no answer elicited.
+    `text` is the text concerned.
     """
 
     level: Level
@@ -163,6 +166,8 @@ class Rules:
         self._secrets: dict[int | None, Secret] = {}
         self.n_rewrites = self.n_unsupported = 0
         """Rewritten queries, and those with an unsupported constraint; complete when `rewrites` is exhausted."""
+        self.n_known = self.n_over_informing = 0
+        """Answers that are not `unknown`, and those that over-inform; complete when `given_away` is exhausted."""
 
     def _hidden(self, turns: int | None = None) -> Secret:
         """What of q* nobody but the user may have after so many turns, or after all."""
@@ -493,6 +498,49 @@ class Rules:
 
     def _finding(self, level: Level, step: str, problem: str, text: str = "") -> Finding:
         return Finding(level, self._instance, step, problem, text)
+
+    # --- Answers
+
+    def given_away(self, line: Line | None) -> Iterator[Finding]:
+        """Yield the answers that give away more of q* than their questions ask for; `line` is the result.
+
+        People's answers are counted and not named: they are data, and no model's.
+        """
+        for step, question, answer in self._known_answers(line):
+            _, turn = role_and_turn(step)
+            before = self._replies.texts(turn - 1) if self._scheme.mode == "respond" else []
+            told = disclosure(answer, self._queries.blurred, self._queries.fused, [question, *before])
+            self.n_known += 1
+            self.n_over_informing += told.over_informs
+            if self._run.people is not None:
+                continue
+            if told.problem:
+                yield self._finding("leak", step, told.problem, " ".join(told.told))
+            elif told.marks:
+                problem = "the answer begins or ends with a mark of thoughts: they were taken for the answer"
+                yield self._finding("provenance", step, problem, told.marks)
+
+    def _known_answers(self, line: Line | None) -> list[tuple[str, str, str]]:
+        """Return the (step, question, answer) of each answer but `unknown`, each once.
+
+        The result's answer counts before the recorded reply: what was passed on is what was given away, also where
+        today's parser would read another answer in the reply.
+        """
+        in_result: dict[str, list[str]] = {}
+        if line is not None:
+            questions, answers = line.get("questions"), line.get("answers")
+            if isinstance(questions, list) and isinstance(answers, list):
+                for question, answer in zip(questions, answers, strict=False):
+                    in_result.setdefault(str(question), []).append(str(answer))
+        found: dict[tuple[str, str, str], None] = {}
+        for record in self._records:
+            step = str(record["step"])
+            if role_and_turn(step)[0] == "answer" and asking_step(step) is None and record.get("ok"):
+                question = question_of(record)
+                for answer in in_result.get(question) or possible_answers(record)[:1]:
+                    if answer != UNKNOWN:
+                        found[step, question, answer] = None
+        return list(found)
 
     # --- Rewritten queries
 

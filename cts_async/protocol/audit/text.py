@@ -23,6 +23,9 @@ It is a *leak* if q* has it while q, the questions and the answers do not: leake
 the text alone cannot tell, so it counts as a violation. It is *unsupported* if q* does not have it either, or if a
 question suggested it and nobody confirmed it. Words are compared without their endings and numbers in words like
 numbers in digits, so that a paraphrase is no finding.
+
+`disclosure` measures what an answer gives away of q* beyond what its question asks for (docs/usage.md, "What the user
+gives away"): the share of q*'s content words that neither q nor the question has, and that the answer has.
 """
 
 from __future__ import annotations
@@ -33,11 +36,12 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from cts_async.records import UNKNOWN
-from cts_async.search.terms import STOP_WORDS, stem
+from cts_async.search.terms import STOP_WORDS, fold, is_word, pieces, stem
 
 _LISTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
@@ -45,6 +49,7 @@ FUNCTION_WORDS: Final = STOP_WORDS | frozenset(_LISTS["function"].split())
 PLACES: Final = frozenset(_LISTS["places"].split())
 PLACES_HAN: Final = tuple(_LISTS["places_han"].split())
 _FUNCTION_HAN: Final = frozenset(_LISTS["function_han"])
+_THOUGHT_MARKS: Final = re.compile(_LISTS["thought_marks"], re.VERBOSE | re.IGNORECASE)
 _GENERAL_STEMS: Final = frozenset(map(stem, _LISTS["general"].split()))
 # The longest first, so that 有哪些 is removed as a whole and not as 哪些.
 _GENERAL_HAN: Final = re.compile(
@@ -352,3 +357,127 @@ def _chinese_runs(q_hat: str, mentioned: _Texts, intent: _Texts) -> Iterator[str
             if sum(char not in _FUNCTION_HAN and char not in mentioned.text for char in rest) >= 2:
                 yield text[start:end]
             start = -1
+
+
+# --- What an answer gives away
+
+OVER_INFORMING: Final = 0.8
+"""An answer that gives away more than this share of what is hidden over-informs (measured: docs/usage.md)."""
+LEAST_HIDDEN: Final = 4
+"""Hidden words below which the share says nothing: a single constraint ("for founding a food cooperative") has three."""
+_MANY_HIDDEN: Final = 8
+"""A short phrase that answers one question needs fewer words of q*: of 10,276 answers of people one had as many."""
+_QUOTED: Final = 0.9
+"""An answer with this share of q*'s units in one piece quotes q* ("the whole query", which prompts forbid)."""
+_ALOUD: Final = 0.5
+"""Share of what is hidden that makes a thought of an answer that has many words of its own."""
+_OWN_WORDS: Final = 10
+"""Content words that neither q*, q nor the question has: answers are made of q*'s words, thoughts are not."""
+_OWN_WORDS_BEFORE_UNKNOWN: Final = 3
+_ENDS_UNKNOWN: Final = re.compile(rf"{UNKNOWN}\W*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """What one answer gives away. Words are content words, each once; they are compared without English endings."""
+
+    hidden: tuple[str, ...]
+    """Words of q* that neither q nor the question has."""
+    told: tuple[str, ...]
+    """Those of `hidden` that the answer has."""
+    n_shared: int
+    """Words that q* and q have in common."""
+    n_repeated: int
+    """Those that the answer has, though nobody need ask for them."""
+    n_own: int
+    """Words of the answer that neither q*, q nor the question has."""
+    quotes: bool
+    """True if the answer has nearly all of q* in one piece."""
+    marks: str = ""
+    """The first mark of a model's thoughts in the answer, such as `<|channel|>`; "" if there is none."""
+    says_unknown: bool = False
+    """True if the answer ends with `unknown`, after something else."""
+
+    @property
+    def share(self) -> float:
+        """Fraction of the hidden words that the answer tells, 0..1; 0 if nothing is hidden."""
+        return len(self.told) / len(self.hidden) if self.hidden else 0.0
+
+    @property
+    def over_informs(self) -> bool:
+        """True if it tells nearly all that is hidden, and that is no short constraint; or if it has a `problem`."""
+        return self.problem != "" or self._tells_all
+
+    @property
+    def _tells_all(self) -> bool:
+        return self.share > OVER_INFORMING and len(self.hidden) >= LEAST_HIDDEN
+
+    @property
+    def problem(self) -> str:
+        """Why the audit names it; "" for an answer that a good user could have given."""
+        thinks = self.n_own >= _OWN_WORDS or (self.says_unknown and self.n_own >= _OWN_WORDS_BEFORE_UNKNOWN)
+        if self.told and (self.marks or (self.share >= _ALOUD and thinks)):
+            return "the answer thinks aloud about q*"
+        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question.
+        recites = self._tells_all and 0 < self.n_shared <= 2 * self.n_repeated
+        has_phrases = len(self.hidden) + self.n_shared >= LEAST_HIDDEN
+        if recites or (self.quotes and len(self.hidden) > 1 and has_phrases):
+            return "the answer is most of q*, not what the question asks for"
+        if self._tells_all and len(self.hidden) >= _MANY_HIDDEN:
+            return "the answer tells nearly all that q* has beyond q, not what the question asks for"
+        return ""
+
+
+def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclosure:
+    """Measure what an answer gives away; `asked` is its question, and what was said before it in a conversation."""
+    known, told, shared, intent = _Words([q, *asked]), _Words([answer]), _Words([q]), _Words([q_star])
+    of_intent = _content_words(q_star)
+    hidden = [word for word in of_intent if not known.has(word)]
+    common = [word for word in of_intent if shared.has(word)]
+    own = [word for word in _content_words(answer) if not (known.has(word) or intent.has(word))]
+    mark = None if _THOUGHT_MARKS.search(q_star) else _THOUGHT_MARKS.search(answer)
+    return Disclosure(
+        hidden=tuple(of_intent[word] for word in hidden),
+        told=tuple(of_intent[word] for word in hidden if told.has(word)),
+        n_shared=len(common),
+        n_repeated=sum(told.has(word) for word in common),
+        n_own=len(own),
+        quotes=_quotes(answer, q_star),
+        marks=mark[0] if mark else "",
+        says_unknown=_ENDS_UNKNOWN.search(answer) is not None and answer.casefold() != UNKNOWN,
+    )
+
+
+def _content_words(text: str) -> dict[str, str]:
+    """Return the content words of a text in order, each once: in the form that is compared, and as they are written.
+
+    Compared are words without their endings, and numbers in digits.
+    """
+    found: dict[str, str] = {}
+    for piece in pieces(fold(normalised(text))):
+        if not is_word(piece) or piece in FUNCTION_WORDS or _FUNCTION_HAN.issuperset(piece):
+            continue
+        number = next(iter(spelled_numbers(piece)), "")
+        found.setdefault(number or stem(piece), piece)
+    return found
+
+
+class _Words:
+    """A few texts, searchable for content words: Chinese ones wherever they stand, others as whole words."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._text = "\n".join(fold(normalised(text)) for text in texts)
+        words = [piece for piece in pieces(self._text) if is_word(piece)]
+        self._stems = {stem(word) for word in words}.union(*map(spelled_numbers, words))
+
+    def has(self, word: str) -> bool:
+        return word in self._text if _IS_HAN.match(word) else word in self._stems
+
+
+def _quotes(answer: str, q_star: str) -> bool:
+    """True if the answer has a run of so many units of q* as `_QUOTED` says."""
+    of_intent, of_answer = unit_texts(q_star), unit_texts(answer)
+    length = ceil(_QUOTED * len(of_intent))
+    said = f" {' '.join(of_answer)} "
+    windows = (of_intent[start : start + length] for start in range(len(of_intent) - length + 1))
+    return length > 0 and any(f" {' '.join(window)} " in said for window in windows)

@@ -38,12 +38,13 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
+from cts_async.llm.json_text import loads_or_none
 from cts_async.llm.model import Completion, Model, n_bytes
 from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
-from cts_async.protocol.custom.wire import View, response_of, trace_of, view_json
+from cts_async.protocol.custom.wire import View, response_of, shown_value, trace_of, view_json
 from cts_async.protocol.views import (
     AnswererView,
     ClarifierView,
@@ -372,6 +373,8 @@ class CustomPlayer:
         self._identity, self._pid = player.identity, os.getpid()
         self._folder = os.getcwd() if player.kind == "function" else None
         self._deadlines = Deadlines(player.name, player.timeout_s)
+        self.exact_unknown = False
+        """Whether only the word itself is `unknown`, as in a run as published."""
 
     @property
     def name(self) -> str:
@@ -389,7 +392,8 @@ class CustomPlayer:
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """The user's answer to one question."""
-        return await self._ask(ctx, f"answer/{turn}", view, ShortPhrase(), on_record=("fused_query",))
+        form = ShortPhrase(exact=self.exact_unknown)
+        return await self._ask(ctx, f"answer/{turn}", view, form, on_record=("fused_query",))
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         """The rewritten query."""
@@ -424,7 +428,15 @@ class CustomPlayer:
         shared: bool = False,
     ) -> Coroutine[Any, Any, T]:
         def decode(response: Mapping[str, Any]) -> T:
-            return expect.parse(response["text"])
+            text = response["text"]
+            try:
+                return expect.parse(text)
+            except UnusableOutput as error:
+                # A person reads this, who wrote the code: say what it gave, which the journal has as text.
+                returned = shown_value(loads_or_none(text) or text)
+                raise UnusableOutput(
+                    f"{error.problem}; {self.player.name} returned {returned}", text=text
+                ) from None
 
         return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -154,12 +155,28 @@ def _response(role: RoleName, value: Any) -> dict[str, Any]:
             return _agent_response(value)
 
 
-def _wrong(expected: str, value: Any) -> UnusableOutput:
+MAX_SHOWN: Final = 300
+"""Characters of what a role returned, in the message of its failure."""
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 5
+_SHORT.maxstring = _SHORT.maxother = 100
+
+
+def shown_value(value: Any) -> str:
+    """Return what a role returned, for a message: on one line, short, escaped, without keys; "" if it has no text."""
     try:
-        shown = SECRETS.text(repr(value)[:2000])
+        text = SECRETS.text(_SHORT.repr(value))
     except Exception:  # a number of more digits than Python prints, or an object's own
-        shown = ""
-    return UnusableOutput(f"expected {expected}, got {type(value).__name__}", text=shown)
+        return ""
+    line = " ".join(text[: 2 * MAX_SHOWN].split())
+    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 3]}..."
+
+
+def _wrong(expected: str, value: Any) -> UnusableOutput:
+    shown = shown_value(value)
+    problem = f"expected {expected}, got {type(value).__name__}"
+    return UnusableOutput(f"{problem}: {shown}" if shown else problem, text=shown)
 
 
 def _labels(value: Any) -> list[dict[str, str]]:

@@ -1,0 +1,86 @@
+"""Answers of the user: what they give away beyond their questions, and in which words they say `unknown`.
+
+What an answer gives away is measured by the audit's own rule (`protocol.audit.text.disclosure`), so that a diagnosis and
+an audit of the same run agree. The wording of `unknown` stands in the journal only: a result has the word itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cts_async.engine.journal import read_records
+from cts_async.errors import UnusableOutput
+from cts_async.llm.parsing import ShortPhrase
+from cts_async.protocol.audit.text import Disclosure
+from cts_async.records import UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAway:
+    """What the known answers of one run give away, over all of them together."""
+
+    known: int
+    """Answers that are not `unknown`."""
+    told: float | None
+    """Mean share of the words that q* has beyond q and the question; None without known answers."""
+    over_informing: int
+    """Answers that tell nearly all of these words (`Disclosure.over_informs`)."""
+    named: int
+    """Those of them that `cts audit` names; people's answers it does not name."""
+
+    @property
+    def rate(self) -> float | None:
+        """Fraction of the known answers that over-inform; None without known answers."""
+        return self.over_informing / self.known if self.known else None
+
+
+def given_away(disclosures: Iterable[Disclosure]) -> GivenAway:
+    """Count over the known answers of a run."""
+    shares, over_informing, named = list[float](), 0, 0
+    for disclosed in disclosures:
+        shares.append(disclosed.share)
+        over_informing += disclosed.over_informs
+        named += disclosed.problem != ""
+    mean = sum(shares) / len(shares) if shares else None
+    return GivenAway(len(shares), mean, over_informing, named)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownWording:
+    """How the User Answerer of one run said that it does not know; instances without an outcome are left out."""
+
+    exact: int = 0
+    """Replies that are the word `unknown` and nothing else."""
+    paraphrased: int = 0
+    """Replies that mean the same: another spelling ("Unknown."), or other words ("not specified")."""
+
+
+def wording_of_unknown(text: str) -> Literal["exact", "paraphrased", ""]:
+    """Return how a reply of the User Answerer says `unknown`; "" for an answer, and for an unusable reply."""
+    if text.strip() == UNKNOWN:
+        return "exact"
+    try:
+        return "paraphrased" if ShortPhrase().parse(text).unknown else ""
+    except UnusableOutput:
+        return ""
+
+
+def unknown_wording(journal: Path, ids: Collection[str]) -> UnknownWording | None:
+    """Count the recorded replies of the User Answerer to the instances `ids`; None if the journal has none."""
+    wordings: dict[tuple[str, str], str] = {}
+    for record in read_records(journal):
+        instance, step, response = record.get("instance"), record.get("step"), record.get("response")
+        if not (
+            isinstance(step, str) and step.startswith("answer/") and instance in ids and record.get("ok")
+        ):
+            continue
+        # A custom role's own calls to models (answer/1/llm/2) are no answers.
+        if step.count("/") == 1 and isinstance(response, dict):
+            wordings[str(instance), step] = wording_of_unknown(str(response.get("text")))
+    if not wordings:
+        return None
+    said = list(wordings.values())
+    return UnknownWording(said.count("exact"), said.count("paraphrased"))

@@ -1,0 +1,52 @@
+"""The user's answers: what they give away beyond their questions, and how they say `unknown` (paper, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cts_async.analysis.diagnose import Diagnosis
+from cts_async.report.statistics import RUN_COLUMNS, rates, run_rows
+from cts_async.report.tables import Column, DataTable, text
+
+ORDER = 15
+
+
+def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
+    """Two tables with a row for each run."""
+    yield _given_away(diagnosis)
+    yield _unknown_wording(diagnosis)
+
+
+def _given_away(diagnosis: Diagnosis) -> DataTable:
+    rows = []
+    for run, one in run_rows(diagnosis):
+        if (found := one.given_away) is not None:
+            counts = {"known": found.known, "over_informing": found.over_informing, "named": found.named}
+            rows.append({**run, **counts, "told": found.told, "over_informing_rate": found.rate})
+    columns = (
+        *RUN_COLUMNS,
+        Column("known", text("known")),
+        *rates("told"),
+        Column("over-informing", text("over_informing")),
+        *rates("over_informing_rate"),
+        Column("named", text("named")),
+    )
+    caption = (
+        "known: answers that are not unknown. told: mean share of the intent's content words, beyond those of query and "
+        "question, that an answer has. over-informing: answers that tell more than 0.8 of at least 4 such words, or "
+        "that cts audit names: they recite the intent, or think aloud."
+    )
+    return DataTable("given_away", "What the user gave away", caption, columns, rows, group="k")
+
+
+def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
+    rows = []
+    for run, one in run_rows(diagnosis):
+        if (found := one.system.unknown_wording) is not None:
+            rows.append({**run, "exact": found.exact, "paraphrased": found.paraphrased})
+    columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("exact", "paraphrased")))
+    caption = (
+        "Replies that are exactly the word unknown, and those that mean it in other words or another spelling: they "
+        "count as unknown, except in runs as published, where they are answers."
+    )
+    return DataTable("unknown_wording", "How unknown was said", caption, columns, rows, group="k")
