@@ -22,6 +22,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from cts_async import foreign_json
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.llm.apis import Message
@@ -103,7 +104,7 @@ async def _endpoint() -> AsyncIterator[str]:
 
 async def _reply(request: web.BaseRequest) -> web.StreamResponse:
     """Answer a chat completion; the same conversation always gets the same reply."""
-    asked = orjson.loads(await request.read())
+    asked = foreign_json.loads(await request.read())
     model, messages = asked["model"], asked["messages"]
     text = say(model, messages)
     shortest, longest = LATENCY_S

@@ -64,14 +64,13 @@ def drive(
     config = plan.config
     if quiet and config.verbose:
         raise UsageError("--quiet and --verbose contradict each other; use --log FILE for a quiet run")
-    reachable = plan.catalogue.models.values() if plan.catalogue else ()
     check_keys(
         config.config_file,
         config.config_consent,
         used,
         config.user_config,
         named=config.players,
-        reachable=reachable,
+        reachable=plan.reachable,
     )
     if introduction and not quiet:
         print_plainly(console, introduction)

@@ -210,21 +210,21 @@ class _DataIdentity(BaseModel):
 
 
 class _Identity(BaseModel):
-    """The fields of a run's identity that readers rely on; each may be absent or null."""
+    """The fields of a run's identity that readers rely on; each may be absent, and some may be null."""
 
     data: _DataIdentity | None = Field(default=None, description="an object")
     system: _Name | None = Field(default=None, description="a name of one line")
     task: _Name | None = Field(default=None, description="a name of one line")
-    scheme: _Name | None = Field(default=None, description="a name of one line")
-    mode: _Name | None = Field(default=None, description="a name of one line")
+    scheme: _Name = Field(default="", description="a name of one line")
+    mode: _Name = Field(default="", description="a name of one line")
     stop_after: _Name | None = Field(default=None, description="the name of a stage")
     candidates: _Path | None = Field(default=None, description="a path")
     current_date: _Name | None = Field(default=None, description="a date")
     gold_sha256: _Name | None = Field(default=None, description="a digest")
     k: _Count | None = Field(default=None, description="a number of questions")
     judges: list[_Name] | None = Field(default=None, description="a list of names")
-    models: dict[str, Any] | None = Field(default=None, description="an object of models by role")
-    prompts: dict[str, str] | None = Field(default=None, description="an object of digests by name")
+    models: dict[str, Any] = Field(default={}, description="an object of models by role")
+    prompts: dict[str, str] = Field(default={}, description="an object of digests by name")
     agent: dict[str, Any] | None = Field(default=None, description="an object")
 
 

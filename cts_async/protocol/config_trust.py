@@ -57,7 +57,7 @@ _HARMLESS: Final = frozenset(
         *("name", "note", "engine", "usd_per_1000", "price_source"),
     }
 )
-"""Fields of an entry that a folder may set: nothing goes elsewhere, and nothing else than before is paid or counted."""
+"""Fields of an entry that a folder may set: nothing goes elsewhere, and what is paid is counted."""
 _SAMPLING: Final = frozenset(
     {
         *("temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "reasoning_effort"),

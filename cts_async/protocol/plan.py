@@ -18,7 +18,7 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
-from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
+from cts_async.protocol.custom.sources import Players, label_players, may_ask_models, remarks_on_modes
 from cts_async.protocol.given import Given, bound, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
@@ -82,6 +82,16 @@ class CommandPlan(ABC):
     def demo(self) -> bool:
         """Whether the scripted models of `cts demo` play: then no score is a model's."""
         return any(spec.demo for spec in self.specs.values())
+
+    @property
+    def reachable(self) -> Sequence[ModelSpec]:
+        """The models that code of the user's may ask: all of the catalogue, or none without such code."""
+        if self.catalogue is None:
+            return ()
+        for roles in self.custom.values():
+            if any(map(may_ask_models, roles.values())):
+                return tuple(self.catalogue.models.values())
+        return ()
 
     @abstractmethod
     def directories(self) -> Sequence[Path]:

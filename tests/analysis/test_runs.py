@@ -258,11 +258,10 @@ def test_runs_of_one_agent_are_compared_where_a_folder_has_several(tmp_path: Pat
 
 
 @pytest.mark.parametrize("sessions", [None, 1, {"start": "x"}, [1], ["x"], [{"start": 1}, None]])
-def test_malformed_sessions_and_models_do_not_matter(tmp_path: Path, sessions: object) -> None:
+def test_malformed_sessions_do_not_matter(tmp_path: Path, sessions: object) -> None:
     for agent in "ab":
         path = made_run(tmp_path, label="orig", rows=ROWS, players={"agent": agent}, name=agent) / "run.json"
         manifest = json.loads(path.read_text()) | {"sessions": sessions}
-        manifest["identity"]["models"] = sessions
         path.write_text(json.dumps(manifest))
     (taken,) = of_one_agent(find_runs([str(tmp_path)]), lambda note: None)
     assert read_run(taken.path).models == {}

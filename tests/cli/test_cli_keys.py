@@ -124,6 +124,12 @@ def test_folder_gives_no_prompt_and_no_key_to_a_model_that_nobody_named(
     assert not Path("runs").exists()
 
 
+def test_role_that_asks_no_model_is_not_held_up(cts: Cts) -> None:
+    Path("cts.toml").write_text(HELPER)
+    done = cts("run", "--all", "baseline", "-k", 1, "--limit", 1, "--no-orig", "-q")
+    assert done.code == 0, done.err
+
+
 def test_folder_lowers_no_price_of_a_shipped_model(cts: Cts, provider: Remote) -> None:
     Path("cts.toml").write_text("[models.gpt]\ninput_usd_per_mtok = 0.0\noutput_usd_per_mtok = 0.0\n")
     done = cts(*RUN, "--max-usd", 0.001)

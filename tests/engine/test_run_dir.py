@@ -216,10 +216,8 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path)
 @pytest.mark.parametrize(
     ("manifest", "problem"),
     [
-        (
-            {"identity": {"models": None, "data": {"name": 5}}},
-            "'identity.data.name': has to be a name of one line",
-        ),
+        ({"identity": {"data": {"name": 5}}}, "'identity.data.name': has to be a name of one line"),
+        ({"identity": {"models": None}}, "'identity.models': has to be an object of models by role"),
         ({"identity": {"models": ["gpt"]}}, "'identity.models': has to be an object of models by role"),
         ({"identity": {"prompts": {"a": 1}}}, "'identity.prompts': has to be an object of digests by name"),
         ({"identity": {"stop_after": ["a"]}}, "'identity.stop_after': has to be the name of a stage"),

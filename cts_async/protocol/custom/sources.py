@@ -269,6 +269,11 @@ def tools_taken(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(list(inspect.signature(function).parameters)[1:]) & frozenset(TOOLS)
 
 
+def may_ask_models(player: CustomRole) -> bool:
+    """Whether a player can ask the catalogue's models: commands and endpoints can, and functions that take `llm`."""
+    return player.kind != "function" or "llm" in tools_taken(load_function(player))
+
+
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, EntryPoint]:
     """The installed plug-ins by name."""
