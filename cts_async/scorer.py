@@ -26,8 +26,9 @@ A .csv or .tsv file has a header and either a row for each nugget, in any order,
     q1,62.5                               is failed if it has an `error`, else unjudged
 
 Two rules. A failure is never a score: an item without a score is counted apart or refused, never taken as 0.
-The last line of an id counts, since a resumed or retried run appends new lines. (Rows for nuggets have no
-such order: a nugget that is judged twice is refused.)
+The order of lines never chooses between two verdicts: a later line of an id counts, since a resumed or retried
+run appends new lines, but if both judge one answer they have to agree (equal lines count once), or the file is
+refused, naming both. In CSV a nugget that is judged twice is refused, and an item with two scores.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ import glob
 import gzip
 import json
 import math
+import os
+import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,11 +61,13 @@ __all__ = [
     "Unscored",
     "as_json",
     "is_csv",
+    "is_pipe",
     "item_name",
     "judged_files",
     "main",
     "pairs_of",
     "percentile",
+    "printable",
     "read_gold",
     "read_outcomes",
     "read_records",
@@ -173,7 +179,8 @@ def summarise(
         raise ValueError(f"{expected} items expected, but {counted} counted")
     counts = (expected, len(ordered), n_failed, n_unjudged)
     if not ordered:
-        return Summary(*counts, None, None, None, None, None)
+        # Failures are 0 by definition; without any there is nothing to take the mean of.
+        return Summary(*counts, None, None, None, None, None, 0.0 if n_failed else None)
     total = math.fsum(ordered)
     return Summary(
         *counts,
@@ -190,11 +197,11 @@ def summarise(
 
 
 class BadInput(Exception):
-    """A file that cannot be scored; `str()` is one line, `path:line: problem`."""
+    """A file that cannot be scored; `str()` is one line, `path:line: problem`, without the line if that is 0."""
 
     def __init__(self, path: Path | str, line: int, problem: str) -> None:
         self.path, self.line, self.problem = str(path), line, problem
-        super().__init__(f"{path}:{line}: {problem}")
+        super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
 
 
 def _stdlib_loads(line: bytes) -> Any:
@@ -212,7 +219,15 @@ Report = Callable[[str], None]
 
 
 def _to_stderr(line: str) -> None:
-    print(f"scorer: {line}", file=sys.stderr)
+    print(f"scorer: {printable(line)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return text of unknown origin for a terminal: control characters, and bytes of file names that are no text, as
+    escapes such as `\\x1b`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -235,16 +250,48 @@ def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int,
 def _lines(path: Path | str) -> Iterator[tuple[int, bytes]]:
     """Yield line numbers and lines without a byte-order mark, decompressed if the file's name ends in .gz.
 
-    Raises BadInput if a gzipped file is damaged or truncated.
+    Raises BadInput if a gzipped file is damaged or truncated, for a line longer than `_LONGEST_LINE`, and for what
+    `_opened` refuses.
     """
     number = 0
     is_packed = str(path).lower().endswith(".gz")
-    with cast("IO[bytes]", gzip.open(path)) if is_packed else open(path, "rb") as lines:
+    with _opened(path) as file, cast("IO[bytes]", gzip.open(file)) if is_packed else file as lines:
         try:
-            for number, line in enumerate(lines, 1):
+            for number, line in enumerate(iter(lambda: lines.readline(_LONGEST_LINE + 1), b""), 1):
+                if len(line) > _LONGEST_LINE:
+                    raise BadInput(path, number, f"the line is longer than {_LONGEST_LINE} bytes")
                 yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise BadInput(path, number + 1, f"cannot be unpacked: {error}") from None
+
+
+_LONGEST_LINE: Final = 1 << 26
+_DESCRIPTOR: Final = re.compile(r"/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
+"""What a shell hands over: standard input, or the pipe of `<(...)`."""
+
+
+def is_pipe(path: Path | str) -> bool:
+    """True if a file can be read only once: a pipe of the shell's."""
+    return bool(_DESCRIPTOR.fullmatch(str(path))) and stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+def _opened(path: Path | str) -> IO[bytes]:
+    """Open a regular file, or a pipe that the shell hands over. Raises BadInput for anything else, at once.
+
+    Waiting for the writer of a named pipe would never end, and a device such as /dev/zero has no end.
+    """
+    # Opened before it is looked at: a file that is looked at first may be another one when it is opened.
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    kind = os.fstat(file).st_mode
+    if stat.S_ISFIFO(kind) and _DESCRIPTOR.fullmatch(str(path)):
+        os.set_blocking(file, True)
+    elif stat.S_ISDIR(kind):
+        os.close(file)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    elif not stat.S_ISREG(kind):
+        os.close(file)
+        raise BadInput(path, 0, "not a regular file: a pipe, a device or the like is not read; name a file")
+    return os.fdopen(file, "rb")
 
 
 def _name(value: object) -> str | None:
@@ -379,11 +426,17 @@ def read_outcomes(
     if is_csv(path):
         return _csv_outcomes(path, gold)
     outcomes: dict[str, Outcome] = {}
+    repeated: set[str] = set()
+    verdicts: list[_Verdict] | None = [] if is_pipe(path) else None  # a pipe cannot be read a second time
     for number, record in read_records(path, report):
         try:
             name = item_name(record)
             if gold is not None and gold.leaves_out(record):
                 continue
+            if name in outcomes:
+                repeated.add(name)
+            if verdicts is not None and (verdict := _verdict(number, record)):
+                verdicts.append(verdict)
             outcome = 0.0 if empty_is_zero and _is_empty(record) else _outcome(record, gold)
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
@@ -392,7 +445,56 @@ def read_outcomes(
             if stored is not None and not _agrees(stored, outcome):
                 report(f"{path}:{number}: restore_score_100 is {stored!r} here, its nuggets give {outcome!r}")
         outcomes[name] = outcome
+    if repeated:
+        if verdicts is None:
+            found = (_verdict(number, record) for number, record in read_records(path, lambda _: None))
+            verdicts = [verdict for verdict in found if verdict]
+        _check_repeated(path, repeated, verdicts)
     return outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a line says about an item that it scores."""
+
+    line: int
+    name: str
+    labels: object
+    """Weight and label by nugget, or a score without nuggets."""
+    answer: object
+    """The answer that was judged, or the digest that identifies it; None if the line does not say."""
+
+
+def _verdict(line: int, record: Mapping[str, Any]) -> _Verdict | None:
+    """Return the verdict of a line; None for a failure, and without labels."""
+    if record.get("error") not in (None, "", False):
+        return None
+    labels = pairs_of(record) or record.get("restore_score_100")
+    if labels is None:
+        return None
+    answer = record.get("answer_digest") or record.get("answer")
+    return _Verdict(line, item_name(record), labels, answer)
+
+
+def _check_repeated(path: Path | str, repeated: Iterable[str], verdicts: Iterable[_Verdict]) -> None:
+    """Raise BadInput if two lines judge one answer of an item otherwise, naming both.
+
+    A line about another answer of the item takes the place of the earlier ones: that candidate was changed and judged
+    again.
+    """
+    names = frozenset(repeated)
+    latest: dict[str, _Verdict] = {}
+    for verdict in verdicts:
+        if verdict.name not in names:
+            continue
+        before = latest.get(verdict.name)
+        latest[verdict.name] = verdict
+        if before is None or before.labels == verdict.labels:
+            continue
+        if None not in (before.answer, verdict.answer) and before.answer != verdict.answer:
+            continue
+        problem = f"{verdict.name!r} has other labels on line {before.line}; remove one of the two lines"
+        raise BadInput(path, verdict.line, problem)
 
 
 def score_file(
@@ -745,7 +847,8 @@ def _item_outcome(table: _Table, name: str, item: _Item, gold: Gold | None) -> O
 
 
 def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[str, Outcome]]:
-    """Yield the item of each row and its score in [0, 100]."""
+    """Yield the item of each row and its score in [0, 100]. Raises BadInput for an item with two different scores."""
+    scored: dict[str, tuple[int, float]] = {}
     for line, row in rows:
         name, written = table.cell(row, "id"), table.cell(row, "score")
         if not name:
@@ -758,6 +861,10 @@ def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iter
         elif score is None or not 0 <= score <= 100:
             raise table.bad(line, "score", f"{written!r} is not a number in [0, 100]")
         else:
+            before, other = scored.setdefault(name, (line, score))
+            if other != score:
+                problem = f"{name!r} has the score {other:g} on line {before}; remove one of the two rows"
+                raise table.bad(line, "score", problem)
             yield name, score
 
 
@@ -832,7 +939,7 @@ def table(rows: Sequence[tuple[str, Summary]]) -> str:
     columns = [column for column in _COLUMNS if not empty.get(column)]
     cells = [columns, *([_cell(summary, column) for column in columns] for _, summary in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    names = ["file", *(name for name, _ in rows)]
+    names = ["file", *(printable(name) for name, _ in rows)]
     return "\n".join(
         "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=True)), name])
         for row, name in zip(cells, names, strict=True)
@@ -841,7 +948,12 @@ def table(rows: Sequence[tuple[str, Summary]]) -> str:
 
 def as_json(rows: Sequence[tuple[str, Summary]]) -> str:
     """Return a JSON list, one object per file, unrounded."""
-    return json.dumps([{"file": name, **asdict(s)} for name, s in rows], ensure_ascii=False, indent=2)
+    found = []
+    for name, summary in rows:
+        # A file's name may have bytes that are no text: no output could be made of them.
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        found.append({"file": shown, **asdict(summary)})
+    return json.dumps(found, ensure_ascii=False, indent=2)
 
 
 def _cell(summary: Summary, column: str) -> str:
@@ -880,7 +992,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except (BadInput, OSError) as error:
         problem = error if isinstance(error, BadInput) else f"{error.filename}: {error.strerror}"
-        print(f"scorer: error: {problem}", file=sys.stderr)
+        print(f"scorer: error: {printable(str(problem))}", file=sys.stderr)
         return 2
     print(as_json(rows) if options.json else table(rows))
     return 1 if any(summary.n_failed for _, summary in rows) else 0

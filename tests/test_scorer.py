@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
+import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -160,9 +163,9 @@ def test_summary_by_hand() -> None:
 
 
 def test_nothing_scored_has_counts_but_no_statistics() -> None:
-    assert summarise([], n_failed=3, n_expected=5, n_unjudged=1) == Summary(
-        5, 0, 3, 1, None, None, None, None, None
-    )
+    found = summarise([], n_failed=3, n_expected=5, n_unjudged=1)
+    assert found == Summary(5, 0, 3, 1, None, None, None, None, None, mean_failed_as_0=0.0)
+    assert summarise([], n_expected=5, n_unjudged=1).mean_failed_as_0 is None
 
 
 def test_impossible_summary_is_refused() -> None:
@@ -210,11 +213,35 @@ def test_last_line_of_an_id_counts_and_an_error_outweighs_nuggets(tmp_path: Path
         tmp_path / "r.jsonl",
         failure("a"),
         item("b", (1, "full")),
-        item("a", (1, "none")),
+        item("a", (1, "partial")),
         item("a", (1, "partial")),
         {**failure("b"), "nuggets": nuggets((1, "full"))},
     )
     assert read_outcomes(path) == {"a": 50.0, "b": Unscored.FAILED}
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_order_of_lines_chooses_between_no_two_verdicts(tmp_path: Path, piped: bool) -> None:
+    """Equal lines are one, a changed answer is another subject; two verdicts on one answer are refused."""
+    changed = item("b", (1, "none"), answer="now"), item("b", (1, "full"), answer="before")
+    digests = item("c", (1, "none"), answer_digest="0a"), item("c", (1, "full"), answer_digest="0b")
+    fine = [item("a", (1, "full")), *changed, *digests, item("a", (1, "full"))]
+    expected = {"a": 100.0, "b": 100.0, "c": 100.0}
+    for last, refused in ((None, False), (item("a", (1, "none")), True)):
+        path = write(tmp_path / "r.jsonl", *fine, *([last] if last else []))
+        with path.open("rb") as file:
+            reader, writer = os.pipe()
+            os.write(writer, file.read())
+            os.close(writer)
+            source = f"/dev/fd/{reader}" if piped else str(path)
+            if refused:
+                with pytest.raises(
+                    BadInput, match="7: 'a' has other labels on line 6; remove one of the two"
+                ):
+                    read_outcomes(source)
+            else:
+                assert read_outcomes(source) == expected
+            os.close(reader)
 
 
 @pytest.mark.parametrize("field", ["nuggets", "per_nugget", "judgments", "results"])
@@ -431,7 +458,7 @@ def test_files_are_tabled_and_the_exit_code_tells_failures(
     header, first, second = capsys.readouterr().out.splitlines()
     assert header.split()[:4] == ["expected", "scored", "failed", "unjudged"]
     assert first.split()[:5] == ["1", "1", "0", "0", "66.667"]
-    assert second.split()[:-1] == ["2", "0", "1", "1", *"------"]
+    assert second.split()[:-1] == ["2", "0", "1", "1", "-", "0.000", *"----"]
 
 
 def test_json_has_full_precision_and_an_empty_file_no_items(
@@ -457,6 +484,59 @@ def test_bad_input_is_one_clear_line_and_no_table(tmp_path: Path, capsys: pytest
     ):
         assert main([*map(str, words)]) == 2
         assert capsys.readouterr() == ("", f"scorer: error: {said}\n")
+
+
+@pytest.mark.parametrize("where", ["named", "in a folder"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a device", "socket"])
+def test_only_regular_files_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, where: str
+) -> None:
+    """Waiting for a pipe's writer never ends, and neither does /dev/zero."""
+    path = tmp_path / "run" / "results.jsonl"
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound, contextlib.chdir(path.parent):
+            bound.bind(path.name)
+    elif kind == "link to a device":
+        path.symlink_to("/dev/zero")
+    else:
+        path = Path("/dev/zero")
+    words = [str(path)] if where == "named" else [str(path.parent)]
+    assert main(words) == 2
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert said.count("\n") == 1
+    if where == "named" and kind != "socket":
+        assert said.startswith(f"scorer: error: {path}: not a regular file")
+
+
+def test_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", item("a", (1, "full")))
+    command = f"{sys.executable} {scorer.__file__} --json <(cat {path}) /dev/stdin < {path}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert [row["mean"] for row in json.loads(done.stdout)] == [100.0, 100.0]
+
+
+def test_names_of_files_cannot_steer_the_terminal(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder = tmp_path / os.fsdecode(b"\x1b]0;title\x07\x1b[2J\xff")
+    folder.mkdir()
+    write(folder / "results.jsonl", item("a", (1, "full")))
+    write(folder / "torn.jsonl", item("a", (1, "full")), "{").write_bytes(b"{")
+    for words in (
+        [str(folder)],
+        [str(folder / "torn.jsonl")],
+        [str(folder / "none")],
+        [str(folder), "--json"],
+    ):
+        main(words)
+        out, err = capsysbinary.readouterr()
+        assert b"\x1b" not in out + err
+        assert b"title" in out + err
 
 
 # -- standing alone -----------------------------------------------------------------------------------

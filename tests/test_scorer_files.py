@@ -138,16 +138,16 @@ def test_score_survives_every_form_of_file(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("s.csv", "id,restore_score_100,error\nq1,62.5,\nq2,,timed out\nq3,,\nq1,50,\n"),
+        ("s.csv", "id,restore_score_100,error\nq1,62.5,\nq2,,timed out\nq3,,\nq1,62.5,\n"),
         (
             "s.jsonl",
             '{"id": "q1", "restore_score_100": 62.5}\n{"id": "q2", "restore_score_100": null, "error": "timed out"}\n'
-            '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 50}\n',
+            '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 62.5}\n',
         ),
     ],
 )
 def test_given_scores_are_not_recomputed(tmp_path: Path, name: str, text: str) -> None:
-    expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
+    expected = {"q1": 62.5, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
     assert read_outcomes(write(tmp_path / name, text)) == expected
 
 
@@ -158,6 +158,12 @@ def test_scores_without_nuggets_cannot_be_weighed_again(tmp_path: Path, name: st
     gold = read_gold(write(tmp_path / "g.jsonl", '{"id": "q1", "nuggets": [{"id": "N1", "weight": 1}]}\n'))
     with pytest.raises(BadInput, match="cannot be weighed by --gold"):
         read_outcomes(write(tmp_path / name, text), gold)
+
+
+def test_item_with_two_different_scores_is_refused_by_both_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.csv", "id,score,error\nq1,,timed out\nq1,50,\nq2,7,\nq1,50,\nq1,60,\n")
+    with pytest.raises(BadInput, match=r"s\.csv:6: field 'score': 'q1' has the score 50 on line 3"):
+        read_outcomes(path)
 
 
 # -- which files ----------------------------------------------------------------------------------------

@@ -134,6 +134,8 @@ class FinishedRun:
     """How the Clarifier interacts with the user."""
     talk: bool = False
     """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
+    n_absent: int = 0
+    """Instances that judged candidates have no answer for: expected, but nothing is missing for them."""
     stop_after: str = ""
     """The stage that a run without search and judges ended with; "" for all other runs."""
     as_published: bool = False
@@ -161,11 +163,11 @@ class FinishedRun:
     @property
     def n_missing(self) -> int:
         """Instances without a line yet."""
-        return self.n_expected - self.n_done - self.n_failed
+        return max(0, self.n_expected - self.n_absent - self.n_done - self.n_failed)
 
     @property
     def progress(self) -> str:
-        return f"{self.n_done + self.n_failed} of {self.n_expected} instances"
+        return f"{self.n_done + self.n_failed} of {self.n_expected - self.n_absent} instances"
 
     @property
     def asked(self) -> Iterator[Item | FailedItem]:
@@ -424,6 +426,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == run_files.TALK,
+        n_absent=run_files.n_absent(manifest),
         stop_after=str(identity.get("stop_after") or ""),
         as_published=identity.get("as_published") is True,
     )
@@ -609,7 +612,7 @@ def read_judged(path: Path) -> FinishedRun:
         records = () if scorer.is_csv(path) else scorer.read_records(path, lambda _: None)
         lines = {scorer.item_name(line): line for _, line in records}
     except scorer.BadInput as error:
-        raise InputError(error.path, error.problem, line=error.line) from None
+        raise InputError(error.path, error.problem, line=error.line or None) from None
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
     judge = min(judges, default=UNNAMED)  # the first by name, since lines have no order

@@ -49,7 +49,7 @@ def score(
     from cts_async.records import caveat_of, caveats_in
 
     def remark(line: str) -> None:
-        typer.echo(f"cts: {line}", err=True)
+        typer.echo(f"cts: {scorer.printable(line)}", err=True)
 
     try:
         rows = scorer.score_files(

@@ -11,8 +11,10 @@ import codecs
 import csv
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -199,10 +201,16 @@ def _records(path: Path, format: Literal["CSV", "TSV"], quoting: bool) -> Iterat
                 raise InputError(path, problem, line=start)
             yield decode(path, line)
 
+    text = lines()
+    head: list[str] = []
+    for line in text:
+        head.append(line)
+        if line.strip() or len(head) == _MOST_BLANK:
+            break
     records = csv.reader(
-        lines(),
+        chain(head, text),
         strict=True,
-        delimiter="," if format == "CSV" else "\t",
+        delimiter=_delimiter(head[-1] if head else "") if format == "CSV" else "\t",
         quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE,
     )
     while True:
@@ -215,6 +223,19 @@ def _records(path: Path, format: Literal["CSV", "TSV"], quoting: bool) -> Iterat
             return
         if cells and not (len(cells) == 1 and cells[0].isspace()):  # not a blank line
             yield start, cells
+
+
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_MOST_BLANK: Final = 100
+"""Blank lines before the header that are kept in memory while its delimiter is looked for."""
+_DELIMITERS: Final = ",;\t"
+"""Spreadsheets write semicolons where the comma is the decimal mark, and some programs write tabs into a .csv file."""
+
+
+def _delimiter(header: str) -> str:
+    """The delimiter of a CSV file by its header: the most frequent one outside quotes, a comma if several are."""
+    outside = _QUOTED.sub("", header)
+    return max(_DELIMITERS, key=outside.count)
 
 
 def _explain(error: csv.Error) -> str:

@@ -6,6 +6,7 @@ between only a few bytes of each are kept: the hash of its id, and a digest of w
 
 from __future__ import annotations
 
+import builtins
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -93,6 +94,8 @@ class Answers:
     """`Judging.fingerprint` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
     n_unknown: int = 0
     """Answers left out because the gold does not have them."""
+    n_absent: int = 0
+    """Instances of the gold without an answer here: they are expected, and never judged."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -175,10 +178,13 @@ def answers_of_candidates(
     `with_fingerprints` fills `Answers.fingerprints`, which only matter if there are earlier verdicts.
     """
 
+    joined = set[int]()
+    """Identities of the gold's records that have an answer; the index keeps the records alive."""
+
     def judgings() -> Iterator[tuple[int, Judging | None]]:
         """Each line's number and answer; None for an answer that the gold does not have."""
         for line in read_candidates(file, config.fields):
-            yield line.line, _judging(line, gold, config)
+            yield line.line, _judging(line, gold, config, joined)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
         try:
@@ -203,13 +209,21 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
+    n_absent = len({id(record) for record in gold.records()}) - len(joined)
+    n_expected = len(answers) + n_absent
     for column in (answers.ids, answers.question_hashes, answers.fingerprints):
         del column[config.limit or len(column) :]
-    return replace(answers, n_unknown=n_unknown)
+    if config.limit:  # a trial expects no more than it asks for
+        n_expected = min(n_expected, config.limit)
+    return replace(answers, n_unknown=n_unknown, n_absent=max(0, n_expected - len(answers)))
 
 
-def _judging(line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeConfig) -> Judging | None:
+def _judging(
+    line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeConfig, joined: set[int]
+) -> Judging | None:
     """The line's answer with the gold's nuggets, or the failure that it reports; None if the gold does not have it.
+
+    The identity of the gold's record is added to `joined`.
 
     With `--join id`, an id joins whatever its query is, and the gold's query is judged by. An empty or null answer is a
     failure, or with `--empty-answers zero` an answer that covers nothing.
@@ -224,6 +238,7 @@ def _judging(line: CandidateLine | FailedLine, gold: GoldIndex, config: JudgeCon
         raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
     if record is None:
         return None
+    joined.add(builtins.id(record))
     golds = record.fused_query or ""
     judged_by = (golds or query) if by_id else (query or golds)
     instance = Instance(id or record.id or f"line {line.line}", judged_by, "", record.nuggets)

@@ -52,6 +52,7 @@ from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
     FURTHER,
     JUDGMENTS,
+    N_ANSWERS,
     PER_ITEM,
     PROMPTS,
     RESULTS,
@@ -100,6 +101,11 @@ class Target:
     scoring: str | None = None
     identity: Mapping[str, Any] | None = None
     shared_journal: bool = False
+
+    @property
+    def n_expected(self) -> int:
+        """Instances that should have an answer: also those of the gold that have none."""
+        return len(self.answers) + self.answers.n_absent
 
     def job_id(self, id: str) -> str:
         """The answer's id in the journal."""
@@ -156,7 +162,7 @@ class JudgePlan(CommandPlan):
         """What the manifest records in addition to the identity."""
         return {
             **self.config.noted,
-            "n_expected": self.n_answers,
+            "n_expected": sum(target.n_expected for target in self.targets),
             "embedded": self.embedded,
             "prices": manifest_prices(self.specs.values()),
         }
@@ -448,7 +454,9 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
 
 
 def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
-    notes = {**plan.manifest_notes(), "n_expected": len(target.answers)}
+    notes = {**plan.manifest_notes(), "n_expected": target.n_expected}
+    if target.answers.n_absent:
+        notes[N_ANSWERS] = len(target.answers)
     further = {name: how for name, how in plan.settings.items() if name != target.scoring}
     if judges := with_judges(target.directory, read_manifest(target.directory) or {}, further):
         notes[FURTHER] = judges
@@ -541,6 +549,13 @@ def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 Notice(
                     f"{target.name}: {n} of {n + len(target.answers)} answers are left out: the gold has "
                     "neither their id nor their fused_query"
+                )
+            )
+        if n := target.answers.n_absent:
+            events.emit(
+                Notice(
+                    f"{target.name}: {n} of {target.n_expected} instances of the gold have no answer here; they are "
+                    "expected, and have no score"
                 )
             )
 

@@ -45,6 +45,9 @@ _FOLDERS: Final = (JUDGMENTS, PROMPTS)
 FURTHER: Final = "further_judges"
 """The manifest's field with what determines each further judge's verdicts, by name."""
 
+N_ANSWERS: Final = "n_answers"
+"""The manifest's field with the number of candidates, where these are fewer than the instances of their gold."""
+
 GOLDBUILD: Final = "goldbuild"
 """The system name of a `cts gold` build."""
 TALK: Final = "talk"
@@ -475,6 +478,14 @@ def has_no_answers(directory: Path) -> bool:
     """Whether a run searches nothing: conversations only, or a run that stops before the search (`--stop-after`)."""
     identity = manifest_of(directory).get("identity") or {}
     return identity.get("task") == TALK or bool(identity.get("stop_after"))
+
+
+def n_absent(manifest: Mapping[str, Any]) -> int:
+    """Instances of the gold that judged candidates have no answer for; 0 for a run, which has a line for each."""
+    n_answers = manifest.get(N_ANSWERS)
+    if not isinstance(n_answers, int) or isinstance(n_answers, bool):
+        return 0
+    return max(0, int(manifest.get("n_expected", 0)) - n_answers)
 
 
 def manifest_of(directory: Path) -> Mapping[str, Any]:

@@ -31,6 +31,7 @@ from cts_async.protocol.run_files import (
     STEPS,
     judgments_path,
     manifest_of,
+    n_absent,
     paths_named,
     results_of,
 )
@@ -400,7 +401,9 @@ def state_of_run(directory: Path) -> RunState:
     pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers or any(
         len(found) < n_answers for found in verdicts.values()
     )
-    finished = lines.n >= n_expected and not (session.get("stopped") and named and pending)
+    finished = lines.n >= n_expected - n_absent(manifest) and not (
+        session.get("stopped") and named and pending
+    )
     return RunState(
         directory=directory,
         state=_state(directory, session, finished=finished),

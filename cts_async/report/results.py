@@ -16,7 +16,7 @@ from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.engine.run_dir import sessions_of
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, n_absent, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
 from cts_async.report.output import duration, plain, print_plainly
 from cts_async.report.summary import (
@@ -190,7 +190,7 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
         for scores in summary.judges:
             of = scores.summary
             counts[scores.judge].add(of.n_scored)
-            if of.n_failed and of.mean_failed_as_0 is not None:
+            if of.n_failed and of.mean is not None:
                 means = (
                     f"mean {of.mean:.2f}; {of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0"
                 )
@@ -348,7 +348,7 @@ def _run_row(name: str, run: RunSummary) -> Row:
         "judges": ", ".join(scores.judge for scores in run.judges) or None,
         "done": run.n_done,
         "failed": n_failed,
-        "missing": run.n_expected - run.n_done - n_failed,
+        "missing": max(0, run.n_expected - n_absent(manifest) - run.n_done - n_failed),
         "expected": run.n_expected,
     }
 

@@ -46,6 +46,8 @@ WIDE: Final = 100
 """Terminal width from which on columns are padded."""
 _UNUSUAL: Final = re.compile(r"[^\w.-]+")
 _NAME_CHARS: Final = 80
+_LEADING: Final = re.compile(r"\A[\s\u200c\u200d\ufe00-\ufe0f]+")
+"""White space and joiners, which stay in a cell and cannot be seen at its beginning."""
 _LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 """First characters of what spreadsheets take for a formula; East Asian ones read wide signs as the narrow ones."""
 
@@ -234,7 +236,9 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     shown = visible(value)
-    return f"'{shown}" if shown.startswith(_LIKE_FORMULAS) else shown
+    # A spreadsheet skips line breaks and spaces before a sign.
+    begins = shown.startswith(_LIKE_FORMULAS) or _LEADING.sub("", shown).startswith(_LIKE_FORMULAS)
+    return f"'{shown}" if begins else shown
 
 
 def make_table_folder(folder: Path) -> None:

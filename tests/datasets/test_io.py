@@ -111,6 +111,15 @@ def test_csv_cells_may_contain_commas_quotes_and_lines(write: Write) -> None:
     assert list(read_table(write("b.csv", 'q\n\n""\n'))) == [(3, {"q": ""})]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_delimiter_of_a_csv_file_is_that_of_its_header(write: Write, delimiter: str) -> None:
+    """Spreadsheets write semicolons where the comma is the decimal mark; quoted delimiters do not count."""
+    lines = ['"id, ours; theirs\tall"', "query", "weight"], ["q1", '"a, b; c\td"', '"1,5"']
+    text = "\n" + "".join(delimiter.join(cells) + "\n" for cells in lines)
+    row = {"id, ours; theirs\tall": "q1", "query": "a, b; c\td", "weight": "1,5"}
+    assert list(read_table(write("a.csv", text))) == [(3, row)]
+
+
 @pytest.mark.parametrize(
     ("content", "line", "says"),
     [

@@ -74,7 +74,7 @@ def test_file_that_cannot_be_joined_is_refused_with_both_fields(write: Write) ->
         ("qid,oq,bq\n1,f,b\n2,f,b\n1,g,c\n", 4, "qid", "'1' is already used on line 2"),
         ("id,oq,bq\n1,f,b\n,g,c\n", 3, "id", "unlike line 2: give an id on every row or on none"),
         ("id,oq,bq\n,f,b\n1,g,c\n", 3, "id", "unlike line 2: give an id on every row or on none"),
-        ("query;blurred\na;b\n", 2, "fused_query", "'query;blurred'"),
+        ("query;blurred\na;b\n", 2, "fused_query", "'query', 'blurred'"),
         ("fused_query,blurred_query\n", None, "fused_query", "contains no queries"),
     ],
 )

@@ -15,6 +15,7 @@ from fake_provider import Remote, provider_process
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
+from viewer_server import viewer
 
 from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
@@ -28,6 +29,7 @@ from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answ
 from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
 from cts_async.protocol.run_files import FURTHER, with_judges
 from cts_async.records import Instance, Nugget
+from cts_async.report.live import state_of_run
 from cts_async.scorer import score_file
 
 N = 5
@@ -247,6 +249,40 @@ def test_empty_candidates_score_0_without_a_call_with_the_option(
         cts(*JUDGE)
     with pytest.raises(UsageError, match="--empty-answers nil: must be one of fail, zero"):
         cts(*JUDGE, "--empty-answers", "nil")
+
+
+def test_instances_of_the_gold_without_an_answer_are_expected(candidates: Path) -> None:
+    """One answer to a gold of three is 1/3, wherever the number is shown, and nothing is left to do."""
+    write_lines("gold3.jsonl", ALL_ROWS[:3])
+    write_lines(candidates, lines(candidates)[:1])
+    options = ("judge", "--gold", "gold3.jsonl", "--candidates", candidates, "--judge", "mine")
+    done = invoke(*options, "--out", "out")
+    assert done.exit_code == 0
+    assert "2 of 3 instances of the gold have no answer here" in done.stderr
+    assert "1/3" in done.stdout
+    found = summary("out")
+    assert (found["n_expected"], found["n_scored"], found["n_failed"]) == (3, 1, 0)
+    one = read_run(Path("out"))
+    assert (one.n_expected, one.n_done, one.n_absent, one.n_missing) == (3, 1, 2, 0)
+    assert state_of_run(Path("out")).state == "finished"
+    with viewer(Path.cwd()) as asker:
+        row = next(row for row in asker.get("runs")["runs"] if row["name"] == "out")
+    assert (row["n_done"], row["n_absent"], row["n_expected"]) == (1, 2, 3)
+    # A trial expects no more than it asks for.
+    assert cts(*options, "--limit", 1, "--out", "trial", "-q") == 0
+    assert summary("trial")["n_expected"] == 1
+    compared = invoke("compare", "out", "trial", "--json")
+    rows = json.loads(compared.stdout)["judges"][0]["leaderboard"]
+    assert sorted(row["n_expected"] for row in rows) == [1, 3]
+    assert "nfinished" not in compared.stdout + compared.stderr
+
+
+def test_all_failed_counts_as_0_with_failures_as_0(candidates: Path) -> None:
+    write_lines(candidates, [{"id": row["id"], "answer": ""} for row in ALL_ROWS])
+    done = invoke(*JUDGE[:-1])
+    assert done.exit_code == 1
+    found = summary("out")
+    assert (found["mean"], found["mean_failed_as_0"], found["n_failed"]) == (None, 0.0, len(ALL_ROWS))
 
 
 @pytest.mark.parametrize("piped", ["--gold", "--candidates"])

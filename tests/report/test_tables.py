@@ -84,6 +84,9 @@ def test_csv_has_all_fields_unrounded(tmp_path: Path) -> None:
     ("given", "written"),
     [
         ("=cmd|'/C calc'!A1", "'=cmd|'/C calc'!A1"),
+        ("\n=cmd|'/C calc'!A1", "'\n=cmd|'/C calc'!A1"),
+        (" \u3000\u200d\n＠SUM(1)", "' \u3000\u200d\n＠SUM(1)"),
+        ("a\n=b", "a\n=b"),
         ("+1 or -1", "'+1 or -1"),
         ("-2+3", "'-2+3"),
         ("@SUM(1)", "'@SUM(1)"),

@@ -168,6 +168,7 @@ def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
         "caveat": metadata.caveat,  # why its scores say nothing about a model; "" if they do
         **tally,
         "n_expected": max(metadata.n_expected, tally["n_done"]),
+        "n_absent": metadata.n_absent,
         # While the run is running, `live` reports the cost of all runs of its command.
         **(_NO_COSTS if live else {}),
         "wall_s": wall_s,  # of all sessions, the current one included

@@ -20,6 +20,7 @@ from cts_async.protocol.run_files import (
     GOLDBUILD,
     JUDGMENTS,
     MANIFEST,
+    N_ANSWERS,
     PER_ITEM,
     RESULTS,
     STEPS,
@@ -143,6 +144,9 @@ class Metadata:
         """Its steps stand in the folder above, together with those of other systems."""
         self.caveat = caveat_of(manifest)
         self.n_expected = as_count(manifest.get("n_expected"))
+        n_answers = as_count(manifest.get(N_ANSWERS))
+        self.n_absent = max(0, self.n_expected - n_answers) if N_ANSWERS in manifest else 0
+        """Instances of the gold that judged candidates have no answer for: nothing is missing for them."""
         self.started = as_text(sessions[0].get("start")) if sessions else None
         self.ended = as_text(sessions[-1].get("end")) if sessions else None
         seconds = [as_float(session.get("wall_s")) or 0.0 for session in sessions]

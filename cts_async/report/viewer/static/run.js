@@ -82,7 +82,7 @@ function toolNotices(summary) {
   return notices.map((notice) => untrusted(String(notice), "p", { class: "notice" }));
 }
 
-const isOver = (row) => row.n_expected > 0 && row.n_done >= row.n_expected;
+const isOver = (row) => row.n_expected > 0 && row.n_done + row.n_absent >= row.n_expected;
 
 /** The command that made the run; nothing where it is not known. */
 function command(why, words) {

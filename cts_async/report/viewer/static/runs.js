@@ -155,7 +155,7 @@ function damagedNotice(reasons) {
 /** Running, or not finished; nothing where a run is over. */
 export function state(row) {
   if (row.running) return badge("running", t("running"));
-  return row.n_expected && row.n_done >= row.n_expected ? null : badge("quiet", t("stopped"));
+  return row.n_expected && row.n_done + row.n_absent >= row.n_expected ? null : badge("quiet", t("stopped"));
 }
 
 /** What it is where it is not a run of the benchmark. */
