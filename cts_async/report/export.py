@@ -210,9 +210,8 @@ def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
     files = {f"{name}.jsonl": _lines(_table(tables, name)[1]) for name in _TABLES}
     files["README.md"] = _card(paths, tables).encode(errors="replace")
-    empty = [name for name in _TABLES if not _table(tables, name)[1]]
     remarks = [*tables.remarks]
-    if empty:
+    if empty := [name for name in _TABLES if name not in _configured(tables)]:
         remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
     named = "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
     return files, [*remarks, named]
@@ -245,16 +244,14 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
         for table, notes in column_notes().items()
         for column, meaning in notes.items()
     ]
-    # `datasets` cannot load a split without rows.
-    filled = [name for name in _TABLES if _table(tables, name)[1]]
-    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in filled]
+    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
     sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
     card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
     return card.format(
         title=orjson.dumps(title).decode(),
         configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
-        features="\n".join(_features(tables, filled)),
+        features="\n".join(_features(tables)),
         smoke="".join(f"\n> **{name}.** {rest[:1].upper()}{rest[1:]}\n" for name, _, rest in sentences),
         runs=markdown(_scores_table(manifests, tables)),
         made=markdown(_made_table(manifests)),
@@ -265,13 +262,18 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
     )
 
 
-def _features(tables: Tables, filled: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of `dataset_info`: the type of each column of the tables that have rows.
+def _configured(tables: Tables) -> list[str]:
+    """Return the tables that are configurations of the dataset: `datasets` cannot load one without rows."""
+    return [name for name in _TABLES if name == "instances" or _table(tables, name)[1]]
+
+
+def _features(tables: Tables) -> Iterator[str]:
+    """Yield the lines of `dataset_info`: the type of each column of each configuration.
 
     Without them `datasets` takes the types of a file's first 10 MB: a column that has only nulls there can hold nothing
     later.
     """
-    for table in filled:
+    for table in _configured(tables):
         yield f"- config_name: {table}"
         yield "  features:"
         names, _ = _table(tables, table)
