@@ -121,6 +121,7 @@ class Server:
         for name, answer in self.answers.by_name().items():
             app.router.add_get(f"/api/{name}", partial(self._json, answer))
         app.router.add_get("/api/leaderboard", self._leaderboard)
+        app.router.add_get("/api/difference", self._difference)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
         app.router.add_get("/api/download", partial(self._file, self.answers.download, "application/jsonl"))
@@ -143,6 +144,13 @@ class Server:
     async def _leaderboard(self, request: web.Request) -> web.Response:
         board = await self._board(_parameters(request).get("data", ""))
         return web.Response(body=orjson.dumps(board), content_type="application/json")
+
+    async def _difference(self, request: web.Request) -> web.Response:
+        from cts_async.report.viewer.matrix import two_runs
+
+        runs = await self._in_thread(partial(two_runs, self.library, _parameters(request)))
+        difference = await self._leaderboards.difference(runs)
+        return web.Response(body=orjson.dumps(difference), content_type="application/json")
 
     async def _board(self, data_sha: str) -> Json:
         runs = await self._in_thread(partial(self.library.over, data_sha))

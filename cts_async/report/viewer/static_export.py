@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -29,16 +30,19 @@ from zlib import crc32
 
 import orjson
 
+from cts_async.analysis.runs import ORIG
 from cts_async.errors import UsageError, write_error
 from cts_async.report.viewer.index import NO_RUN, Json, Refused, instance_name
 from cts_async.report.viewer.instances import MAX_ROWS, Parameters, searched
-from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.leaderboards import differences_of, leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.matrix import SHOWN
 from cts_async.report.viewer.pages import Endpoints
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 
 STATIC: Final = Path(__file__).resolve().with_name("static")
+MAX_PAIRS: Final = 600
+"""Differences of two runs over the same data that an export records, each in both orders: those of 25 runs take 10 s."""
 MARK: Final = ".cts-export"
 _MARK_TEXT: Final = (
     b"Written by cts view --export. The next export into this folder replaces index.html, static and data.\n"
@@ -108,6 +112,7 @@ def answers(library: Library) -> Iterator[Answer]:
     yield "runs", {}, {**pages.runs({}), "folder": "", "exported": exported, "runs": newest}
     for data_sha in sorted({row["data_sha"] for row in rows} - {""}):
         yield "leaderboard", {"data": data_sha}, _leaderboard(library, data_sha)
+        yield from _differences(library, data_sha)
     for row in rows:
         yield from _answers_of_run(library, pages, row)
 
@@ -159,6 +164,25 @@ def _leaderboard(library: Library, data_sha: str) -> Json:
     data = next((metadata.data for _, metadata in runs if metadata.data), "")
     boards = leaderboards_of({place.name: place.path for place, _ in runs})
     return {"data": data, "data_sha": data_sha, **boards, "computing": False}
+
+
+def _differences(library: Library, data_sha: str) -> Iterator[Answer]:
+    """The differences of all pairs of runs over the same data, or of as many as MAX_PAIRS, those with orig first."""
+    over = sorted(library.over(data_sha), key=lambda run: (run[1].system != ORIG, run[0].name))
+    pairs: list[tuple[str, str]] = []
+    for (place, _), (other, _) in combinations(over, 2):
+        pairs += [(place.name, other.name), (other.name, place.name)]
+    if not pairs:
+        return
+    differences = differences_of({place.name: place.path for place, _ in over}, pairs[:MAX_PAIRS])
+    for (a, b), difference in differences.items():
+        names = ",".join(_in_a_list(name) for name in (a, b))
+        yield "difference", {"runs": names}, {"runs": [a, b], **difference, "computing": False}
+
+
+def _in_a_list(name: str) -> str:
+    """A run's name in a list of several (`joined` in route.js)."""
+    return name.replace("%", "%25").replace(",", "%2C")
 
 
 def _whole_list(answer: Callable[[Parameters], Json], parameters: Parameters) -> Json:

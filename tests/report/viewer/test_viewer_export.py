@@ -54,6 +54,11 @@ def test_export_holds_the_chosen_runs_without_paths_and_can_be_repeated(
     assert [row["id"] for row in answers["instances\nrun=made-orig"]["rows"]] == ["a", "</script>\u2028b"]
     assert answers["instance\nid=a\nrun=made-gpt-k2"]["scores"][0]["score"] == 50.0
     assert not [key for key in answers if "other" in key]
+    there, back = (
+        answers[f"difference\nruns={names}"] for names in ("made-gpt-k2,made-orig", "made-orig,made-gpt-k2")
+    )
+    assert (there["judges"][0]["n"], there["judges"][0]["difference"]) == (1, 0.0)
+    assert back["runs"] == ["made-orig", "made-gpt-k2"]
     written = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
     assert str(tmp_path).encode() not in written
     assert b"</script>\xe2" not in written
