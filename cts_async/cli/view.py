@@ -66,14 +66,12 @@ def view(
 
 
 def _export(library: Library, target: Path, *, browser: bool) -> None:
-    from cts_async.report.output import plain
+    from cts_async.report.output import counted, plain
     from cts_async.report.viewer.static_export import export_pages
 
     made = export_pages(library, target)
-    print(
-        f"exported {made.n_runs:,} runs, {made.n_instances:,} instances, {made.n_bytes / 1e6:,.1f} MB: "
-        f"{plain(str(target / made.page.name))}"
-    )
+    pages = f"{counted(made.n_runs, 'run')}, {counted(made.n_instances, 'instance')}"
+    print(f"exported {pages}, {made.n_bytes / 1e6:,.1f} MB: {plain(str(target / made.page.name))}")
     if browser:
         import webbrowser
 

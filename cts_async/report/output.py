@@ -130,6 +130,11 @@ def _sign(character: str) -> str:
     return f"[U+{ord(character):04X}]"
 
 
+def counted(n: int, noun: str) -> str:
+    """Format `1 pair`, `2 pairs`, `1,250 pairs`: a number with its noun, whose plural ends in -s."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def dollars(known: float, unpriced: int) -> str:
     """Format `$1.20`, `$1.20 + unknown (2 models without a price)`, or `unknown (1 model without a price)`."""
     cost = f"${known:,.2f}" if known >= 0.1 or not known else f"${known:.4f}"

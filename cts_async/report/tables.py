@@ -74,6 +74,8 @@ class DataTable:
     """Print at most so many rows, evenly spaced; None: all, 0: none."""
     remarks: tuple[str, ...] = ()
     """Notes to be read after the table."""
+    bold_note: str = ""
+    """The legend of bold values (`Column.rank`), for pages and papers; "" where the caption has it."""
 
 
 def with_caveats(table: DataTable, caveats: Collection[Caveat]) -> DataTable:
@@ -367,7 +369,7 @@ def markdown(table: DataTable) -> str:
     for i, row in enumerate(written_rows(table)):
         cells = (_marked_down(column.show(row)) for column in table.columns)
         lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
-    for remark in table.remarks:
+    for remark in (*bold_legend(table, best), *table.remarks):
         lines += ["", _marked_down(remark)]
     return "\n".join(lines) + "\n"
 
@@ -381,6 +383,11 @@ def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tupl
         if len(set(there)) > 1:
             found |= {(i, j) for i, rank in enumerate(ranks) if rank == max(there)}
     return frozenset(found)
+
+
+def bold_legend(table: DataTable, best: Collection[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the note on bold values, if the table has any."""
+    return (table.bold_note,) if best and table.bold_note else ()
 
 
 def _row(cells: Iterable[str]) -> str:
