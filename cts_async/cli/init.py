@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cts_async.report.output import plain
+from cts_async.report.output import print_line
 
 TEMPLATE = Path(__file__).with_name("init.toml")
 
@@ -41,4 +41,4 @@ def init(
         raise UsageError(f"{path}: exists already; nothing was changed") from None
     except OSError as error:
         raise write_error(path, error) from None
-    print(plain(f"{path}: written; uncomment what you use (remove the #), then run cts models"))
+    print_line(f"{path}: written; uncomment what you use (remove the #), then run cts models")

@@ -198,7 +198,7 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec], user: 
     ask on.
     """
     from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
-    from cts_async.report.output import plain
+    from cts_async.report.output import plain, print_line
 
     used = tuple(used)
     trust = trust_in(file, user)
@@ -212,7 +212,7 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec], user: 
             )
         remember(file, os.environ)
     if line := sent_keys(used, trust.sources):
-        print(plain(line), file=sys.stderr)
+        print_line(line, sys.stderr)
 
 
 def _ask_consent(problem: str) -> bool:

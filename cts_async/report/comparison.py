@@ -341,8 +341,7 @@ def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
         Column("k", lambda row: str(row["k"] or "-")),
         Column("mean (Δ)" if baseline else "mean", _mean, rank=None if judged.n_differs else BEST),
         *others,
-        *(Column(name, number(name, ".3f")) for name in ("p50", "p90")),
-        *(Column(name, number(name, ".3f"), optional=True) for name in ("min", "max")),
+        *(Column(name, number(name, ".3f"), optional=True) for name in ("p50", "p90", "min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )

@@ -24,6 +24,8 @@ from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 12
 """Minimum width of a column of names; longer names fold."""
+NARROW_NAME_WIDTH: Final = 8
+"""The same on a terminal that would break numbers otherwise."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
     f"{SHORT_MARK} fewer than {ENOUGH} instances: the interval covers the truth in less than 95 % of cases."
@@ -104,10 +106,11 @@ def print_table(console: Console, table: DataTable) -> None:
         for column in table.columns
     ]
     # A file keeps every column: only a terminal is too narrow for some.
-    while (width := _least_width(columns, padding)) > console.width:
+    while (width := _least_width(columns, padding, NAME_WIDTH)) > console.width:
         optional = [i for i, (column, _) in enumerate(columns) if column.optional and console.is_terminal]
         if not optional:
-            drawn.width = width
+            if not console.is_terminal or _least_width(columns, padding, NARROW_NAME_WIDTH) > console.width:
+                drawn.width = width
             break
         del columns[optional[-1]]
     for column, texts in columns:
@@ -123,11 +126,11 @@ def print_table(console: Console, table: DataTable) -> None:
     console.print()
 
 
-def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int) -> int:
-    """The width that columns need, each given with its texts, where names fold."""
+def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int, name_width: int) -> int:
+    """The width that columns need, each given with its texts, where names fold at `name_width`."""
     needed = [(max(map(cell_len, texts)), column.numeric) for column, texts in columns]
     between = (len(columns) - 1) * (2 * padding + 1)
-    return between + sum(width if numeric else min(width, NAME_WIDTH) for width, numeric in needed)
+    return between + sum(width if numeric else min(width, name_width) for width, numeric in needed)
 
 
 def show_tables(
