@@ -65,6 +65,20 @@ def test_export_holds_the_chosen_runs_without_paths_and_can_be_repeated(
     assert b"import {" not in (out / "static" / "main.js").read_bytes()
 
 
+def test_exported_difference_is_reversed_with_the_order_of_its_runs(tmp_path: Path) -> None:
+    """gpt has 10 more on each of six instances; a comma in a name is escaped, as the page does."""
+    rows = [Row(f"q{i}", score=float(i)) for i in range(6)]
+    more = [Row(f"q{i}", score=float(i + 10)) for i in range(6)]
+    made_run(tmp_path / "runs", label="orig", rows=rows, name="a,b")
+    made_run(tmp_path / "runs", label="gpt-k2", rows=more)
+    view(tmp_path / "runs", export=tmp_path / "out")
+    answers = recorded(tmp_path / "out")
+    for names, ten in (("a%2Cb,made-gpt-k2", -10.0), ("made-gpt-k2,a%2Cb", 10.0)):
+        (found,) = answers[f"difference\nruns={names}"]["judges"]
+        assert (found["difference"], found["low"], found["high"]) == (ten, ten, ten)
+        assert (found["n"], found["p"]) == (6, 2 / 64)
+
+
 @pytest.mark.parametrize(("text", "shown"), COMMANDS.items())
 def test_paths_are_cut_to_their_last_part(text: str, shown: str) -> None:
     assert without_paths({"command": [text]}) == {"command": [shown]}
