@@ -168,7 +168,7 @@ def _leaderboard(library: Library, data_sha: str) -> Json:
 
 
 def _differences(library: Library, data_sha: str) -> Iterator[Answer]:
-    """The differences of pairs of runs over the same data, in both orders: of MAX_PAIRS at most, those with orig first."""
+    """The differences of at most MAX_PAIRS pairs of runs over the same data, in both orders, those with orig first."""
     over = sorted(library.over(data_sha), key=lambda run: (run[1].system != ORIG, run[0].name))
     pairs = [(place.name, other.name) for (place, _), (other, _) in combinations(over, 2)][:MAX_PAIRS]
     if not pairs:
