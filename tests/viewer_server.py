@@ -72,6 +72,14 @@ class Asker:
         finally:
             connection.close()
 
+    def raw(self, request: str) -> Answer:
+        """Send a request as it is, which http.client might refuse to write."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S) as client:
+            client.sendall(request.encode())
+            response = http.client.HTTPResponse(client)
+            response.begin()
+            return Answer(response.status, dict(response.headers), response.read())
+
     @contextmanager
     def listening(self, **asked: object) -> Iterator[Iterator[tuple[str, Any]]]:
         """The events that come, each with its data."""
@@ -104,7 +112,7 @@ def viewer(root: Path) -> Iterator[Asker]:
     ready, ended = threading.Event(), asyncio.Event()
 
     async def main() -> None:
-        runner = runner_of(Library(root), port)
+        runner = runner_of(Library(root))
         await runner.setup()
         await web.SockSite(runner, sock).start()
         ready.set()

@@ -141,6 +141,18 @@ def compare_under(
     return Judged(judge, baseline, tuple(found), pairs)
 
 
+def compare_over_common(
+    board: Board, judge: str, baseline: str, *, against_baseline: bool = False, seed: int = 0
+) -> Judged:
+    """Like `compare_under`, over the instances that every system with a score has one for: all have the same n."""
+    scores = board.scores[judge]
+    present = ~np.isnan(scores)
+    common = scores.copy()
+    common[~present[:, present.any(axis=0)].all(axis=1)] = np.nan
+    over_common = replace(board, scores={judge: common})
+    return compare_under(over_common, judge, baseline, against_baseline=against_baseline, seed=seed)
+
+
 def _by_common_mean(one: Standing) -> tuple[float, str]:
     return -round(one.common_mean or 0.0, _DECIMALS), one.system
 

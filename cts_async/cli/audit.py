@@ -85,7 +85,7 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
     """Print a verdict for each run, its basis, and the first findings, violations first."""
 
     def write(text: str, style: str = "") -> None:
-        print_plainly(console, visible(text), style, copied=True)
+        print_plainly(console, visible(text), style)
 
     for audit in audits:
         write(f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from importlib import import_module
 from itertools import islice
@@ -163,7 +164,7 @@ def validate(
     """
     from cts_async.errors import UsageError
     from cts_async.report.datasets import fact_lines
-    from cts_async.report.output import plain
+    from cts_async.report.output import print_line
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
@@ -172,7 +173,7 @@ def validate(
         print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
         return
     facts = "; ".join(f"{name}: {value}" for name, value in fact_lines(contents))
-    typer.echo(plain(f"{spec}: sound. {facts}"))
+    print_line(f"{spec}: sound. {facts}")
     print_notes(contents.notes)
 
 
@@ -209,11 +210,11 @@ def convert(
     """
     from cts_async.datasets.inspect import convert as write
     from cts_async.datasets.inspect import open_to_inspect
-    from cts_async.report.output import plain
+    from cts_async.report.output import print_line
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)
     what = "panes" if found.dataset is None else "instances"
-    typer.echo(plain(f"{to}: {n:,} {what} from {spec}"), err=True)
+    print_line(f"{to}: {n:,} {what} from {spec}", sys.stderr)
     if found.dataset is not None:
         print_notes(found.dataset.notes)

@@ -9,6 +9,9 @@ import typer
 
 from cts_async.cli.view import OpenBrowser, Port, view
 
+LOOKS = ("compare", "diagnose", "report")
+"""Commands that show what the demo made."""
+
 
 def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Write the runs to this folder.")] = Path(
@@ -36,6 +39,7 @@ def demo(
     from cts_async.cli.drive import drive, print_closing, summarise
     from cts_async.demo import plan_demo, play
     from cts_async.errors import UsageError
+    from cts_async.report.output import unbroken
     from cts_async.report.results import caveats_of, print_scores
 
     plan = plan_demo(out)
@@ -55,9 +59,9 @@ def demo(
     print_scores(Console(emoji=False), summaries)
     folder = quote(str(out))
     steps = (
-        f"Look closer:  cts compare {folder}, cts diagnose {folder}, cts report {folder}",
-        "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5",
-        f"Delete it:    rm -r {folder}",
+        f"Look closer: {', '.join(unbroken(f'cts {name} {folder}') for name in LOOKS)}",
+        f"Run your own: {unbroken('export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5')}",
+        f"Delete it: {unbroken(f'rm -r {folder}')}",
     )
     print_closing(steps, caveats_of(summaries))
     if not no_view:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import typer
 from cts_async.cli import options
 from cts_async.config import user_config_file, user_config_path
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
-from cts_async.report.output import print_json, print_plainly
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -25,6 +26,8 @@ PACKAGES = (
 
 EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
 """Optional extras of this package, and the packages of each."""
+MARK_WIDTH = 5
+"""Columns of "ok", "FAIL" or "-" before a result, and of the gap behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,17 @@ def doctor(
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), asked, user, named=ask or ())
-    findings = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
-    findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
-    findings += [_asked(spec, os.environ) for spec in asked]
+    # What was asked for comes first: the other checks take seconds, and forty lines.
+    findings = [_asked(spec, os.environ) for spec in asked]
+    if not as_json:
+        _print(findings)
+    others = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
+    others += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
+    findings += others
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
-        _print(findings)
+        _print(others)
     raise typer.Exit(EXIT_SOME_FAILED if any(found.ok is False for found in findings) else EXIT_OK)
 
 
@@ -242,8 +249,13 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
 def _print(findings: list[CheckResult]) -> None:
     from rich.console import Console
 
+    from cts_async.report.output import wrapped
+
     console = Console(emoji=False)
+    width = console.width if console.is_terminal else sys.maxsize
     marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
     for finding in findings:
         console.print(marks[finding.ok], end="")
-        print_plainly(console, f"{finding.name}: {finding.text}", copied=True)
+        # The mark stands in the leading spaces of the first line; further lines begin below its text.
+        text = wrapped(f"{' ' * MARK_WIDTH}{finding.name}: {finding.text}", width)[MARK_WIDTH:]
+        console.print(text, markup=False, highlight=False, soft_wrap=True)

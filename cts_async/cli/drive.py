@@ -182,14 +182,14 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
 
 
 def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
-    """Print the last lines of a command's results, which may be copied; before them its scores' caveats."""
+    """Print the last lines of a command's results; before them its scores' caveats."""
     from cts_async.report.results import CAVEATS
 
     console = Console(emoji=False)
     for caveat in caveats:
         print_plainly(console, CAVEATS[caveat], "yellow")
     for line in lines:
-        print_plainly(console, line, copied=True)
+        print_plainly(console, line)
 
 
 class _Screen:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cts_async.cli import options
 from cts_async.cli.options import EVIDENCE, MODELS, RESULTS, option
 from cts_async.config import GoldConfig
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, unbroken
 
 if TYPE_CHECKING:
     from cts_async.protocol.gold import GoldPlan
@@ -95,7 +95,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         print_gold(Console(emoji=False), summary)
         lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
         if summary.values["n_done"]:
-            next_step = f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL
+            next_step = f"Next: {unbroken(_next(plan))}" if not summary.run.failures else NEEDS_ALL
             lines = [f"Gold: {config.out}", *lines, next_step]
         print_closing(lines, caveats_of([summary.run]))
     conclude(stopped, failed=bool(summary.run.failures))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cts_async.report.output import plain
+from cts_async.report.output import print_line
 
 TEMPLATE = Path(__file__).with_name("init.toml")
 
@@ -46,4 +46,4 @@ def init(
         if user and isinstance(refused, UsageError):
             raise UsageError(f"{refused}: {SET_HOME}") from None
         raise refused from None
-    print(plain(f"{path}: written; uncomment what you use (remove the #), then run cts models"))
+    print_line(f"{path}: written; uncomment what you use (remove the #), then run cts models")

@@ -26,7 +26,7 @@ from cts_async.config import SET_HOME
 from cts_async.engine.processes import IS_COMMAND, MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
-from cts_async.report.output import discard_stdout, plain
+from cts_async.report.output import discard_stdout, print_line, unbroken
 
 app = typer.Typer(
     name="cts",
@@ -119,7 +119,7 @@ def main() -> None:
     except KeyboardInterrupt:
         resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
         effect = "resumes" if resumes else "starts again"
-        print(f"cts: interrupted; the same command {effect}", file=sys.stderr)
+        print_line(f"cts: interrupted; the same command {effect}", sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         if group.split(lambda error: isinstance(error, CTSError) or _is_file_error(error))[1]:
@@ -150,7 +150,7 @@ def _exit_misused(error: typer.BadParameter) -> None:
         message = next((RANGES[name] for name in names if name in RANGES), error.format_message())
         if option in _RAY_OPTIONS:
             message = f"No such option: {option}; only cts run and cts judge can use several processes"
-        print(f"cts: {message} (see {command} --help)", file=sys.stderr)
+        print_line(f"cts: {message} (see {unbroken(f'{command} --help')})", sys.stderr)
     sys.exit(EXIT_USAGE)
 
 
@@ -172,7 +172,7 @@ def _exit_expected(error: BaseException) -> None:
             if error.filename is None:
                 discard_stdout()
             error = write_error(error.filename or "standard output, or a file", error)
-    print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
+    print_line(SECRETS.text(f"cts: {error}"), sys.stderr)
     sys.exit(error.exit_code if isinstance(error, CTSError) else EXIT_USAGE)
 
 

@@ -206,7 +206,7 @@ def check_keys(
     ask on. `named` are the models that the user named, and `reachable` those that code of the user's may ask, too.
     """
     from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
-    from cts_async.report.output import plain
+    from cts_async.report.output import plain, print_line
 
     used = tuple(used)
     trust = trust_in(file, user)
@@ -220,7 +220,7 @@ def check_keys(
             )
         remember(file, os.environ)
     if line := sent_keys(used, trust.sources):
-        print(plain(line), file=sys.stderr)
+        print_line(line, sys.stderr)
 
 
 def _ask_consent(problem: str) -> bool:

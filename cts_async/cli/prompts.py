@@ -11,7 +11,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data import SETTINGS
-from cts_async.report.output import plain, print_json, print_notes
+from cts_async.report.output import plain, print_json, print_line, print_notes, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +104,7 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
             show_tables([_table(found)])
         print_notes(notes)
         for problem in problems:
-            print(plain(f"cts: {problem}"), file=sys.stderr)
+            print_line(f"cts: {problem}", sys.stderr)
     if problems:
         raise typer.Exit(EXIT_USAGE)
 
@@ -147,11 +147,8 @@ def copy(
             raise UsageError(f"{folder / name}: exists already; nothing was copied")
     for name, text in texts.items():
         replace_file(place / name, text.encode())
-    print(
-        plain(
-            f"{len(texts)} prompts copied to {folder}; check them with: cts prompts check {quote(str(folder))}"
-        )
-    )
+    check = unbroken(f"cts prompts check {quote(str(folder))}")
+    print_line(f"{len(texts)} prompts copied to {folder}; check them with: {check}")
 
 
 def _opened(given: list[str] | None, config: Path | None) -> PromptSet:

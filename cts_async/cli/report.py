@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cts_async.cli import options
 from cts_async.cli.options import EVALUATION, MODELS, RESULTS, option
 
@@ -65,6 +63,7 @@ def report(
 
     from cts_async.config import EvaluationConfig, display_names
     from cts_async.report.html.report import Origin
+    from cts_async.report.output import print_line
     from cts_async.report.report_files import make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
@@ -89,4 +88,4 @@ def report(
             messages.extend(lines)
     finally:  # also name the files that were written before an error
         for line in messages:
-            typer.echo(line)
+            print_line(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json
+from cts_async.report.output import print_json, unbroken
 
 if TYPE_CHECKING:
     from cts_async.protocol.plan import Plan, SearchPlan
@@ -113,17 +113,19 @@ def _next_steps(plan: Plan) -> list[str]:
     from cts_async.report.forecast import comparison_line
 
     last = list(plan.systems.values())[-1]
-    lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}"]
+    view = unbroken(f"cts view {quote(str(plan.config.runs_dir))}")
+    lines = [f"To look at it: {view}"]
     if plan.config.data == "sample" and plan.limit and plan.embedded:
-        lines.append(
-            "Next: the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
-        )
+        whole, other = unbroken("make run ARGS='--limit 28'"), unbroken("make run MODEL=gpt k=3")
+        lines.append(f"Next: the whole sample: {whole}; a real model: {other}")
     elif not plan.searches:
         given = "rewrites" if plan.config.stop_after == "rewrite" else "questions"
         run = quote(str(last))
-        lines.append(f"Next: cts diagnose {run}, or the search: cts run --{given} {run} ...")
+        diagnose, search = unbroken(f"cts diagnose {run}"), unbroken(f"cts run --{given} {run} ...")
+        lines.append(f"Next: {diagnose}, or the search: {search}")
     elif not plan.config.no_judge:
-        lines.append(f"Next: another judge on the same answers: cts judge {quote(str(last))} --judge NAME")
+        judge = unbroken(f"cts judge {quote(str(last))} --judge NAME")
+        lines.append(f"Next: another judge on the same answers: {judge}")
     runs = {
         system: read_past_usage(directory, plan.roles.judges) for system, directory in plan.systems.items()
     }

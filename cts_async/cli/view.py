@@ -66,14 +66,12 @@ def view(
 
 
 def _export(library: Library, target: Path, *, browser: bool) -> None:
-    from cts_async.report.output import plain
+    from cts_async.report.output import counted, print_line, unbroken
     from cts_async.report.viewer.static_export import export_pages
 
     made = export_pages(library, target)
-    print(
-        f"exported {made.n_runs:,} runs, {made.n_instances:,} instances, {made.n_bytes / 1e6:,.1f} MB: "
-        f"{plain(str(target / made.page.name))}"
-    )
+    pages = f"{counted(made.n_runs, 'run')}, {counted(made.n_instances, 'instance')}"
+    print_line(f"exported {pages}, {made.n_bytes / 1e6:,.1f} MB: {unbroken(str(target / made.page.name))}")
     if browser:
         import webbrowser
 
@@ -83,15 +81,14 @@ def _export(library: Library, target: Path, *, browser: bool) -> None:
 def _announce(folder: Path, address: str, *, browser: bool) -> None:
     from urllib.parse import urlsplit
 
-    from cts_async.report.output import plain
+    from cts_async.report.output import print_line, unbroken
 
-    print(f"{plain(str(folder))}: {address} (Ctrl-C stops it)", flush=True)
+    print_line(f"{unbroken(str(folder))}: {address} (Ctrl-C stops it)")
     if "SSH_CONNECTION" in os.environ:
         port = urlsplit(address).port
-        print(
-            f"On your own computer: ssh -L {port}:127.0.0.1:{port} HOST (the host you logged in to), then open "
-            "the address there",
-            flush=True,
+        forward = unbroken(f"ssh -L {port}:127.0.0.1:{port} HOST")
+        print_line(
+            f"On your own computer: {forward} (the host you logged in to), then open the address there"
         )
     if browser:
         import threading

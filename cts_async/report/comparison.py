@@ -28,6 +28,7 @@ from cts_async.errors import UsageError
 from cts_async.protocol.judge import SELF_PREFERENCE
 from cts_async.protocol.run_files import is_conversation
 from cts_async.records import Caveat, caveats_in
+from cts_async.report.output import counted
 from cts_async.report.summary import caveats_json
 from cts_async.report.tables import (
     NO_DIFFERENCE,
@@ -342,15 +343,14 @@ def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
         Column("k", lambda row: str(row["k"] or "-")),
         Column("mean (Δ)" if baseline else "mean", _mean, rank=None if judged.n_differs else BEST),
         *others,
-        *(Column(name, number(name, ".3f")) for name in ("p50", "p90")),
-        *(Column(name, number(name, ".3f"), optional=True) for name in ("min", "max")),
+        *(Column(name, number(name, ".3f"), optional=True) for name in ("p50", "p90", "min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )
     to = f"; Δ is the mean paired difference to {baseline}" if baseline else ""
+    common = counted(rows[0]["n_common"], "instance")
     remarks = _non_empty(
-        f"common: the mean over the {rows[0]['n_common']} instances that all systems have; the mean is over each "
-        "system's own."
+        f"common: the mean over the {common} that all systems have; the mean is over each system's own."
         if judged.n_differs
         else "",
         "failed=0: the mean with each failed instance counted as 0." if rows_failed else "",
@@ -358,7 +358,9 @@ def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
         OWN_NOTE if any(row["judge_is"] for row in rows) else "",
     )
     caption = f"judge {judged.judge}{to}"
-    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=remarks)
+    return DataTable(
+        "leaderboard", "restore_score_100", caption, columns, rows, remarks=remarks, bold_note=BOLD_NOTE
+    )
 
 
 OWN_MARK: Final = "‡"
@@ -372,6 +374,10 @@ def system_name(row: Row) -> str:
 
 BEST: Final[Rank] = lambda row: row["best_or_tied"]  # noqa: E731
 """Bold are the best system and those tied with it, if they are not all."""
+BOLD_NOTE: Final = (
+    "Bold: the highest mean (orig and gold do not compete), "
+    "and every mean that no paired test separates from it."
+)
 
 
 def references_of(board: Board) -> frozenset[str]:
@@ -430,7 +436,9 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
         Column("detects Holm", number("detectable_holm", ".3f")),
         Column("n needed Holm", number("n_needed_holm", ",")),
     )
-    family = f"{tests} tests against {baseline}" if found.against_baseline else _all_pairs(tests)
+    family = "1 pair" if tests == 1 else f"all {tests} pairs"
+    if found.against_baseline:
+        family = f"{counted(tests, 'test')} against {baseline}"
     hopeless = sum(pair.hopeless for pair in judged.pairs)
     significant = sum(pair.significant for pair in judged.pairs)
     least = min(pair.n for pair in judged.pairs)
@@ -458,10 +466,6 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
     return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=remarks)
 
 
-def _all_pairs(n: int) -> str:
-    return "the only pair" if n == 1 else f"all {n} pairs"
-
-
 def _judges_table(found: Robustness) -> DataTable:
     """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
     first = next(judge for judge in found.judges if judge.judge in found.counted)
@@ -481,10 +485,10 @@ def _judges_table(found: Robustness) -> DataTable:
             also = " (a reference, not counted)" if judge.judge in found.references else ""
             remarks.append(f"Order of the means by {judge.judge}{also}: {judge.ordering}")
     if found.same_order is not None:
+        from_whom = "each of them" if found.references else "every judge"
         remarks.append(
-            f"{_order_statement(found)}, by the means over the {found.n_common} instances that {len(shared)} of "
-            f"{len(found.systems)} systems have from {'each of them' if found.references else 'every judge'}; means may "
-            "differ by chance (see the paired tests)."
+            f"{_order_statement(found)}, by the means over the {counted(found.n_common, 'instance')} that {len(shared)} "
+            f"of {len(found.systems)} systems have from {from_whom}; means may differ by chance (see the paired tests)."
         )
     caption = "mean restore_score_100 by judge"
     return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=tuple(remarks))
@@ -575,14 +579,46 @@ def headline(found: RunsCompared) -> Iterator[str]:
         differ = [pair for pair in tested if pair.significant]
         better = sum((pair.difference > 0) == (pair.other == baseline) for pair in differ)
         yield (
-            f"Better than {baseline} at p ≤ {ALPHA} after Holm's correction of {len(judged.pairs)} tests: "
+            f"Better than {baseline} at p ≤ {ALPHA} after Holm's correction of {counted(len(judged.pairs), 'test')}: "
             f"{better} of {len(tested)}; worse: {len(differ) - better}."
         )
     if found.robustness and found.robustness.same_order is not None:
         yield f"{_order_statement(found.robustness)}."
     if n_failed := sum(one.scores.n_failed for one in judged.standings):
         of = sum(one.scores.n_expected for one in judged.standings)
-        yield f"{n_failed:,} of {of:,} instances failed: they have no score, and are in no mean."
+        yield f"{n_failed:,} of {counted(of, 'instance')} failed: they have no score, and are in no mean."
+
+
+def answer_sentence(found: RunsCompared) -> str:
+    """Answer whether asking helps, by the system with the highest mean and its test against orig.
+
+    "" where scores say nothing about a model, and where differences are not to orig.
+    """
+    judged, baseline = found.judged[0], found.baseline
+    systems = {entrant.label: entrant.system for entrant in found.board.entrants}
+    if found.caveats or systems.get(baseline) != ORIG or not judged.best:
+        return ""
+    best = judged.best[0]
+    if best.delta is None or best.p_holm is None:
+        return ""
+    # Candidates that somebody else made may have asked nothing.
+    question = "Does asking help?" if best.k else f"Is any system better than {baseline}?"
+    n_rivals = sum(standing.best is not None for standing in judged.standings)
+    who = best.system if n_rivals == 1 else f"{best.system}, the best of {n_rivals} systems,"
+    gained = (
+        f"{who} changes the mean score by {difference_text(best.delta, '+.2f')} points against {baseline}"
+    )
+    if best.p_holm > ALPHA:
+        answer = f"Not shown: {gained}, which chance may explain"
+    elif best.delta.mean > 0:
+        answer = f"Yes: {gained}"
+    else:
+        answer = f"No: even {gained}"
+    p = "p < 0.001" if best.p_holm < 0.0005 else f"p = {best.p_holm:.3f}"
+    tests = len(judged.pairs)
+    corrected = f" after Holm's correction of {tests} tests" if tests > 1 else ""
+    interval = "95 % interval, " if best.delta.interval else ""
+    return f"{question} {answer} ({interval}n = {best.delta.n:,}, judge {judged.judge}, {p}{corrected})."
 
 
 NO_REFERENCES: Final = "(orig and gold do not compete)"
@@ -601,7 +637,9 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
     if not rivals:
         return ""
     first, *others = judged.best
-    over = f" over the {first.n_common:,} instances that all systems have" if judged.n_differs else ""
+    over = ""
+    if judged.n_differs:
+        over = f" over the {counted(first.n_common, 'instance')} that all systems have"
     delta = ""
     if baseline and first.delta:
         delta = f", {difference_text(first.delta, '+.2f')} over {baseline}"

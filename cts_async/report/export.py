@@ -33,7 +33,7 @@ from cts_async.protocol.run_files import MANIFEST, PER_ITEM, SUMMARY, manifest_o
 from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
 from cts_async.report.output import plain
 from cts_async.report.results import CAVEATS
-from cts_async.report.rows import Tables, column_notes, columns, tables_of
+from cts_async.report.rows import Tables, column_notes, column_type, columns, tables_of
 from cts_async.report.summary import summarise_run, summary_json
 from cts_async.report.tables import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.safe_files import make_folder, read_file, replace_file
@@ -44,6 +44,8 @@ MAX_MARKER_BYTES: Final = 1 << 16
 """The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
 SCHEMAS: Final = "schemas"
 _TABLES: Final = ("instances", "nuggets", "judges")
+_DTYPES: Final = {"text": "string", "number": "float64", "integer": "int64"}
+"""Hugging Face's names of the types in columns.toml."""
 _STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
 _UNUSUAL: Final = re.compile(r"[^\w.+@=-]")
 """Characters that a file's name should not have."""
@@ -210,8 +212,11 @@ def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
     files = {f"{name}.jsonl": _lines(_table(tables, name)[1]) for name in _TABLES}
     files["README.md"] = _card(paths, tables).encode(errors="replace")
+    remarks = [*tables.remarks]
+    if empty := [name for name in _TABLES if name not in _configured(tables)]:
+        remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
     named = "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
-    return files, [*tables.remarks, named]
+    return files, [*remarks, named]
 
 
 def _tables(paths: Sequence[Path]) -> Tables:
@@ -241,13 +246,14 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
         for table, notes in column_notes().items()
         for column, meaning in notes.items()
     ]
-    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _TABLES]
+    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
     sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
     card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
     return card.format(
         title=orjson.dumps(title).decode(),
         configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
+        features="\n".join(_features(tables)),
         smoke="".join(f"\n> **{name}.** {rest[:1].upper()}{rest[1:]}\n" for name, _, rest in sentences),
         runs=markdown(_scores_table(manifests, tables)),
         made=markdown(_made_table(manifests)),
@@ -256,6 +262,26 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
             DataTable("columns", "Columns", "", text_columns("table", "column", "meaning"), described)
         ),
     )
+
+
+def _configured(tables: Tables) -> list[str]:
+    """Return the tables that are configurations of the dataset: `datasets` cannot load one without rows."""
+    return [name for name in _TABLES if name == "instances" or _table(tables, name)[1]]
+
+
+def _features(tables: Tables) -> Iterator[str]:
+    """Yield the lines of `dataset_info`: the type of each column of each configuration.
+
+    Without them `datasets` takes the types of a file's first 10 MB: a column that has only nulls there can hold nothing
+    later.
+    """
+    for table in _configured(tables):
+        yield f"- config_name: {table}"
+        yield "  features:"
+        names, _ = _table(tables, table)
+        for column in names:
+            yield f"  - name: {column}"
+            yield f"    dtype: {_DTYPES[column_type(table, column)]}"
 
 
 def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:

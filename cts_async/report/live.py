@@ -36,7 +36,7 @@ from cts_async.protocol.run_files import (
     results_of,
 )
 from cts_async.records import Caveat, caveat_of
-from cts_async.report.output import duration
+from cts_async.report.output import duration, unbroken
 from cts_async.report.summary import ResultColumns, caveats_json
 from cts_async.report.untrusted import as_object, as_texts
 from cts_async.safe_files import read_file, replace_file
@@ -428,7 +428,8 @@ def how_to_resume(states: Iterable[RunState]) -> list[str]:
     """A line for each command that would resume some of these runs."""
     commands = dict.fromkeys(state.command for state in states if state.resumable)
     return [
-        f"To resume, run the same command again{f': {command}' if command else ''}" for command in commands
+        f"To resume, run the same command again{f': {unbroken(command)}' if command else ''}"
+        for command in commands
     ]
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 from unicodedata import category
 
 import typer
@@ -28,13 +28,59 @@ def print_notes(notes: Iterable[str]) -> None:
         print_plainly(Console(stderr=True, emoji=False), plain(f"note: {note}"))
 
 
-def print_plainly(console: Console, text: str, style: str = "", *, copied: bool = False) -> None:
+def print_plainly(console: Console, text: str, style: str = "") -> None:
     """Print untrusted text: control characters are replaced, and nothing in it is markup.
 
-    On a terminal lines break between words, unless commands or paths in the text are to be `copied`; elsewhere never.
+    On a terminal lines break between words (`wrapped`); elsewhere never.
     """
-    whole = copied or not console.is_terminal
-    console.print(plain(text, lines=True), style=style, markup=False, highlight=False, soft_wrap=whole)
+    shown = wrapped(text, console.width) if console.is_terminal else plain(text, lines=True)
+    console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_line(text: str, stream: TextIO | None = None) -> None:
+    """Print untrusted text like `print_plainly`, without loading `rich.console`; to standard output by default."""
+    stream = stream or sys.stdout
+    width = _terminal_width(stream)
+    print(wrapped(text, width) if width else plain(text, lines=True), file=stream, flush=True)
+
+
+def _terminal_width(stream: TextIO) -> int:
+    """Columns of the terminal that a stream writes to; 0 for a file or a pipe, and where nobody knows."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def wrapped(text: str, width: int) -> str:
+    """Make untrusted text safe, and break its lines of more than `width` columns between words.
+
+    Further lines begin like the first, with its leading spaces. A word stays whole even if it is longer than a line: a
+    path that a terminal breaks can be copied, one with a line break cannot. So does a command (`unbroken`).
+    """
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for line in text.split("\n"):
+        start = " " * (len(line) - len(line.lstrip(" ")))
+        row, columns = start, len(start)
+        for place, word in enumerate(line[len(start) :].split(" ")):
+            shown = plain(word)
+            size = cell_len(shown)
+            if place and columns + 1 + size > width:
+                lines.append(row)
+                row, columns = start + shown, len(start) + size
+            elif place:
+                row, columns = f"{row} {shown}", columns + 1 + size
+            else:
+                row, columns = row + shown, columns + size
+        lines.append(row)
+    return "\n".join(lines)
+
+
+def unbroken(command: str) -> str:
+    """Mark a command that is to be copied: `wrapped` breaks no line at its spaces."""
+    return command.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def print_json(value: Any) -> None:
@@ -128,6 +174,11 @@ def _sign(character: str) -> str:
     if kind == "Cs":  # half a character: UTF-8 cannot hold it
         return "�"
     return f"[U+{ord(character):04X}]"
+
+
+def counted(n: int, noun: str) -> str:
+    """Format `1 pair`, `2 pairs`, `1,250 pairs`: a number with its noun, whose plural ends in -s."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def dollars(known: float, unpriced: int) -> str:

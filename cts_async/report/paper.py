@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from cts_async.analysis.compare import Standing
+from cts_async.analysis.compare import Judged, Standing, compare_over_common
 from cts_async.analysis.stats import ALPHA
 from cts_async.report.comparison import (
     BEST,
@@ -20,7 +21,7 @@ from cts_async.report.comparison import (
     references_of,
     system_name,
 )
-from cts_async.report.output import visible
+from cts_async.report.output import counted, visible
 from cts_async.report.results import CAVEATS
 from cts_async.report.tables import (
     NO_DIFFERENCE,
@@ -30,6 +31,7 @@ from cts_async.report.tables import (
     DataTable,
     Row,
     best_cells,
+    bold_legend,
     csv_text,
     interval_notes,
     make_table_folder,
@@ -46,25 +48,38 @@ NAME: Final = "results"
 
 
 def results_table(found: RunsCompared, names: Mapping[str, str]) -> DataTable:
-    """Scores under the first judge, with differences to the baseline and their tests. `names` are for readers."""
+    """Scores under the first judge, with differences to the baseline and their tests. `names` are for readers.
+
+    Mean, difference and test of a line are over the same instances, those that all systems have, and `n` counts them.
+    Without such an instance each line has its own n, and there are no differences.
+    """
     judged, baseline = found.judged[0], found.baseline
+    if judged.n_differs and judged.standings[0].n_common:
+        judged = compare_over_common(
+            found.board, judged.judge, baseline, against_baseline=found.against_baseline, seed=found.seed
+        )
+    elif judged.n_differs:
+        baseline = ""
+        alone = (replace(one, delta=None, p_holm=None) for one in judged.standings)
+        judged = replace(judged, baseline="", standings=tuple(alone), pairs=())
     references = references_of(found.board)
     rows = [{**_main_row(one), "reference": one.system in references} for one in judged.ranked]
-    columns = (
+    columns = [
         Column("System", system_name, numeric=False),
         Column("k", text("k")),
         Column("Mean", number("mean", "z.1f"), rank=BEST),
-        *([Column("Difference [95 % CI]", _gain_cell), Column("p (Holm)", _p_cell)] if baseline else []),
-        Column("n", text("n")),
-    )
+    ]
+    if baseline:
+        columns += [Column("Difference [95 % CI]", _gain_cell), Column("p (Holm)", _p_cell)]
+    columns.append(Column("n", text("n")))
     table = DataTable(
         NAME,
         "Restore score (0 to 100, higher is better)",
-        " ".join(_main_caption(found, names)),
+        " ".join(_main_caption(found, judged, names)),
         columns,
         rows,
         group="reference",
-        remarks=tuple(_main_remarks(found, rows)),
+        remarks=tuple(_main_remarks(found, judged, rows)),
     )
     return with_caveats(table, found.caveats)
 
@@ -75,7 +90,7 @@ def _main_row(one: Standing) -> Row:
     return {
         "system": _without_k(one.system, one.k),
         "k": one.k or None,
-        "mean": one.scores.mean if one.common_mean is None else one.common_mean,
+        "mean": one.scores.mean,
         "judge_is": "+".join(one.own_text) or None,
         "best_or_tied": one.best,
         "difference": delta.mean if delta else None,
@@ -114,22 +129,25 @@ def _p_cell(row: Row) -> str:
     return "-" if p is None else "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
-def _main_caption(found: RunsCompared, names: Mapping[str, str]) -> Iterator[str]:
-    judged = found.judged[0]
+def _main_caption(found: RunsCompared, judged: Judged, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences; `judged` are the numbers of the table, over instances that may be fewer than those of `found`."""
     data = next((entrant.data["name"] for entrant in found.board.entrants if entrant.data.get("name")), "")
     of = f" of {names.get(data, data)}" if data else ""
+    by = f"judged by {names.get(judged.judge, judged.judge)}"
     common = judged.standings[0].n_common
-    over = f"n = {common}" if not judged.n_differs else f"the {common}" if common else "each system's own n"
-    in_all = " that all systems have" if judged.n_differs and common else ""
-    yield f"Mean over {over} instances{of}{in_all}, judged by {names.get(judged.judge, judged.judge)}."
-    if found.baseline:
-        family = (
-            f"{len(judged.pairs)} tests"
-            if found.against_baseline
-            else f"the {len(judged.pairs)} tests of all pairs"
-        )
+    if judged.n_differs:
+        yield f"Mean over each system's own n instances{of}, {by}."
+    elif found.judged[0].n_differs:
+        yield f"All numbers are over the n = {common} instances{of} that all systems have, {by}."
+    else:
+        yield f"Mean over n = {common} instances{of}, {by}."
+    if judged.baseline:
+        n_tests = len(judged.pairs)
+        family = f"the {n_tests} tests of all pairs"
+        if found.against_baseline or n_tests == 1:
+            family = counted(n_tests, "test")
         yield (
-            f"Difference: mean paired difference to {found.baseline}, with a 95 % bootstrap confidence interval. "
+            f"Difference: mean paired difference to {judged.baseline}, with a 95 % bootstrap confidence interval. "
             f"p: paired permutation test, corrected by Holm's method for {family}."
         )
     if any(one.best is False for one in judged.standings):
@@ -144,10 +162,12 @@ def _main_caption(found: RunsCompared, names: Mapping[str, str]) -> Iterator[str
         yield f"Too few instances differ for any test to tell the highest mean from that of {untestable}."
 
 
-def _main_remarks(found: RunsCompared, rows: Sequence[Row]) -> Iterator[str]:
-    judged = found.judged[0]
+def _main_remarks(found: RunsCompared, judged: Judged, rows: Sequence[Row]) -> Iterator[str]:
     if judged.n_differs:
-        yield "n: instances with a score; a difference is over those scored in both systems."
+        yield "No instance has a score in all systems, so there are no differences."
+    elif found.judged[0].n_differs:
+        scored = (f"{one.system} {one.scores.n_scored}" for one in found.judged[0].standings)
+        yield f"Instances with a score: {', '.join(scored)}."
     if failed := [
         f"{one.system}: {one.scores.n_failed} of {one.scores.n_expected}"
         for one in judged.standings
@@ -239,7 +259,8 @@ def _floats(table: DataTable) -> Iterator[str]:
     pages = list(_pages([max(1, *(ceil(cell_len(cell) / _LONG_TEXT) for cell in row)) for row in cells]))
     for place, (start, end) in enumerate(pages):
         label = "" if place else f"\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}"
-        notes = " ".join(map(typeset, table.remarks)) if end == len(rows) else ""
+        remarks = (*bold_legend(table, best), *table.remarks)
+        notes = " ".join(map(typeset, remarks)) if end == len(rows) else ""
         lines = [
             "\n\\begin{table}[tbp]",
             "\\centering",

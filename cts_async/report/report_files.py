@@ -12,7 +12,7 @@ from cts_async.errors import UsageError
 from cts_async.protocol.run_files import REPORT
 from cts_async.report.contents import Gathered, all_tables, gather, open_instances, open_talks
 from cts_async.report.html.report import Origin, ReportContents, write_report
-from cts_async.report.output import plain
+from cts_async.report.output import counted, plain
 from cts_async.report.paper import APPENDIX, NAME, results_table, write_paper_files
 from cts_async.report.plots import Drawn, check_export, figures, write_figures
 from cts_async.report.tables import with_free_names
@@ -48,7 +48,12 @@ def make_report(
     contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
     write_report(out, contents, origin)
     n_figures, n_opened = len(drawn.figures), sum(len(run.instances) for run in opened)
-    yield plain(f"{out}: {n_figures} figures, {len(contents.tables)} tables, {n_opened} instances opened")
+    parts = (
+        counted(n_figures, "figure"),
+        counted(len(contents.tables), "table"),
+        f"{counted(n_opened, 'instance')} opened",
+    )
+    yield plain(f"{out}: {', '.join(parts)}")
     for note in gathered.notes:
         yield plain(note)
     if tables is not None:
@@ -56,12 +61,12 @@ def make_report(
         full = list(with_free_names((one.table for one in contents.tables), taken=(NAME, APPENDIX)))
         written = write_paper_files(tables, main, full, origin.command)
         yield plain(
-            f"{tables}: {len(full)} tables in {len(written)} files, for a paper "
+            f"{tables}: {counted(len(full), 'table')} in {counted(len(written), 'file')}, for a paper "
             f"{' and '.join(f'{name}.tex' for name in (*(one.name for one in main), APPENDIX))}"
         )
     if plots is not None:
         written = write_figures(drawn.figures, plots, formats)
-        yield plain(f"{plots}: {n_figures} figures in {len(written)} files")
+        yield plain(f"{plots}: {counted(n_figures, 'figure')} in {counted(len(written), 'file')}")
 
 
 def default_path(gathered: Gathered) -> Path:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from cts_async.report.summary import Spent, journal_of, spent_by
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
 """End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
+_NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
 
 
@@ -64,6 +66,14 @@ def columns(table: str, most: int) -> list[str]:
             numbered = []
         names.append(name)
     return names
+
+
+def column_type(table: str, column: str) -> str:
+    """Return "text", "number" or "integer", as columns.toml has it. Raises KeyError for an unknown column."""
+    notes = column_notes()[table]
+    numbered = _NUMBER.sub(NUMBERED, column)
+    meaning = notes[column] if column in notes else notes[numbered]
+    return meaning.partition(":")[0].removesuffix(" or null")
 
 
 def tables_of(found: Sequence[RunPath]) -> Tables:

@@ -39,7 +39,7 @@ from cts_async.protocol.results import (
 )
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
-from cts_async.report.output import dollars
+from cts_async.report.output import counted, dollars
 from cts_async.report.untrusted import as_object, as_texts
 
 # Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
@@ -373,7 +373,7 @@ def agreement_sentence(found: Agreement) -> str:
     """
     if found.exact is None:
         return f"{found.other} and {found.judge} have no judged nugget in common"
-    nuggets, answers = _counted(found.n_nuggets, "nugget"), _counted(found.n_answers, "answer")
+    nuggets, answers = counted(found.n_nuggets, "nugget"), counted(found.n_answers, "answer")
     if found.n_distinct < found.n_nuggets:
         nuggets += f", {found.n_distinct:,} of them of distinct answers"
     scores = "" if found.score_r is None else f"; scores of {answers} correlate by {found.score_r:.3f}"
@@ -382,10 +382,6 @@ def agreement_sentence(found: Agreement) -> str:
         f"{'' if scores else f' in {answers}'} (Cohen's kappa {_figure(found.kappa)}, quadratic "
         f"{_figure(found.kappa_quadratic)}){scores}"
     )
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _figure(value: float | None) -> str:

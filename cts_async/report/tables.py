@@ -24,6 +24,8 @@ from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 12
 """Minimum width of a column of names; longer names fold."""
+NARROW_NAME_WIDTH: Final = 8
+"""The same on a terminal that would break numbers otherwise."""
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
     f"{SHORT_MARK} fewer than {ENOUGH} instances differ: "
@@ -81,6 +83,8 @@ class DataTable:
     """Print at most so many rows, evenly spaced; None: all, 0: none."""
     remarks: tuple[str, ...] = ()
     """Notes to be read after the table."""
+    bold_note: str = ""
+    """The legend of bold values (`Column.rank`), for pages and papers; "" where the caption has it."""
 
 
 def with_caveats(table: DataTable, caveats: Collection[Caveat]) -> DataTable:
@@ -109,10 +113,11 @@ def print_table(console: Console, table: DataTable) -> None:
         for column in table.columns
     ]
     # A file keeps every column: only a terminal is too narrow for some.
-    while (width := _least_width(columns, padding)) > console.width:
+    while (width := _least_width(columns, padding, NAME_WIDTH)) > console.width:
         optional = [i for i, (column, _) in enumerate(columns) if column.optional and console.is_terminal]
         if not optional:
-            drawn.width = width
+            if not console.is_terminal or _least_width(columns, padding, NARROW_NAME_WIDTH) > console.width:
+                drawn.width = width
             break
         del columns[optional[-1]]
     for column, texts in columns:
@@ -128,11 +133,11 @@ def print_table(console: Console, table: DataTable) -> None:
     console.print()
 
 
-def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int) -> int:
-    """The width that columns need, each given with its texts, where names fold."""
+def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int, name_width: int) -> int:
+    """The width that columns need, each given with its texts, where names fold at `name_width`."""
     needed = [(max(map(cell_len, texts)), column.numeric) for column, texts in columns]
     between = (len(columns) - 1) * (2 * padding + 1)
-    return between + sum(width if numeric else min(width, NAME_WIDTH) for width, numeric in needed)
+    return between + sum(width if numeric else min(width, name_width) for width, numeric in needed)
 
 
 def show_tables(
@@ -398,7 +403,7 @@ def markdown(table: DataTable) -> str:
     for i, row in enumerate(written_rows(table)):
         cells = (_marked_down(column.show(row)) for column in table.columns)
         lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
-    for remark in table.remarks:
+    for remark in (*bold_legend(table, best), *table.remarks):
         lines += ["", _marked_down(remark)]
     return "\n".join(lines) + "\n"
 
@@ -412,6 +417,11 @@ def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tupl
         if len(set(there)) > 1:
             found |= {(i, j) for i, rank in enumerate(ranks) if rank == max(there)}
     return frozenset(found)
+
+
+def bold_legend(table: DataTable, best: Collection[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the note on bold values, if the table has any."""
+    return (table.bold_note,) if best and table.bold_note else ()
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-from made_views import GOOD_K3, ORIG, POOR_K3
+from made_views import GOOD_K3, LIST, ORIG, POOR_K3
 from playwright.sync_api import Page, expect
 
 from browser.viewing import Viewer
+from cts_async.report.comparison import compare_runs
+
+MADE_ORIG = LIST.replace("gpt-k2", "orig")
 
 
 def test_an_instance_leads_to_its_comparison_side_by_side(page: Page, viewer: Viewer) -> None:
@@ -39,3 +42,37 @@ def test_a_failed_side_is_a_failure_and_never_a_difference(page: Page, viewer: V
     page.get_by_role("heading", level=1, name="tram fares").wait_for()
     expect(page.locator(".side[data-side=B]").first).to_contain_text("refused by the content filter")
     expect(page.get_by_text("Score of A")).to_have_count(0)
+
+
+def test_two_runs_have_their_mean_difference_with_interval_and_p(page: Page, viewer: Viewer) -> None:
+    """As `cts compare` has it: 108 instances have a score in both, of which gpt gains 33.10 on average."""
+    runs = [str(viewer.runs / name) for name in (LIST, MADE_ORIG)]
+    (judged,) = compare_runs(runs, baseline=runs[1]).judged
+    delta = next(standing.delta for standing in judged.standings if standing.delta)
+    assert delta.interval
+    low, high = delta.interval
+    page.goto(viewer.at("compare", a=LIST, b=MADE_ORIG))
+    panel = page.locator(".pair-difference")
+    expect(panel.locator("dl")).to_have_text(
+        f"Mean score, A − B+33.195 % interval[+{low:.1f}, +{high:.1f}]p{judged.pairs[0].p:.4f}Scored in both108"
+    )
+    expect(panel).to_contain_text("By judge ernie")
+    page.goto(viewer.at("compare", a=MADE_ORIG, b=LIST))
+    expect(panel.locator("dl")).to_contain_text(f"A − B−33.195 % interval[−{high:.1f}, −{low:.1f}]")
+    # Filters choose rows, not what is compared.
+    page.get_by_label("Failures").select_option("only")
+    expect(page.get_by_text("Matching: 12 of 120 instances")).to_be_visible()
+    expect(panel.locator("dl")).to_contain_text("Scored in both108")
+
+
+def test_difference_follows_the_judge_and_needs_two_runs(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("compare", a=GOOD_K3, b=ORIG))
+    panel = page.locator(".pair-difference")
+    expect(panel).to_contain_text("By judge made-up")
+    expect(panel.locator("dd").first).to_have_text("+54.3")
+    page.get_by_role("combobox", name="Judge").select_option("lexical")
+    expect(panel).to_contain_text("By judge lexical")
+    expect(panel.locator("dd").first).to_have_text("+55.5")
+    page.goto(viewer.at("compare", runs=f"{GOOD_K3},{POOR_K3},{ORIG}"))
+    expect(page.get_by_role("row").nth(3)).to_be_visible()
+    expect(panel).to_have_count(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_views import GOOD_K3, TALK
+from made_views import GOOD_K3, POOR_K3, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer
@@ -68,6 +68,31 @@ def test_agent_turns_are_in_order(museum: Page) -> None:
     assert kinds == ["Thought", "Search", "Thought", "Visit", "Thought", "Answer"]
     expect(turns.nth(1)).to_contain_text("museum ticket prices, Tidewheel Museum, seniors, 2033")
     expect(turns.nth(3)).to_contain_text("seniors aged 65 and over 7 crowns")
+
+
+def test_where_a_nugget_was_found_leads_to_the_numbered_and_marked_result(page: Page, viewer: Viewer) -> None:
+    """On s13 the wheelchair's page is the ninth result of the second step, which was never read."""
+    page.goto(viewer.at("instance", run=POOR_K3, id="s13"))
+    link = page.locator(".where a").filter(has_text="result 9, step 2").first
+    link.click()
+    marked = page.locator(".target")
+    expect(marked).to_have_count(1)
+    expect(marked).to_contain_text("Visiting Lantern Night in a wheelchair")
+    expect(marked).to_be_focused()
+    expect(marked).to_be_in_viewport()
+    assert marked.evaluate("one => [...one.parentElement.children].indexOf(one) + 1") == 9
+    assert marked.evaluate("one => getComputedStyle(one.parentElement).listStyleType") == "decimal"
+    step = page.locator(".trace > .step").filter(has=marked)
+    expect(step.locator(".step-head")).to_contain_text("step 2")
+    # The address alone leads there, too, and a page that was read is marked as a whole.
+    page.goto(viewer.at("nowhere"))
+    page.goto(viewer.at("instance", run=POOR_K3, id="s13", at="event-2-result-9"))
+    expect(marked).to_contain_text("Visiting Lantern Night in a wheelchair")
+    page.goto(viewer.at("instance", run=POOR_K3, id="s13", at="event-4"))
+    expect(marked).to_have_count(1)
+    expect(marked.locator(".step-head")).to_contain_text("step 4")
+    page.goto(viewer.at("instance", run=POOR_K3, id="s13", at="event-99"))
+    expect(marked).to_have_count(0)
 
 
 def test_nuggets_have_their_text_weight_sources_and_each_judges_word(museum: Page) -> None:

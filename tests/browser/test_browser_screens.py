@@ -85,7 +85,7 @@ def test_the_theme_chosen_is_kept_and_beats_the_systems(
     page = new_page(color_scheme="light")
     show(page, viewer, "runs")
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    page.get_by_label("Theme").select_option("Dark")
+    page.get_by_label("Theme").select_option("Theme: dark")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert dark != light
     page.reload()
@@ -99,7 +99,7 @@ def test_on_paper_every_page_is_light_and_without_controls(
 ) -> None:
     page = new_page(color_scheme="dark")
     show(page, viewer, "runs")
-    page.get_by_label("Theme").select_option("Dark")
+    page.get_by_label("Theme").select_option("Theme: dark")
     for name in ("run", "instance"):
         page.emulate_media(media="screen")
         show(page, viewer, name)
@@ -126,5 +126,5 @@ def test_viewer_works_without_local_storage(new_page: Callable[..., Page], viewe
         "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied') } })"
     )
     show(page, viewer, "runs")
-    page.get_by_label("Theme").select_option("Dark")
+    page.get_by_label("Theme").select_option("Theme: dark")
     show(page, viewer, "instance")

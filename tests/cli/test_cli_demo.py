@@ -24,9 +24,9 @@ def test_demo_plays_once_and_is_marked_in_every_output(played: list[str], cts: C
     made_up = "Made up: scripts played every role (cts demo). No number here is a model's score."
     assert played[-4:] == [
         made_up,
-        "Look closer:  cts compare cts-demo, cts diagnose cts-demo, cts report cts-demo",
+        "Look closer: cts compare cts-demo, cts diagnose cts-demo, cts report cts-demo",
         "Run your own: export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5",
-        "Delete it:    rm -r cts-demo",
+        "Delete it: rm -r cts-demo",
     ]
     runs = sorted((tmp_path / "cts-demo").iterdir())
     summaries = {run: json.loads((run / "summary.json").read_text()) for run in runs}

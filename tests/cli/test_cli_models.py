@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import platform
 import re
 import subprocess
 import tomllib
@@ -49,9 +50,14 @@ def test_doctor_asks_model_over_messages_api(tmp_path: Path, refuses: str, ok: b
     with provider_process(key=KEY, thoughts="apart", refuses=refuses) as provider:
         (tmp_path / "cts.toml").write_text(f'[models.claude]\nbase_url = "{provider.url}"\n')
         done = cts(tmp_path, "doctor", "--ask", "claude", "--json", "--config", "cts.toml")
-    found = {finding["name"]: finding for finding in json.loads(done.stdout)}["ask claude"]
-    assert found["ok"] is ok, found
-    assert ("refuses" in found["text"]) is not ok
+        printed = cts(tmp_path, "doctor", "--ask", "claude", "--config", "cts.toml")
+    first, *others = json.loads(done.stdout)
+    assert (first["name"], first["ok"]) == ("ask claude", ok)
+    assert ("refuses" in first["text"]) is not ok
+    assert {"python", "embedded model"} < {finding["name"] for finding in others}
+    # The answer comes before forty lines about everything else.
+    assert printed.stdout.startswith(f"{'ok' if ok else 'FAIL':5}ask claude: ")
+    assert f"\nok   python: {platform.python_version()}\n" in printed.stdout
 
 
 def test_extra_is_listed_with_versions_or_how_to_install_it(

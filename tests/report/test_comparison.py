@@ -14,6 +14,7 @@ from cts_async.errors import UsageError
 from cts_async.report.comparison import (
     MOST_PAIRS,
     RunsCompared,
+    answer_sentence,
     compare_runs,
     comparison_json,
     comparison_tables,
@@ -239,7 +240,7 @@ def test_failures_add_columns_and_warning(tmp_path: Path) -> None:
     judges = named(found, "judges")
     assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
     assert judges.remarks[0] == "Order of the means by x: b-k1 > a-k1"  # by the instance that both have
-    assert "by the means over the 1 instances that 2 of 2 systems have" in judges.remarks[-1]
+    assert "by the means over the 1 instance that 2 of 2 systems have" in judges.remarks[-1]
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
 
 
@@ -333,6 +334,16 @@ def test_equal_scores_everywhere_are_no_interval(tmp_path: Path) -> None:
     assert first == "Mean by judge ernie: gpt-k1 with 50.00, no difference to orig."
 
 
+def test_one_pair_is_not_called_all_pairs(tmp_path: Path) -> None:
+    for label, letters in (("orig", "nnnnn"), ("gpt-k1", "ffffn")):
+        rows = [Row(f"q{i}", labels={"ernie": letter}) for i, letter in enumerate(letters)]
+        made_run(tmp_path, label=label, rows=rows)
+    found = compare_runs([str(tmp_path)])
+    assert "Holm over 1 pair." in named(found, "pairs").caption
+    against = compare_runs([str(tmp_path)], baseline="orig")
+    assert "Holm over 1 test against orig." in named(against, "pairs").caption
+
+
 def sentences(folder: Path, **letters: str) -> list[str]:
     """Systems (`gpt_k1` is gpt-k1) with a letter for each instance: full, partial, none, x for a failure."""
     for label, word in letters.items():
@@ -355,6 +366,40 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("systems", "answer"),
+    [
+        # Twelve times +100: of 4,096 choices of signs two are as extreme, p = 0.0005, times three tests.
+        (
+            {"orig": "n" * 12, "gpt_k1": "f" * 12, "kimi_k1": "p" + "n" * 11},
+            "Does asking help? Yes: gpt-k1, the best of 2 systems, changes the mean score by "
+            "+100.00 [+100.00, +100.00]† points against orig (95 % interval, n = 12, judge ernie, p = 0.001 after "
+            "Holm's correction of 3 tests).",
+        ),
+        (
+            {"orig": "f" * 12, "gpt_k1": "p" * 12},
+            "Does asking help? No: even gpt-k1 changes the mean score by -50.00 [-50.00, -50.00]† points against "
+            "orig (95 % interval, n = 12, judge ernie, p < 0.001).",
+        ),
+        # One of six differs, by a half: either sign is as extreme.
+        (
+            {"orig": "nnnnnn", "gpt_k1": "pnnnnn"},
+            "Does asking help? Not shown: gpt-k1 changes the mean score by +8.33 [+0.00, +25.00]† points against "
+            "orig, which chance may explain (95 % interval, n = 6, judge ernie, p = 1.000).",
+        ),
+        ({"gpt_k1": "ffff", "kimi_k1": "pppp"}, ""),
+        ({"orig": "nnnn", "gold": "ffff"}, ""),
+        ({"orig": "nn", "local_k1": "ff"}, ""),
+        ({"orig": "nx", "gpt_k1": "xf"}, ""),
+    ],
+)
+def test_answer_says_whether_asking_helps_by_how_much_and_how_sure(
+    tmp_path: Path, systems: dict[str, str], answer: str
+) -> None:
+    sentences(tmp_path, **systems)
+    assert answer_sentence(compare_runs([str(tmp_path)])) == answer
 
 
 def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -> None:

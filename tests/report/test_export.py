@@ -137,6 +137,58 @@ def test_dataset_card_names_configs_licence_runs_and_the_smoke_test(tmp_path: Pa
     assert f"| 37.50 | 2 | 0 | 0 | 1 | 0 | {'yes' if embedded else 'no'} |" in card
 
 
+TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "float64": (float, int), "int64": (int,)}
+
+
+def features_of(card: str) -> dict[str, dict[str, str]]:
+    """The types of the columns of each configuration, from the lines of `dataset_info` in the card's header."""
+    header = card.split("---\n")[1]
+    found: dict[str, dict[str, str]] = {}
+    for line in header.split("dataset_info:\n")[1].splitlines():
+        key, _, value = line.strip().removeprefix("- ").partition(": ")
+        if key == "config_name":
+            columns = found[value] = {}
+        elif key == "name":
+            column = value
+        elif key == "dtype":
+            columns[column] = value
+        else:
+            assert line == "  features:"
+    return found
+
+
+def test_dataset_card_types_every_column_of_the_written_rows(tmp_path: Path) -> None:
+    """`datasets` guesses types from the first 10 MB of a file, in which a column of errors may hold nulls only."""
+    scored = [Row(f"s{i}", ("Which year?",), ("2033",), labels={"ernie": "fn"}) for i in range(3)]
+    made_run(tmp_path / "runs", label="gpt-k2", rows=[*scored, *ROWS])
+    made_run(tmp_path / "runs", label="orig", rows=[Row("s0", labels={"ernie": "ff"})])
+    export_runs([str(tmp_path / "runs")], "hf", tmp_path / "out")
+    features = features_of((tmp_path / "out/README.md").read_text("utf-8"))
+    assert list(features) == ["instances", "nuggets", "judges"]
+    held = set()
+    for table, types in features.items():
+        rows = lines_of(tmp_path / f"out/{table}.jsonl")
+        assert rows
+        for row in rows:
+            assert list(row) == list(types)
+            for column, value in row.items():
+                assert value is None or isinstance(value, TYPES[types[column]]), (table, column, value)
+                if value is not None:
+                    held.add((table, column))
+    assert {("instances", "question_2"), ("instances", "error_kind"), ("nuggets", "weight")} <= held
+
+
+def test_dataset_card_leaves_out_tables_without_rows(tmp_path: Path) -> None:
+    """`datasets` refuses to load a configuration whose only split is empty."""
+    made_run(tmp_path / "runs", label="gpt-k2", rows=[Row("a", error="search")])
+    done = export_runs([str(tmp_path / "runs")], "hf", tmp_path / "out")
+    assert (tmp_path / "out/nuggets.jsonl").read_bytes() == b""
+    card = (tmp_path / "out/README.md").read_text("utf-8")
+    assert list(features_of(card)) == ["instances"]
+    assert "data_files: nuggets.jsonl" not in card
+    assert "No rows, so no configuration of the dataset: nuggets, judges." in done.remarks
+
+
 def test_export_is_repeated_into_its_own_folder_only(tmp_path: Path) -> None:
     runs, out = tmp_path / "runs", tmp_path / "out"
     made_run(runs, label="gpt-k2", rows=ROWS)

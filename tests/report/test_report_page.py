@@ -90,6 +90,39 @@ def test_page_leaderboard_equals_compare(page: Any) -> None:
     ]
 
 
+def test_page_opens_with_the_answer_and_the_gains(tmp_path: Path, page: Any) -> None:
+    """Of a and b asking lost 100 and gained 75: -12.5 on average, and both signs are as likely."""
+    answer, figure, *_ = page.xpath("//header/*[@class='verdict' or @class='figure']")
+    assert text(answer) == (
+        "Does asking help? Not shown: gpt-k1 changes the mean score by -12.50 [-] points against orig, which chance "
+        "may explain (n = 2, judge ernie, p = 1.000)."
+    )
+    assert figure.get("id") == "figure-gain"
+    assert len(page.xpath("//*[@data-figure='gain']")) == 1
+    # Scores of an embedded model answer nothing, and a run alone has no gain.
+    made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", labels={"ernie": "f"})], embedded=True)
+    alone, _ = reported(tmp_path / "runs")
+    assert alone.xpath("//header/*[@class='verdict']") == []
+    assert alone.xpath("//header/*[@class='figure']")[0].get("id") == "figure-leaderboard"
+
+
+def test_page_says_what_bold_means_where_something_is_bold(tmp_path: Path, page: Any) -> None:
+    assert "Bold:" not in text(page.get_element_by_id("table-leaderboard"))
+    for label, letter in (("orig", "n"), ("a-k1", "f"), ("b-k1", "n")):
+        rows_of = [Row(f"q{i}", labels={"ernie": letter}) for i in range(12)]
+        made_run(tmp_path / "runs", label=label, rows=rows_of)
+    bold, _ = reported(tmp_path / "runs", tables=tmp_path / "tables")
+    table = bold.get_element_by_id("table-leaderboard")
+    assert [text(cell) for cell in table.iterfind(".//td/strong")] == ["100.000 (+100.000)"]
+    legend = (
+        "Bold: the highest mean (orig and gold do not compete), and every mean that no paired test separates"
+    )
+    assert legend in text(table)
+    for name in ("leaderboard.md", "leaderboard.tex"):
+        assert "Bold: the highest mean" in (tmp_path / "tables" / name).read_text()
+    assert "Bold:" in (tmp_path / "tables" / "results.tex").read_text()
+
+
 def test_page_has_tables_of_every_judge_and_diagnosis(page: Any) -> None:
     ids = {section.get("id") for section in page.iterfind(".//section[@class='table']")}
     assert {"table-intervals", "table-pairs", "table-agreement", "table-leaderboard_kimi"} < ids

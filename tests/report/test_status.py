@@ -25,6 +25,7 @@ from cts_async.report.live import (
     state_of_run,
     write_live,
 )
+from cts_async.report.output import unbroken
 
 
 def test_run_folder_and_pattern_name_runs(tmp_path: Path) -> None:
@@ -104,7 +105,9 @@ def test_stopped_run_shows_progress_reason_and_how_to_resume(tmp_path: Path) -> 
     line = state.line(WORKED + 100_000)
     assert "stopped at 4 of 10, 2 failed (rejected 2)" in line
     assert line.endswith("last written 2026-11-21 16:02; the budget is spent")
-    assert how_to_resume([state, state]) == ["To resume, run the same command again: cts run -m gpt"]
+    assert how_to_resume([state, state]) == [
+        f"To resume, run the same command again: {unbroken('cts run -m gpt')}"
+    ]
 
 
 @pytest.mark.parametrize(

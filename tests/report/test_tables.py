@@ -148,6 +148,9 @@ def test_names_fold_and_numbers_do_not() -> None:
     # 12 for the name, 5, 19 and 5 for the numbers, 3 between them: 44.
     assert lines(44) == ["gpt-at-cot-k 47.18 -13.8 [-30.4, +0.7] 50.00", "3"]
     assert lines(1) == lines(44)  # overruns the terminal
+    # A terminal would break the numbers, so names fold down to 8.
+    on_terminal = printed(table, 40, terminal=True).splitlines()[2:4]
+    assert [line.rstrip() for line in on_terminal] == ["gpt-at-c 47.18 -13.8 [-30.4, +0.7] 50.00", "ot-k3"]
 
 
 def test_optional_columns_are_left_out_of_a_narrow_terminal_the_last_first() -> None:

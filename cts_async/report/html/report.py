@@ -21,7 +21,7 @@ from cts_async import __version__
 from cts_async.analysis.compare import Extreme
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.records import language_of
-from cts_async.report.comparison import headline
+from cts_async.report.comparison import answer_sentence, headline
 from cts_async.report.contents import (
     Gathered,
     Group,
@@ -33,11 +33,12 @@ from cts_async.report.contents import (
     named_runs,
 )
 from cts_async.report.html import Markup, Node, element, program, rendered, untrusted
+from cts_async.report.output import counted
 from cts_async.report.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.report.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.report.published import published_lines
 from cts_async.report.results import tool_notices
-from cts_async.report.tables import Column, DataTable, Row, best_cells, written_rows
+from cts_async.report.tables import Column, DataTable, Row, best_cells, bold_legend, written_rows
 from cts_async.report.viewer.index import Json
 from cts_async.safe_files import atomic_writer
 
@@ -197,6 +198,7 @@ _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
     "conversations": ("turns",),
 }
 """Groups of figures by the first words of their names; all others are about questions."""
+_OPENING: Final = ("gain", "leaderboard", "turns")
 _KEYS: Final = ("series", "point", "value", "details")
 
 
@@ -248,7 +250,7 @@ def _page(contents: ReportContents, origin: Origin) -> str:
         "policy": element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
         "title": title,
         "style": program(own_text("page.css")),
-        "header": [untrusted(title, "h1"), *_lead(contents.gathered, origin)],
+        "header": [untrusted(title, "h1"), *_lead(contents, origin)],
         "no_script": element("noscript", element("p", no_script, class_="warning")) if figures else None,
         "contents": (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts),
         "sections": map(_section, parts),
@@ -293,11 +295,13 @@ def _section(one: Section) -> Markup:
 def table_section(table: DataTable) -> Markup:
     """A table with title and remarks; folded if it is long, or if commands print it only on request."""
     anchor = f"table-{table.name}"
-    remarks = [_note(remark) for remark in table.remarks]
+    rows = written_rows(table)[:MAX_ROWS]
+    legend = bold_legend(table, best_cells(rows, table.columns))
+    remarks = [_note(remark) for remark in (*legend, *table.remarks)]
     whole = table.shown == 0 or len(table.rows) > MAX_UNFOLDED
     body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
     if whole:
-        body = [element("details", element("summary", f"{len(table.rows):,} rows"), body)]
+        body = [element("details", element("summary", counted(len(table.rows), "row")), body)]
     return element(
         "section", untrusted(table.title, "h3", id=f"{anchor}-title"), body, id=anchor, class_="table"
     )
@@ -339,7 +343,7 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Markup:
 # --- Figures
 
 
-def figure_section(figure: Figure) -> Markup:
+def figure_section(figure: Figure, heading: str = "h3") -> Markup:
     """A figure with its caption, its text alternative and its data as a table."""
     anchor = f"figure-{figure.name}"
     numbers = numbers_of(figure)
@@ -356,7 +360,7 @@ def figure_section(figure: Figure) -> Markup:
     )
     return element(
         "section",
-        untrusted(figure.title, "h3", id=f"{anchor}-title"),
+        untrusted(figure.title, heading, id=f"{anchor}-title"),
         element("figure", drawn, element("figcaption", untrusted(figure.caption))),
         folded,
         id=anchor,
@@ -420,7 +424,8 @@ def sections(contents: ReportContents) -> tuple[Section, ...]:
 
 
 def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
-    figures = [one for one in contents.drawn.figures if _group_of(one) == group]
+    opening = opening_figure(contents.drawn.figures)
+    figures = [one for one in contents.drawn.figures if _group_of(one) == group and one is not opening]
     left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
     tables = [one.table for one in contents.tables if one.group == group]
     body: list[Node] = [figure_section(figure) for figure in figures]
@@ -436,6 +441,15 @@ def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
     if figures or tables:  # an otherwise empty section is left out as a whole
         body += [left_out_note(one) for one in left_out]
     return Section(group, title, body)
+
+
+def opening_figure(figures: Sequence[Figure]) -> Figure | None:
+    """The figure that the page opens with: what asking gains, else the scores; it is in no section then."""
+    by_name = {figure.name: figure for figure in figures}
+    for name in _OPENING:
+        if name in by_name:
+            return by_name[name]
+    return None
 
 
 def _group_of(figure: Figure | LeftOutFigure) -> Group:
@@ -488,7 +502,9 @@ def _data(gathered: Gathered) -> str:
     return next((str(data["name"]) for data in datas if data.get("name")), "judged answers")
 
 
-def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
+def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
+    """What stands above the table of contents: the answer in a sentence, the best figure, the headline."""
+    gathered = contents.gathered
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
     made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
     count = "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
@@ -497,6 +513,10 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
         yield untrusted(line, "p", class_="warning", role="note")
     for notice in tool_notices(named_runs(gathered)):
         yield untrusted(notice, "p", class_="warning", role="note")
+    if gathered.compared and (answer := answer_sentence(gathered.compared)):
+        yield untrusted(answer, "p", class_="verdict")
+    if figure := opening_figure(contents.drawn.figures):
+        yield figure_section(figure, "h2")
     lines = list(headline(gathered.compared)) if gathered.compared else []
     if gathered.published and not gathered.caveats:
         lines = [*published_lines(gathered.published), *lines]

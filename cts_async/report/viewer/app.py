@@ -1,7 +1,8 @@
 """The viewer's web server: its addresses, which requests it answers, and the process that serves.
 
 A page from another site can make a browser request any address. Its own name can never be one of ours, so DNS
-rebinding ends at the Host header; Origin and Sec-Fetch-Site say which site a request comes from.
+rebinding ends at the Host header; Origin and Sec-Fetch-Site say which site a request comes from. The port in Host
+proves nothing: behind `ssh -L` or a mapped port it is another than ours.
 
 The event loop only accepts requests and sends answers. A few threads read files, count and search; one more indexes
 what is left, a slice at a time, so that an answer never waits for a whole file.
@@ -14,6 +15,7 @@ import ctypes
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -22,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -32,6 +35,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from cts_async.engine.listener import BoundedListener, connections_allowed
 from cts_async.errors import UsageError
+from cts_async.report.html import Markup, Node, element
 from cts_async.report.viewer.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name
 from cts_async.report.viewer.leaderboards import Leaderboards, board_csv
 from cts_async.report.viewer.library import Changes, Indexer, Library
@@ -57,6 +61,8 @@ LARGE: Final = 1 << 20
 """Bytes; larger bodies are sent piece by piece, MAX_LARGE at a time: a slow client keeps all of its body in memory."""
 MAX_LARGE: Final = 8
 _PIECE: Final = 1 << 18
+_API: Final = "/api/"
+_TO_THE_RUNS: Final = Markup('<p><a href="/">To the runs</a></p>')
 STATIC: Final = Path(__file__).resolve().with_name("static")
 _TYPES: Final = {
     ".html": "text/html",
@@ -75,7 +81,9 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
-HTTP_PORT: Final = 80
+_LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+"""What Host may be. No DNS server can give these names another address, and browsers write every other spelling of
+the address (127.1, 0x7f000001) as the first."""
 MAX_REQUESTS: Final = 64
 """Requests answered at the same time; further ones are refused with 503."""
 MAX_LISTENERS: Final = 32
@@ -89,12 +97,11 @@ HEARTBEAT: Final = b": here\n\n"
 
 
 class Server:
-    """Request handlers over runs. `port` returns the port once it is known."""
+    """Request handlers over runs."""
 
-    def __init__(self, library: Library, port: Callable[[], int]) -> None:
+    def __init__(self, library: Library) -> None:
         self.library = library
         self.answers = Endpoints(self.library)
-        self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
         self._indexer = Indexer(self.library, self.answers.prepare)
         self._leaderboards = Leaderboards()
@@ -108,7 +115,7 @@ class Server:
     def app(self) -> web.Application:
         """The application, to be run once."""
         app = web.Application(
-            middlewares=[guarded(self._port, self.listener)],
+            middlewares=[guarded(self.listener)],
             logger=logging.getLogger(__name__),
             client_max_size=1024,
         )
@@ -121,6 +128,7 @@ class Server:
         for name, answer in self.answers.by_name().items():
             app.router.add_get(f"/api/{name}", partial(self._json, answer))
         app.router.add_get("/api/leaderboard", self._leaderboard)
+        app.router.add_get("/api/difference", self._difference)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
         app.router.add_get("/api/download", partial(self._file, self.answers.download, "application/jsonl"))
@@ -143,6 +151,13 @@ class Server:
     async def _leaderboard(self, request: web.Request) -> web.Response:
         board = await self._board(_parameters(request).get("data", ""))
         return web.Response(body=orjson.dumps(board), content_type="application/json")
+
+    async def _difference(self, request: web.Request) -> web.Response:
+        from cts_async.report.viewer.matrix import two_runs
+
+        runs = await self._in_thread(partial(two_runs, self.library, _parameters(request)))
+        difference = await self._leaderboards.difference(runs)
+        return web.Response(body=orjson.dumps(difference), content_type="application/json")
 
     async def _board(self, data_sha: str) -> Json:
         runs = await self._in_thread(partial(self.library.over, data_sha))
@@ -278,8 +293,8 @@ class Server:
 # --- Checks of requests
 
 
-def guarded(port: Callable[[], int], listener: BoundedListener) -> Middleware:
-    """A middleware that refuses forbidden requests, and answers every failure with one line of JSON."""
+def guarded(listener: BoundedListener) -> Middleware:
+    """A middleware that refuses forbidden requests, and answers every failure: see `_failure`."""
     active = 0
 
     @web.middleware
@@ -287,25 +302,27 @@ def guarded(port: Callable[[], int], listener: BoundedListener) -> Middleware:
         nonlocal active
         active += 1
         try:
-            _check(request, port())
+            if not _is_for_this_machine(request):
+                return _other_host(request)
+            _check(request)
             if active > MAX_REQUESTS:
                 raise Refused(503, "too many requests: try again")
             with listener.answering(request.transport):
                 return await handler(request)
         except Refused as refused:
-            return _failure(refused.status, refused.message)
+            return _failure(request, refused.status, refused.message)
         except web.HTTPException as error:
-            return _failure(error.status, error.reason.lower())
+            return _failure(request, error.status, error.reason.lower())
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:
             if request.writer.output_size:  # part of the answer is sent: the client must see it break off
                 raise ConnectionAbortedError from error
             if isinstance(error, FileNotFoundError):
-                return _failure(409, FILE_CHANGED)
+                return _failure(request, 409, FILE_CHANGED)
             # A bug. Its message may contain a path, which the client does not learn.
             request.app.logger.exception("%s failed", request.path)
-            return _failure(500, f"internal error ({type(error).__name__})")
+            return _failure(request, 500, f"internal error ({type(error).__name__})")
         finally:
             active -= 1
 
@@ -316,36 +333,99 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     """Set the headers of every answer."""
     for name, value in HEADERS.items():
         response.headers[name] = value
-    if request.path.startswith("/api/"):
+    if request.path.startswith(_API):
         response.headers["Cache-Control"] = "no-store"
     with suppress(KeyError):
         del response.headers["Server"]
 
 
-def _failure(status: int, message: str) -> web.Response:
-    headers = {"Allow": "GET, HEAD"} if status == 405 else None
-    body = orjson.dumps({"error": message})
-    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+def _is_for_this_machine(request: web.Request) -> bool:
+    """Whether the request names this machine, at any port: in its one Host header, and in an absolute address."""
+    hosts = request.headers.getall("Host", [])
+    if not request.raw_path.startswith(
+        "/"
+    ):  # "GET http://name/path": its name overrides Host (RFC 9112, 3.2.2)
+        _, _, rest = request.raw_path.partition("://")
+        hosts.append(rest.partition("/")[0])
+    return bool(hosts) and all(_LOOPBACK.fullmatch(host) for host in hosts)
 
 
-def _check(request: web.Request, port: int) -> None:
-    names = own_names(port)
-    if request.headers.get("Host", "").lower() not in names:
-        raise Refused(403, "request for another host refused")
+def _check(request: web.Request) -> None:
+    """Refuse a request that is not one of the page's own, or of a link to the page. Raises Refused."""
     if request.method not in ("GET", "HEAD"):
         raise Refused(405, "only GET and HEAD are allowed")
+    # Another port is another origin: it must be the very one that this browser reaches us by.
     origin = request.headers.get("Origin")
-    foreign = origin is not None and origin.lower() not in {f"http://{name}" for name in names}
+    foreign = origin is not None and origin.lower() != f"http://{request.headers['Host']}".lower()
     # Links from other sites may lead to the page, but not to its data.
-    site = request.headers.get("Sec-Fetch-Site") if request.path.startswith("/api/") else None
+    site = request.headers.get("Sec-Fetch-Site") if request.path.startswith(_API) else None
     if foreign or site in ("cross-site", "same-site"):
         raise Refused(403, "cross-origin request refused")
 
 
-def own_names(port: int) -> set[str]:
-    """Values of the Host header that mean this server; browsers leave out port 80."""
-    ends = (f":{port}", "") if port == HTTP_PORT else (f":{port}",)
-    return {host + end for host in ("127.0.0.1", "localhost", "[::1]") for end in ends}
+def _failure(request: web.Request, status: int, message: str) -> web.Response:
+    """One line of JSON for a script, a page for a person."""
+    headers = {"Allow": "GET, HEAD"} if status == 405 else {}
+    if request.path.startswith(_API):
+        body = orjson.dumps({"error": message})
+        return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+    return _error_page(status, f"{message[:1].upper()}{message[1:]}.", _TO_THE_RUNS, headers)
+
+
+def _other_host(request: web.Request) -> web.Response:
+    """Refuse a request under a name that DNS may give to anybody, and say how the page is reached instead."""
+    port = request.get_extra_info("sockname", (HOST, PORT))[1]
+    forward = element("code", f"ssh -L {port}:{HOST}:{port} NAME")
+    steps = element(
+        "ul",
+        element(
+            "li",
+            "On the computer that runs the viewer, or where its port is forwarded to: open ",
+            element("code", f"http://localhost:{port}/"),
+            ", with the port that you forward if it is another.",
+        ),
+        element(
+            "li", "On another computer, forward the port with ", forward, ", then open that address there."
+        ),
+        element(
+            "li",
+            "Behind a proxy, let it send the header ",
+            element("code", f"Host: localhost:{port}"),
+            ". Whoever reaches the proxy can then read your runs.",
+        ),
+        element(
+            "li",
+            "For a web server, write the pages as files: ",
+            element("code", "cts view --export DIR"),
+            ".",
+        ),
+    )
+    message = (
+        "This viewer answers only to the names localhost, 127.0.0.1 and [::1], at any port: a web site could give "
+        "any other name this machine's address, and read your runs through your browser."
+    )
+    return _error_page(403, message, steps)
+
+
+def _error_page(
+    status: int, message: str, more: Node, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A page for a person, without scripts or styles: those may be refused, too."""
+    title = f"cts view: {HTTPStatus(status).phrase.lower()} ({status})"
+    page = element(
+        "html",
+        element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", title),
+        ),
+        element("body", element("h1", title), element("p", message), more),
+        lang="en",
+    )
+    text = f"<!doctype html>\n{page}\n"
+    return web.Response(text=text, status=status, content_type="text/html", charset="utf-8", headers=headers)
 
 
 def _parameters(request: web.Request) -> dict[str, str]:
@@ -411,12 +491,12 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def runner_of(library: Library, port: int) -> web.AppRunner:
-    """The server over runs, to be set up and given a socket on that port."""
+def runner_of(library: Library) -> web.AppRunner:
+    """The server over runs, to be set up and given a socket."""
     logger = logging.getLogger(__name__)
     logger.addFilter(_is_not_malformed_request)
     return web.AppRunner(
-        Server(library, lambda: port).app(),
+        Server(library).app(),
         access_log=None,
         logger=logger,
         handle_signals=False,
@@ -436,7 +516,7 @@ async def serve(library: Library, sock: socket.socket, started: Callable[[str], 
     sys.setswitchinterval(SWITCH_S)
     _return_freed_memory()
     port = int(sock.getsockname()[1])
-    runner = runner_of(library, port)
+    runner = runner_of(library)
     await runner.setup()
     try:
         stop = asyncio.Event()

@@ -35,7 +35,7 @@ from cts_async.report.viewer.instances import (
     score_limits,
 )
 from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.run import OpenRun
+from cts_async.report.viewer.run import Metadata, OpenRun, Place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,6 +64,15 @@ def opened_runs(library: Library, given: Parameters, max_s: float) -> tuple[list
             run.index_spending()
         run.advance(max(0.0, until - time.monotonic()))
     return known, runs
+
+
+def two_runs(library: Library, given: Parameters) -> list[tuple[Place, Metadata]]:
+    """The two runs over the same data that `runs` names, in that order. Raises Refused."""
+    _, names = _chosen_runs(library, given)
+    runs = [run for name in names if (run := library.get(name))]
+    if len(runs) != 2:
+        raise Refused(400, "runs: name two")
+    return runs
 
 
 def _chosen_runs(library: Library, given: Parameters) -> tuple[list[Json], list[str]]:

@@ -5,6 +5,7 @@
     GET /api/runs                                      all runs (`library`), and messages on what cannot be read
     GET /api/run?run=NAME                              its row, manifest, summary, and other runs over the same data
     GET /api/leaderboard?data=SHA                      runs over the same data, by judge (`leaderboards`)
+    GET /api/difference?runs=A,B                       the scores of A less those of B, by judge (`leaderboards`)
     GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
     GET /api/matrix?data=SHA&runs=A,B&judge=&show=&sort=&by=&of=&min=&max=&failed=&text=&after=&limit=    (`matrix`)
     GET /api/csv?run=NAME&judge=&sort=&min=&...        all that pass the same filters, as CSV (`instances`)

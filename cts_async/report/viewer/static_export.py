@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -29,17 +30,21 @@ from zlib import crc32
 
 import orjson
 
+from cts_async.analysis.runs import ORIG
 from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.report.viewer.index import NO_RUN, Json, Refused, instance_name
 from cts_async.report.viewer.instances import MAX_ROWS, Parameters, searched
-from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.leaderboards import differences_of, leaderboards_of
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.matrix import SHOWN
 from cts_async.report.viewer.pages import Endpoints
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 
 STATIC: Final = Path(__file__).resolve().with_name("static")
+MAX_PAIRS: Final = 66
+"""Differences of two runs over the same data that an export records, in both orders: those of 12 runs, as many as the
+matrix has columns. Over 518 instances each takes a few tenths of a second."""
 MARK: Final = ".cts-export"
 _MARK_TEXT: Final = (
     b"Written by cts view --export. The next export into this folder replaces index.html, static and data.\n"
@@ -120,6 +125,7 @@ def answers(library: Library) -> Iterator[Answer]:
     yield "runs", {}, {**pages.runs({}), "folder": "", "exported": exported, "runs": newest}
     for data_sha in sorted({row["data_sha"] for row in rows} - {""}):
         yield "leaderboard", {"data": data_sha}, _leaderboard(library, data_sha)
+        yield from _differences(library, data_sha)
     for row in rows:
         yield from _answers_of_run(library, pages, row)
 
@@ -171,6 +177,33 @@ def _leaderboard(library: Library, data_sha: str) -> Json:
     data = next((metadata.data for _, metadata in runs if metadata.data), "")
     boards = leaderboards_of({place.name: place.path for place, _ in runs})
     return {"data": data, "data_sha": data_sha, **boards, "computing": False}
+
+
+def _differences(library: Library, data_sha: str) -> Iterator[Answer]:
+    """The differences of at most MAX_PAIRS pairs of runs over the same data, in both orders, those with orig first."""
+    over = sorted(library.over(data_sha), key=lambda run: (run[1].system != ORIG, run[0].name))
+    pairs = [(place.name, other.name) for (place, _), (other, _) in combinations(over, 2)][:MAX_PAIRS]
+    if not pairs:
+        return
+    differences = differences_of({place.name: place.path for place, _ in over}, pairs)
+    for (a, b), difference in differences.items():
+        reverse = {**difference, "judges": [_reversed(found) for found in difference["judges"]]}
+        for first, second, found in ((a, b, difference), (b, a, reverse)):
+            names = f"{_in_a_list(first)},{_in_a_list(second)}"
+            yield "difference", {"runs": names}, {"runs": [first, second], **found, "computing": False}
+
+
+def _reversed(found: Json) -> Json:
+    """B less A from A less B; the p of a two-sided test is the same."""
+    ends = {"low": None, "high": None}
+    if found["low"] is not None:
+        ends = {"low": -found["high"], "high": -found["low"]}
+    return {**found, "difference": 0 - found["difference"], **ends}
+
+
+def _in_a_list(name: str) -> str:
+    """A run's name in a list of several (`joined` in route.js)."""
+    return name.replace("%", "%25").replace(",", "%2C")
 
 
 def _whole_list(answer: Callable[[Parameters], Json], parameters: Parameters) -> Json:

@@ -54,10 +54,29 @@ def test_export_holds_the_chosen_runs_without_paths_and_can_be_repeated(
     assert [row["id"] for row in answers["instances\nrun=made-orig"]["rows"]] == ["a", "</script>\u2028b"]
     assert answers["instance\nid=a\nrun=made-gpt-k2"]["scores"][0]["score"] == 50.0
     assert not [key for key in answers if "other" in key]
+    there, back = (
+        answers[f"difference\nruns={names}"] for names in ("made-gpt-k2,made-orig", "made-orig,made-gpt-k2")
+    )
+    assert (there["judges"][0]["n"], there["judges"][0]["difference"]) == (1, 0.0)
+    assert back["runs"] == ["made-orig", "made-gpt-k2"]
     written = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
     assert str(tmp_path).encode() not in written
     assert b"</script>\xe2" not in written
     assert b"import {" not in (out / "static" / "main.js").read_bytes()
+
+
+def test_exported_difference_is_reversed_with_the_order_of_its_runs(tmp_path: Path) -> None:
+    """gpt has 10 more on each of six instances; a comma in a name is escaped, as the page does."""
+    rows = [Row(f"q{i}", score=float(i)) for i in range(6)]
+    more = [Row(f"q{i}", score=float(i + 10)) for i in range(6)]
+    made_run(tmp_path / "runs", label="orig", rows=rows, name="a,b")
+    made_run(tmp_path / "runs", label="gpt-k2", rows=more)
+    view(tmp_path / "runs", export=tmp_path / "out")
+    answers = recorded(tmp_path / "out")
+    for names, ten in (("a%2Cb,made-gpt-k2", -10.0), ("made-gpt-k2,a%2Cb", 10.0)):
+        (found,) = answers[f"difference\nruns={names}"]["judges"]
+        assert [found[name] for name in ("difference", "low", "high")] == pytest.approx([ten] * 3)
+        assert (found["n"], found["p"]) == (6, 2 / 64)
 
 
 @pytest.mark.parametrize(("text", "shown"), COMMANDS.items())

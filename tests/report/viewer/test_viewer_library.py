@@ -19,7 +19,7 @@ from viewer_server import Asker, viewer
 from cts_async.report.comparison import compare_runs
 from cts_async.report.live import LIVE
 from cts_async.report.summary import summarise_run, write_summary
-from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.leaderboards import difference_of, differences_of, leaderboards_of
 from cts_async.report.viewer.library import MAX_OPEN, Found, Library
 
 
@@ -126,6 +126,78 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     )  # in the data, but two pairs are too few to show an interval
     gain = (other["delta"], other["delta_low"], other["delta_high"], other["delta_pairs"])
     assert gain == (75.0, None, None, 2)
+
+
+def many_rows(*shift: int) -> list[Row]:
+    """Thirty instances with uneven scores; each shift makes other ones, and a failure."""
+    made = []
+    for n in range(30):
+        score = float((n * 37 + sum(shift) * n * n) % 101)
+        made.append(Row(f"i{n:02}", score=score))
+    made[shift[0]] = Row(f"i{shift[0]:02}", error="search")
+    return made
+
+
+def test_difference_of_two_runs_has_the_numbers_of_compare(tmp_path: Path) -> None:
+    labels = {"orig": 3, "gpt-k1": 5, "qwen-k1": 11}
+    runs = {}
+    for label, shift in labels.items():
+        made = made_run(tmp_path, label=label, rows=many_rows(shift))
+        runs[made.name] = made
+    pairs = [("made-gpt-k1", "made-qwen-k1"), ("made-qwen-k1", "made-gpt-k1"), ("made-orig", "made-gpt-k1")]
+    # An export computes many pairs at once; they do not depend on each other.
+    together = differences_of(runs, pairs)
+    for a, b in pairs:
+        (judged,) = compare_runs([str(runs[a]), str(runs[b])], baseline=str(runs[b])).judged
+        (test,) = judged.pairs
+        delta = next(one.delta for one in judged.standings if one.delta)
+        assert delta.interval is not None
+        low, high = delta.interval
+        found = difference_of({a: runs[a], b: runs[b]})
+        assert found["problem"] == ""
+        assert found["judges"] == [
+            {
+                "judge": "ernie",
+                "n": 28,
+                "difference": delta.mean,
+                "low": low,
+                "high": high,
+                "too_short": delta.too_short,
+                "p": test.p,
+            }
+        ]
+        assert together[a, b] == found
+    there, back = (together[pair]["judges"][0] for pair in pairs[:2])
+    assert (there["difference"], there["p"]) == (-back["difference"], back["p"])
+    with viewer(tmp_path) as asker:
+        served = asker.until(
+            "difference", lambda said: not said["computing"], runs="made-gpt-k1,made-qwen-k1"
+        )
+        assert served["runs"] == ["made-gpt-k1", "made-qwen-k1"]
+        assert served["judges"] == together[pairs[0]]["judges"]
+
+
+def test_difference_is_refused_or_explained_where_there_is_none(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows("nn"))
+    made_run(tmp_path, label="gpt-k1", rows=[Row("other", labels={"ernie": "ff"})])
+    made_run(tmp_path, label="qwen-k1", rows=rows("ff"), data="else")
+    made_talk(tmp_path, scheme="at-cot", rows={}, queries={"t": "x"})
+    with viewer(tmp_path) as asker:
+        for names in ("", "made-orig", "made-orig,made-orig", "made-orig,else-qwen-k1"):
+            assert asker.api("difference", runs=names).status in (400, 404), names
+        assert asker.api("difference", runs="made-orig,nothing").status == 404
+        asked = {"runs": "made-orig,made-gpt-k1"}
+        found = asker.until("difference", lambda said: not said["computing"], **asked)
+        assert (found["judges"], found["problem"]) == ([], "")
+
+
+def test_oldest_differences_are_forgotten(tmp_path: Path) -> None:
+    names = [made_run(tmp_path, label=f"gpt-k{k}", rows=rows("ff")).name for k in (1, 2, 3)]
+    with patch("cts_async.report.viewer.leaderboards.MAX_KEPT", 1), viewer(tmp_path) as asker:
+        for a, b in ((0, 1), (1, 2), (0, 1)):
+            asked = {"runs": f"{names[a]},{names[b]}"}
+            found = asker.until("difference", lambda said: not said["computing"], **asked)
+            assert [one["judge"] for one in found["judges"]] == ["ernie", "gpt"]
 
 
 def test_each_agent_that_played_orig_has_a_leaderboard_of_its_own(tmp_path: Path) -> None:

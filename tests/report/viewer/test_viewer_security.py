@@ -52,17 +52,92 @@ def asker(folder: Path) -> Iterator[Asker]:
         yield asker
 
 
-def test_only_this_machines_names_are_answered(asker: Asker) -> None:
-    for name in ("127.0.0.1", "localhost", "[::1]", "LOCALHOST"):
-        assert asker.send("GET", "/api/runs", Host=f"{name}:{asker.port}").status == 200
-    of_ours = f"127.0.0.1.nip.io:{asker.port}"
-    for host in ("evil.example", f"evil.example:{asker.port}", "127.0.0.1", "localhost:1", "", of_ours):
-        for address in ADDRESSES:
-            answer = asker.send("GET", address, Host=host)
-            assert answer.status == 403, (host, address)
-            assert "no-referrer" in answer.headers["Referrer-Policy"]
-    assert {"localhost", "[::1]", "localhost:80"} <= app.own_names(80)
-    assert "localhost" not in app.own_names(8518)
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "LOCALHOST", "localhost:9000", "[::1]:9000", "127.0.0.1:80"]
+)
+def test_loopback_names_are_answered_at_any_port(asker: Asker, host: str) -> None:
+    """Behind `ssh -L 9000:127.0.0.1:8518` or a mapped port the browser sends another port than the server's."""
+    for address in ("/", "/static/main.js", "/api/runs"):
+        assert asker.send("GET", address, Host=host).status == 200, address
+        same_origin = {"Origin": f"http://{host}", "Sec_Fetch_Site": "same-origin"}
+        assert asker.send("GET", address, Host=host, **same_origin).status == 200, address
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "evil.example",
+        "evil.example:{port}",
+        "hub.uni.example",
+        "host.docker.internal:{port}",
+        "localhost.evil.example:{port}",
+        "localhost.:{port}",
+        "127.0.0.1.nip.io:{port}",
+        "127.0.0.1.:{port}",
+        "127.1:{port}",
+        "2130706433:{port}",
+        "0x7f000001:{port}",
+        "0.0.0.0:{port}",
+        "127.0.0.2:{port}",
+        "::1",
+        "[::]:{port}",
+        "[::ffff:127.0.0.1]:{port}",
+        "[::1].evil.example:{port}",
+        "localhost:{port}@evil.example",
+        "evil.example@localhost:{port}",
+        "localhost, evil.example",
+        "localhost evil.example",
+        "localhost:",
+        "localhost:１２３",
+        "localhost:123456",
+        "localhost:80:80",
+        "ｌocalhost",
+        "<script>alert(1)</script>",
+    ],
+)
+def test_other_host_names_get_a_page_that_says_what_to_do(asker: Asker, host: str) -> None:
+    host = host.format(port=asker.port)
+    for address in ADDRESSES:
+        answer = asker.raw(f"GET {address} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n\r\n")
+        assert answer.status == 403, address
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert "no-referrer" in answer.headers["Referrer-Policy"]
+        text = answer.body.decode()
+        assert "answers only to the names localhost, 127.0.0.1 and [::1], at any port" in text
+        assert f"ssh -L {asker.port}:127.0.0.1:{asker.port} NAME" in text
+        assert "made-orig" not in text
+        assert "script" not in text
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("GET /api/runs HTTP/1.0", 403),
+        ("GET /api/runs HTTP/1.1\r\nHost: localhost\r\nHost: evil.example", 400),
+        ("GET /api/runs HTTP/1.1\r\nHost: evil.example\r\nHost: localhost", 400),
+        ("GET http://localhost:9000/api/runs HTTP/1.1\r\nHost: localhost:9000", 200),
+        ("GET http://evil.example/api/runs HTTP/1.1\r\nHost: localhost", 403),
+        ("GET http://localhost/api/runs HTTP/1.1\r\nHost: evil.example", 403),
+        ("GET http://evil.example@localhost/api/runs HTTP/1.1\r\nHost: localhost", 403),
+        ("GET http://localhost@evil.example/api/runs HTTP/1.1\r\nHost: localhost", 403),
+        ("GET http://localhost#@evil.example/api/runs HTTP/1.1\r\nHost: localhost", 400),
+        ("GET evil.example/api/runs HTTP/1.1\r\nHost: localhost", 400),
+        ("GET file:///api/runs HTTP/1.1\r\nHost: localhost", 400),
+    ],
+)
+def test_one_host_header_and_the_address_must_name_this_machine(asker: Asker, head: str, status: int) -> None:
+    answer = asker.raw(f"{head}\r\n\r\n")
+    assert answer.status == status
+    assert (b"made-orig" in answer.body) == (status == 200)
+
+
+def test_what_a_person_opens_fails_with_a_page_and_not_with_json(asker: Asker) -> None:
+    answer = asker.send("GET", "/nothing")
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert b"<p>Not found.</p>" in answer.body
+    assert asker.send("GET", "/static/nothing.js").headers["Content-Type"] == "text/html; charset=utf-8"
+    assert asker.send("GET", "/api/nothing").headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
@@ -80,7 +155,14 @@ def test_nothing_but_reading_is_allowed(asker: Asker, method: str) -> None:
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": "http://localhost:1"}, 403),
-        ({"Origin": "http://localhost:{port}", "Sec_Fetch_Site": "same-origin"}, 200),
+        ({"Origin": "https://127.0.0.1:{port}"}, 403),
+        ({"Origin": "http://127.0.0.1"}, 403),
+        ({"Origin": "http://127.0.0.1:{port}", "Sec_Fetch_Site": "same-origin"}, 200),
+        # Another name or port is another origin, such as that of another server of this machine.
+        ({"Origin": "http://localhost:{port}"}, 403),
+        ({"Host": "localhost:9000", "Origin": "http://localhost:9000"}, 200),
+        ({"Host": "localhost:9000", "Origin": "http://localhost:{port}"}, 403),
+        ({"Host": "localhost:9000", "Origin": "http://127.0.0.1:9000"}, 403),
     ],
 )
 def test_cross_origin_request_is_refused(asker: Asker, headers: dict[str, str], status: int) -> None:

@@ -28,6 +28,9 @@ export function signed(value) {
   return formatted(value, { ...digits, signDisplay: "exceptZero" }).replace("-", "\u2212");
 }
 
+/** A p-value; one that would be written as 0 as below the smallest that is not. */
+export const pValue = (value) => (value < 0.00005 ? "< 0.0001" : formatted(value, { maximumFractionDigits: 4 }));
+
 export function dollars(value) {
   if (value === null || value === undefined) return NONE;
   const digits = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;

@@ -11,7 +11,7 @@ import {
   caveatBadge, copyButton, empty, field, frame, later, section, select, table, tableRow, trouble,
 } from "./parts.js";
 import { go, href } from "./route.js";
-import { traceView } from "./trace.js";
+import { isEvent, showEvent, traceView } from "./trace.js";
 import { listOf, neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";
 
@@ -46,8 +46,9 @@ instancePage.identity = (query) => `${query.run} ${query.id}`;
 
 function toSection(id, focus) {
   // An event of the search may not be fetched yet: its section fetches it when it comes into sight.
+  if (isEvent(id)) return void (showEvent(id, { focus }) || toSection("search", false));
   const title = id && document.getElementById(`${id}-title`);
-  if (!title) return id?.startsWith("event-") ? toSection("search", false) : null;
+  if (!title) return;
   title.scrollIntoView({ block: "start" });
   if (focus) title.focus({ preventScroll: true });
 }

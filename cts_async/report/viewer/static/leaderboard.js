@@ -66,6 +66,7 @@ function board({ agent, judge, baseline, best, untestable, standings }) {
       agent ? [t("comma"), t("agent"), " ", untrusted(agent)] : null)),
     table(t("judgedBy", { judge: visible(judge) }) + by, heads, body, { class: "stack quiet-caption" }),
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
+    bold ? h("p", { class: "muted small" }, t("boldMeans")) : null,
     verdict(best, untestable ?? [], standings),
     standings.some((row) => row.own_text) ? h("p", { class: "muted small" }, t("ownText")) : null);
 }

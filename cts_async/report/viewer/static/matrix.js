@@ -1,5 +1,6 @@
 // Instances by runs: a row for each instance, a column for each run, so that one sees where systems differ.
 
+import { pairDifference } from "./difference.js";
 import { fill, h, untrusted, visible } from "./dom.js";
 import { count, dollars, duration, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
@@ -25,7 +26,8 @@ matrixPage.identity = ({ data, runs }) => JSON.stringify([data, runs]);
 /** The table under its filters, for the page at `path`. */
 export function matrixBrowser(path, query, signal) {
   const picked = new Set();
-  const draw = (found, now, to, redraw) => [comparison(picked, found, now),
+  const difference = pairDifference(signal);
+  const draw = (found, now, to, redraw) => [comparison(picked, found, now), difference(found),
     matrixTable(found, { now, to, picked, redraw }), legend(found)];
   const chosen = (found, choose) => (found.known.length < 2 ? null
     : runChoice(found, (names) => choose({ runs: joined(names), judge: "", by: "", of: "" })));

@@ -4,7 +4,7 @@ import { h, untrusted, visible, webAddress } from "./dom.js";
 import { count, NONE, score, weight } from "./format.js";
 import { beginning, passage } from "./longtext.js";
 import { table, tableRow } from "./parts.js";
-import { href } from "./route.js";
+import { eventAt, href, resultAt } from "./route.js";
 import { t } from "./words.js";
 
 const SYMBOLS = { full: "●", partial: "◐", none: "○" };
@@ -99,9 +99,10 @@ export function lossSummary(page) {
 export function where({ run, id }, { loss }) {
   if (!loss) return null;
   const { document } = loss;
+  const at = document?.kind === "snippet" ? resultAt(document.event, document.rank) : eventAt(document?.event);
   return h("div", { class: "where" },
     h("span", {}, t(`loss_${loss.stage}`), loss.points > 0 ? ` (−${score(loss.points)})` : null),
-    document ? h("a", { href: href("/instance", { run, id, at: `event-${document.event}` }) }, place(document)) : null,
+    document ? h("a", { href: href("/instance", { run, id, at }) }, place(document)) : null,
     document?.title ? untrusted(beginning(document.title, TITLE), "small", { class: "muted" }) : null);
 }
 

@@ -24,6 +24,10 @@ export function go(address, { replace = false } = {}) {
   }
 }
 
+/** Where an event of an instance's search stands on its page, and a result of a search, by their numbers from 1. */
+export const eventAt = (event) => `event-${event}`;
+export const resultAt = (event, rank) => `event-${event}-result-${rank}`;
+
 /** Names of runs as one parameter, and back: a comma in a name is "%2C", a percent sign "%25". */
 export const joined = (names) => names.map((name) => name.replace(/%/g, "%25").replace(/,/g, "%2C")).join(",");
 export const named = (runs) =>

@@ -6,7 +6,7 @@ import { count } from "./format.js";
 import { beginning, longText, passage } from "./longtext.js";
 import { link } from "./nuggets.js";
 import { facts, trouble } from "./parts.js";
-import { href, readRoute } from "./route.js";
+import { eventAt, href, readRoute, resultAt } from "./route.js";
 import { t } from "./words.js";
 
 const SYMBOLS = {
@@ -45,9 +45,8 @@ async function more(page, list, end, after, signal) {
     const part = await get("trace", { run: page.run, id: page.id, after: after || "" }, signal);
     list.append(...part.turns.map((turn) => turnView(page, turn, signal)));
     const { at } = readRoute(location.hash).query;
-    if (at && part.turns.some((turn) => at === `event-${turn.n}`)) {
-      document.getElementById(`${at}-title`)?.scrollIntoView({ block: "start" });
-    }
+    const wanted = eventNumber(at);
+    if (part.turns.some((turn) => turn.n === wanted)) showEvent(at, { focus: true });
     fill(end);
     if (part.next === null && part.total === null) {
       fill(end, h("p", { class: "muted", role: "status" }, t("journalIndexing")));
@@ -58,11 +57,33 @@ async function more(page, list, end, after, signal) {
     if (list.childElementCount === 0) fill(end, h("p", { class: "empty" }, t("noTrace")));
     if (part.next === null) return;
     const further = () => more(page, list, end, part.next, signal);
+    // The address leads further than this part.
+    if (wanted > part.turns.at(-1)?.n) return void further();
     fill(end, h("button", { type: "button", on: { click: further } }, moreWords(list.childElementCount, part.total)));
     whenSeen(end, further, signal);
   } catch (error) {
     if (!signal.aborted) fill(end, trouble(error, () => more(page, list, end, after, signal)));
   }
+}
+
+// --- Links to an event and to a result of a search: "event-2", "event-2-result-9" (eventAt, resultAt)
+
+const eventNumber = (at) => Number(/^event-(\d+)/.exec(at ?? "")?.[1] ?? 0);
+
+/** Whether an address leads into the search. */
+export const isEvent = (at) => eventNumber(at) > 0;
+
+/** Scroll to an event or a result and mark it, and nothing else; whether it is on the page by now. */
+export function showEvent(at, { focus }) {
+  document.querySelectorAll(".trace .target").forEach((before) => before.classList.remove("target"));
+  const event = document.getElementById(eventAt(eventNumber(at)));
+  if (event === null) return false;
+  // A search whose recorded results are fewer shows itself.
+  const target = document.getElementById(at) ?? event;
+  target.classList.add("target");
+  target.scrollIntoView({ block: target === event ? "start" : "center" });
+  if (focus) target.focus({ preventScroll: true });
+  return true;
 }
 
 function moreWords(shown, total) {
@@ -87,20 +108,24 @@ function turnView(page, turn, signal) {
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
   const found = turn.kind === "search" && turn.sources?.length > 0;
   const lengthy = turn.length > FOLDED && ["think", "page", "model", "reported", "source"].includes(turn.kind);
-  return h("li", { class: `step ${known ? turn.kind : "other"}` },
+  return h("li", { class: `step ${known ? turn.kind : "other"}`, id: eventAt(turn.n), tabindex: "-1" },
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
-      h("h3", { id: `event-${turn.n}-title`, tabindex: "-1" }, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
-      h("span", { class: "muted small" }, count(turn.n)),
+      h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
+      h("span", { class: "muted small" }, t("stepN", { n: count(turn.n) })),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null),
     turn.request ? passage(turn.request, "p", { class: "request" }) : null,
-    found ? hits(turn.sources) : null,
+    found ? hits(turn) : null,
     found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
 }
 
-function hits(sources) {
-  return h("ul", { class: "hits", "aria-label": t("sources") }, sources.map(({ url, title }) =>
-    h("li", {}, title ? untrusted(beginning(title)) : null, h("small", {}, link(url)))));
+/** The results of a search, numbered by rank. */
+function hits({ n, sources }) {
+  const result = ({ url, title }, index) => {
+    const id = resultAt(n, index + 1);
+    return h("li", { id, tabindex: "-1" }, title ? untrusted(beginning(title)) : null, h("small", {}, link(url)));
+  };
+  return h("ol", { class: "hits", "aria-label": t("sources") }, sources.map(result));
 }
 
 function folded(turn, body) {
