@@ -253,7 +253,7 @@ async def cts(cwd: Path, *args: str, **environ: str) -> tuple[int | None, str, s
 async def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_path: Path) -> None:
     url = "https://api.test/v1"
     (tmp_path / "cts.toml").write_text(f'[models.mine]\nbase_url = "{url}"\nmodel = "m-1"\n')
-    doctor = ("doctor", "--ask", "mine", "--json")
+    doctor = ("doctor", "--ask", "mine", "--config", "cts.toml", "--json")
     async with (
         served(answer, tls=server_tls()) as server,
         FakeProxy({"api.test": URL(server).port or 0}) as proxy,
@@ -277,7 +277,7 @@ async def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_pa
 
 async def test_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     (tmp_path / "cts.toml").write_text('[models.mine]\nbase_url = "https://api.test/v1"\nmodel = "m-1"\n')
-    run = ("run", "-m", "mine", "--all", "mine", "-k", "2")
+    run = ("run", "-m", "mine", "--all", "mine", "-k", "2", "--config", "cts.toml")
     code, _, err = await cts(tmp_path, *run, ALL_PROXY="socks5://me:secret@s:1080")
     assert (code, "ALL_PROXY: SOCKS5 proxies are not supported" in err) == (2, True)
     assert "secret" not in err
