@@ -10,7 +10,9 @@
     │   │   └── TimedOut              no complete reply in time
     │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
     │   ├── RejectedError             the provider refuses this request permanently
+    │   │   ├── PromptTooLong         because it is too long; a shorter one may be accepted
     │   │   ├── ContentRefused        because of its content, or the model declines to answer
+    │   │   │   └── RequestForbidden  HTTP 403, and neither key nor account are named
     │   │   └── ParameterRefused      because of one parameter, which the next attempt omits
     │   ├── ToolError                 a search or visit failed
     │   └── RoleFailed                code of the user's that plays a role
@@ -146,6 +148,15 @@ class ContentRefused(RejectedError):
     """A content filter blocked the request or the reply, or the model declined: no answer, and never a score."""
 
     kind = "refused"
+
+
+class PromptTooLong(RejectedError):
+    """The prompt, or prompt and reply together, are too long for the model or a gateway: a shorter one may be taken."""
+
+
+class RequestForbidden(ContentRefused):
+    """HTTP 403 that names neither the key nor the account: a filter's or firewall's answer to this request's content,
+    unless several different requests in a row get it."""
 
 
 class ParameterRefused(RejectedError):

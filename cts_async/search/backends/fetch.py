@@ -40,7 +40,7 @@ from cts_async.engine.processes import child_environment, python_command
 from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError, TransientError
 from cts_async.llm.http import BrokenResponse, UnknownEncoding, inflater
-from cts_async.llm.responses import retry_after_s
+from cts_async.llm.limit_headers import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
 from cts_async.search.catalog import ReaderSpec
