@@ -36,6 +36,7 @@ from cts_async.errors import (
     DeadlineReached,
     Interrupted,
     ProviderGone,
+    RequestForbidden,
     RunStopped,
     StepError,
     TransientError,
@@ -404,6 +405,10 @@ class Runner:
                 executed = await step.execute(attempts.unusable)
             except TransientError:
                 raise
+            except RequestForbidden as error:
+                if lane and permit and (reason := lane.forbidden(permit, error, step.key)):
+                    raise reason from None
+                raise
             except (StepError, RunStopped):  # the provider answered
                 if lane and permit:
                     lane.succeeded(permit, None)
@@ -442,11 +447,14 @@ class Runner:
         latency_s: float,
     ) -> None:
         """Wait before the next attempt, or raise `error` when there will be none."""
-        outage = False
+        outage = unanswered = False
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
+            unanswered = step.lane.may_be_outage(step.key)
         policy = step.policy or self.policy
-        wait_s = wait_before_retry(error, attempts.failures, policy, self._jitter, outage=outage)
+        wait_s = wait_before_retry(
+            error, attempts.failures, policy, self._jitter, outage=outage, unanswered=unanswered
+        )
         if step.lane and step.lane.gave_up(step.key):
             wait_s = None
         attempts.fail(error, latency_s)

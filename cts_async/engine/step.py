@@ -134,18 +134,25 @@ class Failures:
 
 
 def wait_before_retry(
-    error: StepError, failures: Failures, policy: RetryPolicy, rng: random.Random, *, outage: bool = False
+    error: StepError,
+    failures: Failures,
+    policy: RetryPolicy,
+    rng: random.Random,
+    *,
+    outage: bool = False,
+    unanswered: bool = False,
 ) -> float | None:
     """Count `error` in `failures`; return the seconds before the next attempt, or None when there should be none.
 
-    During an `outage` a transient failure is not counted: the lane decides when it is over.
+    During an `outage` a transient failure is not counted: the lane decides when it is over. While nothing shows that
+    the provider answers others (`unanswered`), a refusal for limits ends no step.
     """
     if isinstance(error, UnusableOutput):
         failures.unusable += 1
         return 0.0 if failures.unusable <= policy.max_unusable else None
     if isinstance(error, RateLimited):
         failures.rate_limited += not outage
-        if failures.rate_limited > policy.max_rate_limited:
+        if failures.rate_limited > policy.max_rate_limited and not unanswered:
             return None
         if outage or error.retry_after_s is not None:
             # The lane pauses for everybody, or the provider says how long: no jitter on top.

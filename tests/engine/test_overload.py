@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.overload import Circuit, ConcurrencyWindow
+from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps, LimitedSteps
 
 # --- The circuit breaker
 
@@ -58,6 +58,60 @@ def test_late_failures_do_not_postpone_the_probe_and_an_answer_closes_the_circui
     assert circuit.wait_s(1.0) == 0.0
     assert circuit.succeeded()
     assert (circuit.wait_s(0.0), circuit.is_open) == (0.0, False)
+
+
+# --- Refusals
+
+
+def after(events: str) -> LimitedSteps:
+    """The state after `events`, one a second: a letter is a step that is refused, + an answer to a newer request, - one
+    to the oldest, _ a minute of idling."""
+    steps = LimitedSteps()
+    for now, event in enumerate(events):
+        if event in "+-":
+            steps.answered(now if event == "+" else 0)
+        elif event == "_":
+            steps.idled(60.0)
+        else:
+            steps.refused(float(now), event, now)
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("events", "outage", "lasted_s"),
+    [
+        ("", False, 0.0),
+        ("a", True, 10.0),
+        ("+++a+", False, 0.0),
+        ("aaaa", True, 10.0),
+        ("aa+a", True, 7.0),  # overtaken once may be chance
+        ("a-a-a", True, 6.0),  # they were sent before
+        ("a+a+a", False, 6.0),  # a request that is refused for good
+        ("a+a+ab", True, 6.0),  # the other may wait for an outage to end
+        ("ab+ab+ab", False, 4.0),
+        ("abcd+abcd+abcd", True, 0.0),  # more than may be refused for good
+        ("a_a", True, -50.0),
+    ],
+)
+def test_refused_steps_are_an_outage_unless_others_were_answered(
+    events: str, outage: bool, lasted_s: float
+) -> None:
+    steps = after(events)
+    assert (bool(steps) and steps.is_outage, steps.lasted_s(10.0)) == (outage, lasted_s)
+
+
+@pytest.mark.parametrize(
+    ("events", "account"),
+    [("a", False), ("aaaaaa", False), ("abc", False), ("abcd", True), ("abc+d", False), ("abc+dabc", True)],
+)
+def test_403_is_the_account_s_where_different_steps_get_it_in_a_row(events: str, account: bool) -> None:
+    steps, verdict = ForbiddenSteps(), False
+    for event in events:
+        if event == "+":
+            steps.answered()
+        else:
+            verdict = steps.forbidden(event)
+    assert verdict == account
 
 
 # --- The window
