@@ -140,7 +140,8 @@ class LimitedSteps:
     _overtaken: Counter[str] = field(default_factory=Counter)
 
     def __bool__(self) -> bool:
-        return bool(self.counts)
+        """True if an answer has to be told to it."""
+        return bool(self._sent)
 
     def refused(self, now: float, step_key: str, sent: int) -> None:
         """Record that a step was refused."""
@@ -154,9 +155,10 @@ class LimitedSteps:
         if len(self._overtaken) > MOST_OVERTAKEN:
             self._overtaken.clear()
         # What was sent before a step was refused says nothing about the account since.
-        self._overtaken.update(step_key for step_key, sent in self._sent.items() if number > sent)
+        for step_key in [step_key for step_key, sent in self._sent.items() if number > sent]:
+            self._overtaken[step_key] += 1
+            del self._sent[step_key]
         self.counts.clear()
-        self._sent.clear()
 
     def idled(self, seconds: float) -> None:
         """Record that nobody wanted an answer for some time: that is no part of an outage."""

@@ -97,7 +97,7 @@ def test_refused_steps_are_an_outage_unless_others_were_answered(
     events: str, outage: bool, lasted_s: float
 ) -> None:
     steps = after(events)
-    assert (bool(steps) and steps.is_outage, steps.lasted_s(10.0)) == (outage, lasted_s)
+    assert (steps.is_outage, steps.lasted_s(10.0)) == (outage, lasted_s)
 
 
 @pytest.mark.parametrize(
