@@ -16,10 +16,19 @@ from math import inf
 from typing import NamedTuple
 
 from cts_async.engine.account import Account, LaneLimits, Permit
-from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
+from cts_async.engine.events import (
+    CircuitChanged,
+    Events,
+    LaneInUse,
+    LanePaused,
+    LaneStatus,
+    LimitLearned,
+    Notice,
+)
 from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps, LimitedSteps
 from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import (
+    NoFreeDescriptor,
     ProviderDown,
     ProviderGone,
     ProviderRefused,
@@ -107,6 +116,7 @@ class Lane:
         self._resting = 0
         self._tokens_used = 0.0
         self._answers_429 = 0
+        self._short_of_files = False
         self._reached = False
         """True once anything has come from the provider's server."""
 
@@ -222,6 +232,8 @@ class Lane:
 
         Refusing all requests for limits counts as an outage, too.
         """
+        if isinstance(error, NoFreeDescriptor):
+            return self._stay_below_open_files(permit, error)
         now = asyncio.get_running_loop().time()
         self._reached = self._reached or not _is_unreachable(error)
         if isinstance(error, RateLimited):
@@ -247,6 +259,18 @@ class Lane:
         if self.circuit.is_open:
             self._work.set()  # an outage is timed even while everybody rests
         return outage
+
+    def _stay_below_open_files(self, permit: Permit, error: NoFreeDescriptor) -> bool:
+        """Send no more at once than had a connection. True while others are in flight, whose ends make room."""
+        others = self.in_flight - 1
+        self.window.lower_ceiling(others)
+        self._release_probe(permit)
+        self._account.give_back(permit)
+        if not self._short_of_files:
+            self._short_of_files = True
+            self._events.emit(Notice(f"{error}; until then fewer requests are sent at once"))
+        self._leave()
+        return others > 0
 
     def may_be_outage(self, step_key: str) -> bool:
         """True unless a step was refused for limits again and again while others were answered: as long as that is not

@@ -328,6 +328,12 @@ class ConcurrencyWindow:
             self.size, self._extra = 1.0, 0.0
         self._asking = True
 
+    def lower_ceiling(self, places: int) -> None:
+        """Allow at most so many requests in flight from now on, and one at least."""
+        self.ceiling = min(self.ceiling, max(1, places))
+        self.size = min(self.size, float(self.ceiling))
+        self._extra = 0.0
+
     def reopen(self, *, known: bool) -> None:
         """Begin again after an outage, which showed nothing about how many requests are too many."""
         self.size = min(self.ceiling, self._threshold, inf if known else FIRST)

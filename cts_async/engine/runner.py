@@ -31,16 +31,28 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, Permit
-from cts_async.engine.step import Attempts, Executed, RetryPolicy, Step, charge_of, wait_before_retry
+from cts_async.engine.step import (
+    Attempts,
+    Executed,
+    RetryPolicy,
+    Step,
+    charge_of,
+    is_unsent,
+    wait_before_retry,
+)
 from cts_async.errors import (
     DeadlineReached,
     Interrupted,
+    NoFreeDescriptor,
     ProviderGone,
     RequestForbidden,
     RunStopped,
     StepError,
+    TooManyOpenFiles,
     TransientError,
     UnusableOutput,
+    UsageError,
+    reason_to_stop,
 )
 from cts_async.records import value
 
@@ -265,7 +277,10 @@ class Runner:
         while not (self.stopped or self._late):
             try:
                 numbered = await jobs.next()
-            except RunStopped as reason:
+            except Exception as error:
+                reason = reason_to_stop(error)
+                if reason is None:
+                    raise
                 self._stop_as_far_as(reason)
                 return
             if numbered is None:
@@ -275,7 +290,10 @@ class Runner:
                 continue
             try:
                 await self._run_job(seq, job)
-            except RunStopped as reason:
+            except Exception as error:
+                reason = reason_to_stop(error)
+                if reason is None:
+                    raise
                 self._stop_as_far_as(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
@@ -354,6 +372,13 @@ class Runner:
             if isinstance(error, StepError):
                 error.step = error.step or step.name
             raise
+        except (UsageError, OSError) as error:
+            # Converted here, so that the job's other branches, which are paid for, end as they can.
+            reason = reason_to_stop(error)
+            if reason is None:
+                raise
+            self._stop_as_far_as(reason, ctx.job.group)
+            raise reason from None
         except asyncio.CancelledError:
             if self._budget and attempts.failed and not attempts.recorded:
                 # Record what the attempts may have cost: a budget counts it in the next session, too.
@@ -429,7 +454,8 @@ class Runner:
                     attempts.failed.append(
                         {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
                     )
-                attempts.settle(budget, step, attempts.charged or charge_of(error))
+                charged = attempts.charged or charge_of(error)
+                attempts.settle(budget, step, charged, sent=not is_unsent(error))
             raise
         if budget:
             attempts.settle(budget, step, attempts.charged)
@@ -463,6 +489,8 @@ class Runner:
             AttemptFailed(ctx.job.group, ctx.job.id, step.name, lane, error.kind, str(error), wait_s)
         )
         if wait_s is None:
+            if isinstance(error, NoFreeDescriptor):
+                raise TooManyOpenFiles(str(error)) from None
             raise error
         if wait_s > 0:
             await (step.lane.rest(wait_s) if step.lane else self._sleep(wait_s))
