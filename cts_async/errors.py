@@ -280,7 +280,8 @@ def reason_to_stop(error: BaseException) -> RunStopped | None:
     if isinstance(error, RunStopped):
         return error
     if isinstance(error, OSError) and is_file_error(error):
-        error = write_error(error.filename or "a file", error, verb="use")
+        verb = "write" if error.errno in DISK_FULL else "use"
+        error = write_error(error.filename or "a file", error, verb=verb)
     if isinstance(error, RunStopped):
         return error
     if isinstance(error, UsageError):
