@@ -439,8 +439,15 @@ class Lane:
         reason = str(error)
         unreachable = _is_unreachable(error)
         own_fault = not unreachable and error.status in _OWN_FAULT
+        # What says that the whole server is busy is an outage where only one step waits, too.
+        whole_server = unreachable or error.status in _OVERLOADED
         if self.circuit.failed(
-            now, step_key, reason, unreachable=unreachable, probe=permit.is_outage_probe, own_fault=own_fault
+            now,
+            step_key,
+            reason,
+            whole_server=whole_server,
+            probe=permit.is_outage_probe,
+            own_fault=own_fault,
         ):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 

@@ -15,8 +15,8 @@ from typing import Final
 #
 # Closed (normal), open (an outage: nobody sends), probing (one request tests the provider). Two rules. An outage must be
 # the provider's, not one poisoned request's, so failures of a single step open the circuit only when the provider could
-# not be reached at all. And while it is open, one probe at a time is sent, ever more rarely, so that probing prolongs an
-# outage by a sixtieth at most.
+# not be reached at all, or says that it serves nobody (503, 529). And while it is open, one probe at a time is sent,
+# ever more rarely, so that probing prolongs an outage by a sixtieth at most.
 
 PROBE_SHARE: Final = 1 / 60
 """The time until the next probe as a share of the outage so far."""
@@ -84,11 +84,12 @@ class Circuit:
         step_key: str,
         reason: str,
         *,
-        unreachable: bool,
+        whole_server: bool,
         probe: bool = False,
         own_fault: bool = False,
     ) -> bool:
-        """Record a failure of a `probe` or another request, which may be the request's `own_fault`.
+        """Record a failure of a `probe` or another request, which may be the request's `own_fault`, or say that the
+        `whole_server` is unreachable or overloaded.
 
         True if that began an outage.
         """
@@ -100,7 +101,7 @@ class Circuit:
             if probe:
                 self._schedule_probe(now)
             return False
-        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):
+        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not whole_server):
             return False
         self.opened_at, self.reason = now, reason
         self._schedule_probe(now)

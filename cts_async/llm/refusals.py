@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,14 @@ from cts_async.errors import (
 )
 from cts_async.foreign_json import loads
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.limit_headers import duration_s, reset_s, retry_after_s, seconds_until, spoken_duration_s
+from cts_async.llm.limit_headers import (
+    duration_s,
+    reset_s,
+    retry_after_s,
+    seconds_until,
+    server_time,
+    spoken_duration_s,
+)
 
 _TABLES: Final = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8"))
 _OPTIONAL_PARAMS: Final = frozenset(_TABLES["optional_params"])
@@ -187,15 +194,17 @@ _DATES: Final = tuple(
 
 def _wait_s(error: _Error, status: int, head: Mapping[str, str], now: float) -> float | None:
     """Seconds to wait, by the header made for it, else by the body, else, after a 429, by the reset headers."""
-    wait_s = retry_after_s(head, now)
-    if wait_s is not None:
-        return wait_s
+    passed_on = _passed_on_headers(error)
+    for headers in (head, passed_on):
+        if (wait_s := retry_after_s(headers, now)) is not None:
+            return wait_s
     for detail in _details(error, "RetryInfo")[:1]:  # Gemini's waiting time stands in the body
         wait_s = duration_s(str(detail.get("retryDelay")))
     if wait_s is None:
         wait_s = wait_in_words(error.message, now)
     if wait_s is None and status == 429:
-        wait_s = reset_s({**head, **_passed_on_headers(error)}, now)
+        resets = (reset_s(head, now), reset_s(passed_on, server_time(head, now)))
+        wait_s = max((wait for wait in resets if wait is not None), default=None)
     return wait_s
 
 
@@ -238,7 +247,7 @@ def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | No
     return named[0] if named else None
 
 
-def setting_hint(spec: ModelSpec, status: int | None, data: bytes, sent: Iterable[str]) -> str:
+def setting_hint(spec: ModelSpec, status: int | None, data: bytes, sent: Collection[str]) -> str:
     """What to set in cts.toml where the response refuses the form of a request with the parameters `sent`; else ""."""
     if status not in (400, 422):
         return ""

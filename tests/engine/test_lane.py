@@ -151,6 +151,9 @@ async def test_late_outcomes_do_not_admit_a_second_probe(late: str) -> None:
         (TimedOut("no response within 120 s"), False),
         (TimedOut("no connection within 15 s", unsent=True), True),
         (TransientError("reset by peer"), True),
+        (TransientError("HTTP 500", status=500), False),
+        (TransientError("HTTP 503", status=503), True),
+        (TransientError("HTTP 529", status=529), True),
     ],
 )
 @in_virtual_time

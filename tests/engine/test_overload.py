@@ -17,18 +17,18 @@ from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps
 
 def opened(circuit: Circuit, now: float = 0.0) -> Circuit:
     for i in range(circuit.threshold):
-        circuit.failed(now, f"step{i}", "HTTP 503", unreachable=False)
+        circuit.failed(now, f"step{i}", "HTTP 503", whole_server=False)
     return circuit
 
 
 def test_failures_in_a_row_open_it_and_one_success_between_does_not() -> None:
     circuit = Circuit(threshold=3)
     for key in ("a", "b"):
-        assert not circuit.failed(0.0, key, "HTTP 500", unreachable=False)
+        assert not circuit.failed(0.0, key, "HTTP 500", whole_server=False)
     circuit.succeeded()
     for key in ("a", "b"):
-        assert not circuit.failed(0.0, key, "HTTP 500", unreachable=False)
-    assert circuit.failed(0.0, "c", "HTTP 500", unreachable=False)
+        assert not circuit.failed(0.0, key, "HTTP 500", whole_server=False)
+    assert circuit.failed(0.0, "c", "HTTP 500", whole_server=False)
 
 
 def test_one_probe_at_a_time_ever_more_rarely() -> None:
@@ -37,7 +37,7 @@ def test_one_probe_at_a_time_ever_more_rarely() -> None:
     for now in (0.0, 120.0, 180.0, 900.0):
         circuit.sending(now)
         assert circuit.wait_s(now) > 0, "a second one would have to wait for the probe"
-        circuit.failed(now, "probe", "HTTP 503", unreachable=False, probe=True)
+        circuit.failed(now, "probe", "HTTP 503", whole_server=False, probe=True)
         waits.append(circuit.wait_s(now))
     # A sixtieth of the outage so far, but 1 s at least and 4 s at most.
     assert waits == [1.0, 2.0, 3.0, 4.0]
@@ -54,7 +54,7 @@ def test_a_probe_blocks_the_next_for_five_seconds_or_until_it_is_cancelled() -> 
 def test_late_failures_do_not_postpone_the_probe_and_an_answer_closes_the_circuit() -> None:
     circuit = opened(Circuit(threshold=3, first_probe_s=1.0))
     for _ in range(10):
-        circuit.failed(0.5, "late", "reset", unreachable=False)
+        circuit.failed(0.5, "late", "reset", whole_server=False)
     assert circuit.wait_s(1.0) == 0.0
     assert circuit.succeeded()
     assert (circuit.wait_s(0.0), circuit.is_open) == (0.0, False)

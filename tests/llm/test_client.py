@@ -428,5 +428,6 @@ async def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Pa
     summary = summarise_run(tmp_path)
     assert write_summary(summary)["dropped_parameters"] == {"m-1": {"temperature": 3}}
     assert list(dropped_parameters([summary, summary])) == [
-        "Without temperature: m-1 refuses it, 6 of 6 replies were made without"
+        "Without temperature: m-1 refuses it, 6 of 6 replies were made without "
+        '(drops = ["temperature"] in its table of cts.toml saves the refused request)'
     ]

@@ -90,6 +90,7 @@ RESET_MS = {"X-RateLimit-Limit": "50", "X-RateLimit-Reset": str(int((NOW + 40_00
         # OpenRouter repeats the provider's headers in the body.
         (body(FREE_DAY, code=429, metadata={"headers": RESET_MS}), {}, 40_000.0),
         (body(FREE_DAY), {"retry-after": "7200"}, 7200.0),
+        (body("slower", metadata={"headers": {"Retry-After": "9"}}), {}, 9.0),
         (body("on requests per day (RPD): Limit 200. Please try again in 7h12m0s."), {}, 25_920.0),  # Groq
         (
             body("Rate limit of 50 per 86400s exceeded for UserByModelByDay. Please wait 71923 seconds"),
@@ -167,6 +168,7 @@ BLOCKED = (
         (400, body("The response was filtered due to Azure's content management policy"), ContentRefused),
         (200, {"base_resp": {"status_code": 1026, "status_msg": "input new_sensitive"}}, ContentRefused),
         (400, body("输入内容包含敏感信息"), ContentRefused),
+        (403, body("您的账号因违规已被封禁"), ProviderRefused),
         # It may be the content or the account: the lane decides.
         (403, BLOCKED, RequestForbidden),
         (403, b"", RequestForbidden),
