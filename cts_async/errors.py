@@ -7,10 +7,13 @@
     ├── StepError                     one instance fails; the run continues (exit 1)
     │   ├── TransientError            worth a retry: retry_after_s
     │   │   ├── RateLimited           the provider refused because of its limits
-    │   │   └── TimedOut              no complete reply in time
+    │   │   ├── TimedOut              no complete reply in time
+    │   │   └── NoFreeDescriptor      this process may open nothing more; the provider has no part in it
     │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
     │   ├── RejectedError             the provider refuses this request permanently
+    │   │   ├── PromptTooLong         because it is too long; a shorter one may be accepted
     │   │   ├── ContentRefused        because of its content, or the model declines to answer
+    │   │   │   └── RequestForbidden  HTTP 403, and neither key nor account are named
     │   │   └── ParameterRefused      because of one parameter, which the next attempt omits
     │   ├── ToolError                 a search or visit failed
     │   └── RoleFailed                code of the user's that plays a role
@@ -19,6 +22,8 @@
         │   ├── ProviderDown          an outage longer than --max-outage
         │   └── ProviderRefused       bad key, unpaid bill, unknown model
         ├── StorageFull               the disk is full
+        ├── TooManyOpenFiles          the limit of open files (ulimit -n) is too low for what the run needs
+        ├── Unforeseen                a file or setting failed after the run had begun
         ├── BudgetSpent               the next call could exceed a limit of the user
         ├── DeadlineReached           the time the user allowed is over
         └── Interrupted               Ctrl-C or SIGTERM
@@ -142,6 +147,15 @@ class TimedOut(TransientError):
     kind = "timeout"
 
 
+class NoFreeDescriptor(TransientError):
+    """This process may open no further connection (`ulimit -n`): nothing was sent, and no provider has a part in it."""
+
+    kind = "no_descriptor"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, unsent=True)
+
+
 class UnusableOutput(StepError):
     """A reply that does not have the form the step expects; `problem` is sent to the model with the next attempt."""
 
@@ -166,6 +180,15 @@ class ContentRefused(RejectedError):
     """A content filter blocked the request or the reply, or the model declined: no answer, and never a score."""
 
     kind = "refused"
+
+
+class PromptTooLong(RejectedError):
+    """The prompt, or prompt and reply together, are too long for the model or a gateway: a shorter one may be taken."""
+
+
+class RequestForbidden(ContentRefused):
+    """HTTP 403 that names neither the key nor the account: a filter's or firewall's answer to this request's content,
+    unless several different requests in a row get it."""
 
 
 class ParameterRefused(RejectedError):
@@ -221,6 +244,14 @@ class StorageFull(RunStopped):
     """The disk refused a write; the same command can be typed again once there is room."""
 
 
+class TooManyOpenFiles(RunStopped):
+    """The limit of open files is reached, and what is needed cannot be opened."""
+
+
+class Unforeseen(RunStopped):
+    """What would be a UsageError before the run: a file that cannot be written or read any more, a changed setting."""
+
+
 class BudgetSpent(RunStopped):
     """The next attempt could exceed a limit of the budget."""
 
@@ -235,6 +266,9 @@ class Interrupted(RunStopped):
 
 DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errno values of a full disk, quota or file-size limit."""
+TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+"""The errno values of a process, or a machine, that may open no more files."""
+MORE_FILES: Final = "raise the limit (ulimit -n 1024) and run the same command again"
 
 
 def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSError:
@@ -242,7 +276,37 @@ def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSErro
     problem = f"{what}: cannot {verb} ({error.strerror or error})"
     if error.errno in DISK_FULL or error.errno == errno.EIO:
         return StorageFull(f"{problem}; {storage_hint(error)}")
+    if error.errno in TOO_MANY_FILES:
+        return TooManyOpenFiles(f"{problem}; {MORE_FILES}")
     return UsageError(problem)
+
+
+def is_file_error(error: BaseException) -> bool:
+    """True for an error about a file of the user's: it has a path, or the disk is full, or too many files are open."""
+    if not isinstance(error, OSError):
+        return False
+    return error.filename is not None or error.errno in DISK_FULL | TOO_MANY_FILES
+
+
+def reason_to_stop(error: BaseException) -> RunStopped | None:
+    """Return why a run that has begun must end because of `error`, with everything so far saved; None for a bug.
+
+    A UsageError, and an error about a file, are somebody's to put right, after which the same command resumes. Of a
+    group of errors all have to be of these kinds; the first counts.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        reasons = [reason_to_stop(inner) for inner in error.exceptions]
+        return None if None in reasons else reasons[0]
+    if isinstance(error, RunStopped):
+        return error
+    if isinstance(error, OSError) and is_file_error(error):
+        verb = "write" if error.errno in DISK_FULL else "use"
+        error = write_error(error.filename or "a file", error, verb=verb)
+    if isinstance(error, RunStopped):
+        return error
+    if isinstance(error, UsageError):
+        return Unforeseen(f"{error}; completed work is saved, the same command resumes")
+    return None
 
 
 def storage_hint(error: OSError) -> str:

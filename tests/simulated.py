@@ -27,7 +27,7 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import RateLimited, TransientError
-from cts_async.llm.responses import quotas_in, retry_after_s
+from cts_async.llm.limit_headers import quotas_in, retry_after_s
 
 MEDIAN_S, SIGMA = 0.8, 0.6
 TRIP_S, TRIP_SIGMA = 0.03, 0.5

@@ -9,7 +9,7 @@ from fake_limits import Allowance, HeaderStyle, Kind, RetryAfter, ServerLimits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.llm.responses import reset_s, retry_after_s
+from cts_async.llm.limit_headers import reset_s, retry_after_s
 
 JAN_15_2033 = 1989388800.0
 """2033-01-15T08:00:00Z."""

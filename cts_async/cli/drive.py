@@ -23,7 +23,7 @@ from cts_async.cli.options import check_keys
 from cts_async.config import CommandConfig, environment_override
 from cts_async.engine.events import Events, Subscriber
 from cts_async.engine.processes import collect_seldom, require_open_files
-from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError
+from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError, reason_to_stop
 from cts_async.llm.model import unpriced_models
 from cts_async.report.live_screen import LiveScreen, progress_line
 from cts_async.report.output import print_notes, print_plainly
@@ -123,11 +123,20 @@ def _logs(
 
 
 def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
-    """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints."""
+    """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints.
+
+    Raises RunStopped where a file cannot be read or written: the runs are made, and the same command summarises them.
+    """
     from cts_async.report.summary import summarise_runs, write_summary
 
-    summaries = summarise_runs(directories)
-    rows = [{"run": str(one.directory), "system": one.label, **write_summary(one)} for one in summaries]
+    try:
+        summaries = summarise_runs(directories)
+        rows = [{"run": str(one.directory), "system": one.label, **write_summary(one)} for one in summaries]
+    except (UsageError, OSError) as error:
+        reason = reason_to_stop(error)
+        if reason is None:
+            raise
+        raise reason from None
     return summaries, rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from importlib import import_module
@@ -23,8 +22,18 @@ from cts_async.cli.streams import (
     prepare_stdout,
 )
 from cts_async.config import SET_HOME
-from cts_async.engine.processes import IS_COMMAND, MORE_FILES
-from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
+from cts_async.engine.processes import IS_COMMAND
+from cts_async.errors import (
+    DISK_FULL,
+    EXIT_RESUMABLE,
+    EXIT_USAGE,
+    MORE_FILES,
+    TOO_MANY_FILES,
+    CTSError,
+    UsageError,
+    is_file_error,
+    write_error,
+)
 from cts_async.llm.redact import SECRETS
 from cts_async.report.output import discard_stdout, print_line, unbroken
 
@@ -77,7 +86,6 @@ _TYPER_ABORT: Final = 130
 """The exit code that typer returns for a KeyboardInterrupt."""
 _RESUMABLE_COMMANDS: Final = frozenset({"run", "converse", "demo", "gold", "judge"})
 """The commands that keep a journal."""
-_TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _RAY_OPTIONS: Final = frozenset({"--ray", "--workers"})
 
 
@@ -122,14 +130,14 @@ def main() -> None:
         print_line(f"cts: interrupted; the same command {effect}", sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
-        if group.split(lambda error: isinstance(error, CTSError) or _is_file_error(error))[1]:
+        if group.split(lambda error: isinstance(error, CTSError) or is_file_error(error))[1]:
             raise
-        first: BaseException = group.subgroup(_is_file_error) or group
+        first: BaseException = group.subgroup(is_file_error) or group
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         _exit_expected(first)
     except OSError as error:
-        if not _is_file_error(error):
+        if not is_file_error(error):
             raise
         _exit_expected(error)
     except RuntimeError as error:
@@ -154,17 +162,10 @@ def _exit_misused(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _is_file_error(error: BaseException) -> bool:
-    """True for an error about a file of the user's: it has a path, or the disk is full, or too many files are open."""
-    if not isinstance(error, OSError):
-        return False
-    return error.filename is not None or error.errno in DISK_FULL | _TOO_MANY_FILES
-
-
 def _exit_expected(error: BaseException) -> None:
     """Print an error of ours, or about a file of the user's, in one line, and exit with its code."""
     if isinstance(error, OSError):
-        if error.errno in _TOO_MANY_FILES:
+        if error.errno in TOO_MANY_FILES:
             error = UsageError(f"too many open files; {MORE_FILES}")
         elif error.errno not in DISK_FULL:
             error = UsageError(f"{error.filename}: {error.strerror}")

@@ -52,7 +52,7 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import Journal
 from cts_async.engine.signals import stoppable
-from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
+from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
 from cts_async.protocol.plan import CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.run import open_budget, open_runs
@@ -399,7 +399,7 @@ class Head:
         try:
             await self._append(entry, update)
         except CTSError as reason:
-            self.stop(reason)
+            self.stop(reason_to_stop(reason) or reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
         seqs = [one.seq for one in update.ended]
         had = {task.seq: task for leases in self._streams for task in leases.ended(entry.name, seqs)}
@@ -409,7 +409,7 @@ class Head:
         try:
             await self._write(ended)
         except CTSError as reason:
-            self.stop(reason)
+            self.stop(reason_to_stop(reason) or reason)
         for event in update.events:
             self._pass_on(event)
         for task, one in ended:

@@ -27,7 +27,7 @@ from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import Quotas
-from cts_async.errors import RunStopped, TransientError
+from cts_async.errors import RateLimited, RunStopped, TransientError
 from cts_async.records import value
 
 LEASE_S: Final = 0.5
@@ -140,6 +140,8 @@ class SharedLane(Lane):
         """`admit` without a task that waits. Raises RunStopped."""
         if self.stopped:
             raise self.stopped
+        if self._limited:
+            self._note_idle_time()
         first = not self._waiting
         granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
         if first:
@@ -347,6 +349,8 @@ class RemoteLane(Lane):
         self.account, self._requests = account, requests
         self._permits: dict[int, tuple[Grant, float]] = {}
         """By number: the grant, and how long after it the permit was used."""
+        self._newest = 0
+        """The number of the newest of them."""
 
     async def admit(
         self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
@@ -365,15 +369,21 @@ class RemoteLane(Lane):
             self._hopeless.add(step_key)
         self.in_flight += 1
         self._permits[number] = grant, used_s
+        self._newest = max(self._newest, number)
         self._requests.report(Report(number, "used", used_s))
         return Permit(tokens, now, number=number)
 
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         _, used_s = self._used(permit)
+        # Whether a step or the account is refused shows in this worker's own requests.
+        self._limited.answered(permit.number)
+        self._forbidden.answered()
         self._requests.report(Report(permit.number, "served", used_s, tokens_used, quotas))
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         grant, used_s = self._used(permit)
+        if isinstance(error, RateLimited):
+            self._limited.refused(_now(), step_key, self._newest)
         report = Report(permit.number, "failed", used_s, error=error, step_key=step_key)
         self._requests.report(report)
         return grant.in_outage

@@ -22,7 +22,7 @@ from cts_async.datasets import sha256_of
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
-from cts_async.errors import RunStopped, UsageError
+from cts_async.errors import RunStopped, UsageError, reason_to_stop
 from cts_async.protocol.answers import Repeats
 from cts_async.protocol.config_trust import Spec
 from cts_async.protocol.custom.sources import Players, is_script, with_files
@@ -412,8 +412,10 @@ class Leases:
         while self._unread is not None and (len(self._ready) < n or self._ready[0][0]):
             try:
                 task = next(self._unread, None)
-            except RunStopped as failure:
-                self.failure, task = failure, None
+            except (RunStopped, UsageError, OSError) as error:
+                self.failure, task = reason_to_stop(error), None
+                if self.failure is None:
+                    raise
             if task is None:
                 self._unread = None
             else:

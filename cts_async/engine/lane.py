@@ -9,7 +9,6 @@ an outage).
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -17,10 +16,28 @@ from math import inf
 from typing import NamedTuple
 
 from cts_async.engine.account import Account, LaneLimits, Permit
-from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
-from cts_async.engine.overload import FEW, Circuit, ConcurrencyWindow
+from cts_async.engine.events import (
+    CircuitChanged,
+    Events,
+    LaneInUse,
+    LanePaused,
+    LaneStatus,
+    LimitLearned,
+    Notice,
+)
+from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps, LimitedSteps
 from cts_async.engine.ratelimit import Quotas
-from cts_async.errors import ProviderDown, ProviderGone, RateLimited, RunStopped, TimedOut, TransientError
+from cts_async.errors import (
+    NoFreeDescriptor,
+    ProviderDown,
+    ProviderGone,
+    ProviderRefused,
+    RateLimited,
+    RequestForbidden,
+    RunStopped,
+    TimedOut,
+    TransientError,
+)
 
 __all__ = ["Lane", "LaneLimits", "Permit"]
 
@@ -38,6 +55,9 @@ as it would be without the header, up to LONGER_S."""
 ALIVE_S = 5.0
 """A provider that answers 503 or 529 is overloaded, not down, if it has answered others within this time and more are
 in flight."""
+IDLE_S = 60.0
+"""A longer time in which no caller has a request under way, waits or rests between two attempts is no part of an outage.
+(On the head of a cluster callers rest elsewhere, unseen, but not for so long.)"""
 _OVERLOADED = frozenset({503, 529})
 _OWN_FAULT = frozenset({None, 200, 500})
 """Statuses that a request itself may have caused: no response in time, a broken one, an internal error."""
@@ -85,9 +105,10 @@ class Lane:
         """When the provider last answered, or was sent a request while none was in flight."""
         self._unsettled: list[tuple[Permit, TransientError, str]] = []
         """Overload responses that become circuit failures if the other requests in flight fail, too."""
-        self._refused_since = 0.0
-        self._refused_steps: Counter[str] = Counter()
-        """Refusals for limits by step since the last success; the first of them at `_refused_since`."""
+        self._limited = LimitedSteps()
+        self._forbidden = ForbiddenSteps()
+        self._left_at = 0.0
+        """When a caller last left or stopped resting; kept while steps are refused."""
         self.stopped: RunStopped | None = None
         """The reason why nobody is admitted any more; None while the lane is in use."""
         self._ended = asyncio.Event()
@@ -95,6 +116,7 @@ class Lane:
         self._resting = 0
         self._tokens_used = 0.0
         self._answers_429 = 0
+        self._short_of_files = False
         self._reached = False
         """True once anything has come from the provider's server."""
 
@@ -133,6 +155,8 @@ class Lane:
         """
         if self.stopped:
             raise self.stopped
+        if self._limited:
+            self._note_idle_time()
         if not self._waiting and self._is_free(tokens, reserved):
             return self._send(tokens, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)
@@ -145,7 +169,7 @@ class Lane:
 
     def _queue(self, seq: int, tokens: float, step_key: str, reserved: float) -> asyncio.Future[Permit]:
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        if self._waiting and self._refused_steps[step_key] > 1:
+        if self._waiting and self._limited.counts[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiter.seq for waiter in self._waiting))
         heappush(self._waiting, _Waiter(seq, next(self._order), tokens, reserved, granted))
@@ -163,6 +187,7 @@ class Lane:
             return
         finally:
             self._resting -= 1
+            self._left_at = asyncio.get_running_loop().time()
 
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         """Record that the provider answered; `tokens_used` settles the estimate (None: it did not say)."""
@@ -170,7 +195,10 @@ class Lane:
         self._reached = True
         self._tokens_used += tokens_used or 0.0
         self._pause_s, self._episodes = 0.0, 0
-        self._refused_steps.clear()
+        if self._limited:
+            self._limited.answered(permit.number)
+        if self._forbidden.steps:
+            self._forbidden.answered()
         self._alive_at = asyncio.get_running_loop().time()
         self._unsettled.clear()
         self.window.answered(permit.number, self._account.sent, self.in_flight)
@@ -185,18 +213,34 @@ class Lane:
                 self._events.emit(LimitLearned(self.name, what, per_min))
         self._leave()
 
+    def forbidden(self, permit: Permit, error: RequestForbidden, step_key: str) -> ProviderRefused | None:
+        """Record that the provider answered 403. The reason to stop if it must be the account's, not the request's."""
+        # The provider answers, so it is up; but this is no answer that would show a good key.
+        row, self._forbidden = self._forbidden, ForbiddenSteps()
+        self.succeeded(permit, None)
+        self._forbidden = row
+        if not row.forbidden(step_key):
+            return None
+        return ProviderRefused(
+            f"{error} ({len(row.steps)} different requests in a row were refused like this and none was answered: "
+            "check the key and what its account may do; the same command resumes, and with --retry-failed "
+            "repeats those that were refused before)"
+        )
+
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         """Record that the provider could not answer. True during an outage, in which a failure costs no retry.
 
         Refusing all requests for limits counts as an outage, too.
         """
+        if isinstance(error, NoFreeDescriptor):
+            return self._stay_below_open_files(permit, error)
         now = asyncio.get_running_loop().time()
         self._reached = self._reached or not _is_unreachable(error)
         if isinstance(error, RateLimited):
             self._refused(permit, error, now)
             self._release_probe(permit)
             self._count_refusal(error, step_key, now)
-            outage = len(self._refused_steps) > FEW
+            outage = self._limited.are_many
         else:
             self._account.lost(permit)
             refused = error.status in _OVERLOADED
@@ -215,6 +259,23 @@ class Lane:
         if self.circuit.is_open:
             self._work.set()  # an outage is timed even while everybody rests
         return outage
+
+    def _stay_below_open_files(self, permit: Permit, error: NoFreeDescriptor) -> bool:
+        """Send no more at once than had a connection. True while others are in flight, whose ends make room."""
+        others = self.in_flight - 1
+        self.window.lower_ceiling(others)
+        self._release_probe(permit)
+        self._account.give_back(permit)
+        if not self._short_of_files:
+            self._short_of_files = True
+            self._events.emit(Notice(f"{error}; until then fewer requests are sent at once"))
+        self._leave()
+        return others > 0
+
+    def may_be_outage(self, step_key: str) -> bool:
+        """True unless a step was refused for limits again and again while others were answered: as long as that is not
+        so, waiting costs it no retry, and `max_outage_s` ends it."""
+        return not self._limited.is_hopeless(step_key)
 
     def gave_up(self, step_key: str) -> bool:
         """True if a step is not worth another attempt, though its provider is up."""
@@ -298,6 +359,8 @@ class Lane:
 
     def _leave(self) -> None:
         self.in_flight -= 1
+        if self._limited:
+            self._left_at = asyncio.get_running_loop().time()
         if self._waiting and not self._account.awaited:
             self._pump()
             if self._waiting and self.in_flight < self.window.size:
@@ -331,12 +394,10 @@ class Lane:
             self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
-        """Stop where all requests have been refused for longer than an outage may last."""
-        if not self._refused_steps:
-            self._refused_since = now
-        self._refused_steps[step_key] += 1
-        lasted_s = now - self._refused_since
-        if lasted_s > self.limits.max_outage_s and len(self._refused_steps) > FEW:
+        """Stop where all requests have been refused for longer than an outage may last, however few they are."""
+        self._limited.refused(now, step_key, self._account.sent)
+        lasted_s = self._limited.lasted_s(now)
+        if lasted_s > self.limits.max_outage_s and self._limited.is_outage:
             self.stop(
                 ProviderDown(
                     f"{self.name} has refused all requests for {lasted_s:.0f} s ({error}); "
@@ -344,19 +405,29 @@ class Lane:
                 )
             )
 
+    def _note_idle_time(self) -> None:
+        """Called before a caller comes, while steps are refused."""
+        if self.in_flight or self._waiting or self._resting:
+            return
+        idle_s = asyncio.get_running_loop().time() - self._left_at
+        if idle_s > IDLE_S:
+            self._limited.idled(idle_s)
+
     def _check_pause(self, error: TransientError) -> None:
         """Stop where the provider asks for a longer pause than `max_outage_s`."""
         pause_s = error.retry_after_s or 0.0
         if pause_s > self.limits.max_outage_s:
             self.stop(
-                ProviderDown(f"{error}: it requests a pause of {pause_s:.0f} s; the same command resumes")
+                ProviderDown(
+                    f"{error}: it requests a pause of {round(pause_s):.10g} s; the same command resumes"
+                )
             )
 
     def _begin_episode(self, now: float) -> None:
         # Everything sent before the episode began is refused for the same reason: it must not add up.
         self._episode_began = self._account.sent
         self._episodes += 1
-        lasted_s = now - self._refused_since if self._refused_steps else 0.0
+        lasted_s = self._limited.lasted_s(now)
         self._pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, PAUSE_SHARE * lasted_s))
         self._account.slow_down(now)
 
@@ -368,8 +439,15 @@ class Lane:
         reason = str(error)
         unreachable = _is_unreachable(error)
         own_fault = not unreachable and error.status in _OWN_FAULT
+        # What says that the whole server is busy is an outage where only one step waits, too.
+        whole_server = unreachable or error.status in _OVERLOADED
         if self.circuit.failed(
-            now, step_key, reason, unreachable=unreachable, probe=permit.is_outage_probe, own_fault=own_fault
+            now,
+            step_key,
+            reason,
+            whole_server=whole_server,
+            probe=permit.is_outage_probe,
+            own_fault=own_fault,
         ):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 

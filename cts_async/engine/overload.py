@@ -1,11 +1,12 @@
-"""Outages and overload of a provider: the circuit breaker, and the window of concurrent requests.
+"""Outages and overload of a provider: the circuit breaker, refusals, and the window of concurrent requests.
 
-Both are state machines without clock or I/O: the caller passes the time (seconds, monotonic), and numbers requests in
+All are state machines without clock or I/O: the caller passes the time (seconds, monotonic), and numbers requests in
 the order of sending: `number` is that of the request whose outcome is reported, `sent` that of the newest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import ceil, inf, sqrt
 from typing import Final
@@ -14,8 +15,8 @@ from typing import Final
 #
 # Closed (normal), open (an outage: nobody sends), probing (one request tests the provider). Two rules. An outage must be
 # the provider's, not one poisoned request's, so failures of a single step open the circuit only when the provider could
-# not be reached at all. And while it is open, one probe at a time is sent, ever more rarely, so that probing prolongs an
-# outage by a sixtieth at most.
+# not be reached at all, or says that it serves nobody (503, 529). And while it is open, one probe at a time is sent,
+# ever more rarely, so that probing prolongs an outage by a sixtieth at most.
 
 PROBE_SHARE: Final = 1 / 60
 """The time until the next probe as a share of the outage so far."""
@@ -83,11 +84,12 @@ class Circuit:
         step_key: str,
         reason: str,
         *,
-        unreachable: bool,
+        whole_server: bool,
         probe: bool = False,
         own_fault: bool = False,
     ) -> bool:
-        """Record a failure of a `probe` or another request, which may be the request's `own_fault`.
+        """Record a failure of a `probe` or another request, which may be the request's `own_fault`, or say that the
+        `whole_server` is unreachable or overloaded.
 
         True if that began an outage.
         """
@@ -99,7 +101,7 @@ class Circuit:
             if probe:
                 self._schedule_probe(now)
             return False
-        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):
+        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not whole_server):
             return False
         self.opened_at, self.reason = now, reason
         self._schedule_probe(now)
@@ -112,6 +114,90 @@ class Circuit:
     def _pause_s(self, now: float) -> float:
         lasted_s = now - (now if self.opened_at is None else self.opened_at)
         return min(self.max_probe_s, max(self.first_probe_s, lasted_s * PROBE_SHARE))
+
+
+# --- Refusals -------------------------------------------------------------------------------------------
+#
+# Two kinds of refusal may be about one request or about the account: 429 (a request larger than the account's limits, or
+# an account without quota) and 403 (a content filter or firewall, or an account without rights). What tells them apart
+# is whether others are answered.
+
+OVERTAKEN: Final = 2
+"""How often others were answered between two refusals of a step before it counts as refused for good. With 3 % of
+random refusals that happens to one step in 37,000."""
+MOST_OVERTAKEN: Final = 10_000
+"""Steps that are remembered as overtaken; older ones are forgotten together."""
+
+
+@dataclass(slots=True)
+class LimitedSteps:
+    """Steps refused for the account's limits since its last answer: in an outage, or each for good."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """Refusals by step since the last answer."""
+    _since: float = 0.0
+    _sent: dict[str, int] = field(default_factory=dict)
+    """By step, the number of the newest request when it was last refused."""
+    _overtaken: Counter[str] = field(default_factory=Counter)
+
+    def __bool__(self) -> bool:
+        """True if an answer has to be told to it."""
+        return bool(self._sent)
+
+    def refused(self, now: float, step_key: str, sent: int) -> None:
+        """Record that a step was refused."""
+        if not self.counts:
+            self._since = now
+        self.counts[step_key] += 1
+        self._sent[step_key] = sent
+
+    def answered(self, number: int) -> None:
+        """Record that the provider answered a request of any step."""
+        if len(self._overtaken) > MOST_OVERTAKEN:
+            self._overtaken.clear()
+        # What was sent before a step was refused says nothing about the account since.
+        for step_key in [step_key for step_key, sent in self._sent.items() if number > sent]:
+            self._overtaken[step_key] += 1
+            del self._sent[step_key]
+        self.counts.clear()
+
+    def idled(self, seconds: float) -> None:
+        """Record that nobody wanted an answer for some time: that is no part of an outage."""
+        self._since += seconds
+
+    def lasted_s(self, now: float) -> float:
+        """Seconds since the first refusal after the last answer; 0 without one."""
+        return now - self._since if self.counts else 0.0
+
+    @property
+    def are_many(self) -> bool:
+        """True if so many steps are refused that it cannot be the fault of all of them."""
+        return len(self.counts) > FEW
+
+    @property
+    def is_outage(self) -> bool:
+        """True if nothing shows that it is the refused steps' own fault, however few they are."""
+        return self.are_many or any(not self.is_hopeless(step_key) for step_key in self.counts)
+
+    def is_hopeless(self, step_key: str) -> bool:
+        """True if a step was refused again and again while others were answered."""
+        return self._overtaken[step_key] >= OVERTAKEN
+
+
+@dataclass(slots=True)
+class ForbiddenSteps:
+    """Steps refused with 403 in a row: a few may be refused for their content, more are an account that is."""
+
+    steps: set[str] = field(default_factory=set)
+
+    def forbidden(self, step_key: str) -> bool:
+        """Record a 403 that names neither key nor account. True if it has to be the account's."""
+        self.steps.add(step_key)
+        return len(self.steps) > FEW
+
+    def answered(self) -> None:
+        """Record that the provider answered a request: its key is good."""
+        self.steps.clear()
 
 
 # --- The window of concurrent requests ------------------------------------------------------------------
@@ -242,6 +328,12 @@ class ConcurrencyWindow:
         if not keep:
             self.size, self._extra = 1.0, 0.0
         self._asking = True
+
+    def lower_ceiling(self, places: int) -> None:
+        """Allow at most so many requests in flight from now on, and one at least."""
+        self.ceiling = min(self.ceiling, max(1, places))
+        self.size = min(self.size, float(self.ceiling))
+        self._extra = 0.0
 
     def reopen(self, *, known: bool) -> None:
         """Begin again after an outage, which showed nothing about how many requests are too many."""

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
-from cts_async.errors import UsageError
+from cts_async.errors import MORE_FILES, TOO_MANY_FILES, UsageError
 
 IS_COMMAND: Final = ContextVar("is_command", default=False)
 """Whether this process is a command's own. A script's or a notebook's is the user's, and is never ended."""
@@ -95,7 +95,8 @@ def _kill_if_marked(pid: int, needle: bytes) -> bool:
 
 LEAST: Final = 64
 """Open files that a run needs: measured, a run of two systems on the embedded model fails to start below 34."""
-MORE_FILES: Final = "raise the limit (ulimit -n 1024) and run the same command again"
+SPARE: Final = 16
+"""Open files that connections leave free, for the run's own: results, progress, name look-ups, child processes."""
 
 
 def allow_more_files(n: int) -> None:
@@ -114,6 +115,27 @@ def require_open_files() -> None:
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if allowed < LEAST:
             raise UsageError(f"only {allowed} files may be open, and {LEAST} are needed: {MORE_FILES}")
+
+
+def open_files_limit() -> str:
+    """The limit of open files, as a user knows it."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft}"
+
+
+def is_spare(descriptor: int) -> bool:
+    """True if a descriptor is one of the last `SPARE`: the system gives out the lowest that is free."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft != resource.RLIM_INFINITY and descriptor >= soft - SPARE
+
+
+def may_open_more() -> bool:
+    """True if this process can open another file."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno not in TOO_MANY_FILES
+    return True
 
 
 GC_EVERY: Final = 20_000

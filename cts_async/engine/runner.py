@@ -31,15 +31,28 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, Permit
-from cts_async.engine.step import Attempts, Executed, RetryPolicy, Step, charge_of, wait_before_retry
+from cts_async.engine.step import (
+    Attempts,
+    Executed,
+    RetryPolicy,
+    Step,
+    charge_of,
+    is_unsent,
+    wait_before_retry,
+)
 from cts_async.errors import (
     DeadlineReached,
     Interrupted,
+    NoFreeDescriptor,
     ProviderGone,
+    RequestForbidden,
     RunStopped,
     StepError,
+    TooManyOpenFiles,
     TransientError,
     UnusableOutput,
+    UsageError,
+    reason_to_stop,
 )
 from cts_async.records import value
 
@@ -306,7 +319,10 @@ class Runner:
         while not (self.stopped or self._late):
             try:
                 numbered = await jobs.next()
-            except RunStopped as reason:
+            except Exception as error:
+                reason = reason_to_stop(error)
+                if reason is None:
+                    raise
                 self._stop_as_far_as(reason)
                 return
             if numbered is None:
@@ -316,7 +332,10 @@ class Runner:
                 continue
             try:
                 await self._run_job(seq, job)
-            except RunStopped as reason:
+            except Exception as error:
+                reason = reason_to_stop(error)
+                if reason is None:
+                    raise
                 self._stop_as_far_as(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
@@ -397,6 +416,13 @@ class Runner:
             if isinstance(error, StepError):
                 error.step = error.step or step.name
             raise
+        except (UsageError, OSError) as error:
+            # Converted here, so that the job's other branches, which are paid for, end as they can.
+            reason = reason_to_stop(error)
+            if reason is None:
+                raise
+            self._stop_as_far_as(reason, ctx.job.group)
+            raise reason from None
         except asyncio.CancelledError:
             if self._budget and attempts.failed and not attempts.recorded:
                 # Record what the attempts may have cost: a budget counts it in the next session, too.
@@ -448,6 +474,10 @@ class Runner:
                 executed = await step.execute(attempts.unusable)
             except TransientError:
                 raise
+            except RequestForbidden as error:
+                if lane and permit and (reason := lane.forbidden(permit, error, step.key)):
+                    raise reason from None
+                raise
             except (StepError, RunStopped):  # the provider answered
                 if lane and permit:
                     lane.succeeded(permit, None)
@@ -468,7 +498,8 @@ class Runner:
                     attempts.failed.append(
                         {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
                     )
-                attempts.settle(budget, step, attempts.charged or charge_of(error))
+                charged = attempts.charged or charge_of(error)
+                attempts.settle(budget, step, charged, sent=not is_unsent(error))
             raise
         if budget:
             attempts.settle(budget, step, attempts.charged)
@@ -486,11 +517,14 @@ class Runner:
         latency_s: float,
     ) -> None:
         """Wait before the next attempt, or raise `error` when there will be none."""
-        outage = False
+        outage = unanswered = False
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
+            unanswered = step.lane.may_be_outage(step.key)
         policy = step.policy or self.policy
-        wait_s = wait_before_retry(error, attempts.failures, policy, self._jitter, outage=outage)
+        wait_s = wait_before_retry(
+            error, attempts.failures, policy, self._jitter, outage=outage, unanswered=unanswered
+        )
         if step.lane and step.lane.gave_up(step.key):
             wait_s = None
         attempts.fail(error, latency_s)
@@ -499,6 +533,8 @@ class Runner:
             AttemptFailed(ctx.job.group, ctx.job.id, step.name, lane, error.kind, str(error), wait_s)
         )
         if wait_s is None:
+            if isinstance(error, NoFreeDescriptor):
+                raise TooManyOpenFiles(str(error)) from None
             raise error
         if wait_s > 0:
             await (step.lane.rest(wait_s) if step.lane else self._sleep(wait_s))

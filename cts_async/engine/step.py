@@ -134,18 +134,25 @@ class Failures:
 
 
 def wait_before_retry(
-    error: StepError, failures: Failures, policy: RetryPolicy, rng: random.Random, *, outage: bool = False
+    error: StepError,
+    failures: Failures,
+    policy: RetryPolicy,
+    rng: random.Random,
+    *,
+    outage: bool = False,
+    unanswered: bool = False,
 ) -> float | None:
     """Count `error` in `failures`; return the seconds before the next attempt, or None when there should be none.
 
-    During an `outage` a transient failure is not counted: the lane decides when it is over.
+    During an `outage` a transient failure is not counted: the lane decides when it is over. While nothing shows that
+    the provider answers others (`unanswered`), a refusal for limits ends no step.
     """
     if isinstance(error, UnusableOutput):
         failures.unusable += 1
         return 0.0 if failures.unusable <= policy.max_unusable else None
     if isinstance(error, RateLimited):
         failures.rate_limited += not outage
-        if failures.rate_limited > policy.max_rate_limited:
+        if failures.rate_limited > policy.max_rate_limited and not unanswered:
             return None
         if outage or error.retry_after_s is not None:
             # The lane pauses for everybody, or the provider says how long: no jitter on top.
@@ -210,11 +217,19 @@ class Attempts:
             failed["text"] = error.text
         if self.charged:
             failed["usage"] = usage_json(self.charged)
+        if is_unsent(error):
+            failed["unsent"] = True
         self.failed.append(failed)
 
-    def settle(self, budget: Budget, step: Step[Any], charged: Usage | None) -> None:
-        """Replace the attempt's reservation by its true charge; the reservation stays where that is unknown (None)."""
+    def settle(self, budget: Budget, step: Step[Any], charged: Usage | None, *, sent: bool = True) -> None:
+        """Replace the attempt's reservation by its true charge; the reservation stays where that is unknown (None).
+
+        An attempt that was not `sent` is no call.
+        """
         if self.reserved is None:
+            return
+        if not sent:
+            budget.settle(self.reserved, NOTHING)
             return
         if charged is None:
             self.assumed += self.reserved
@@ -241,16 +256,22 @@ class Attempts:
         if self.usage.total:
             record["usage"] = usage_json(self.usage)
         if self.failed:
-            # Left out where it was one attempt: the usual is not written a million times.
-            record["attempts"] = len(self.failed) + ("error" not in outcome)
+            # Left out where it was one attempt: the usual is not written a million times. What never left is no call.
+            sent = sum(not failed.get("unsent") for failed in self.failed)
+            record["attempts"] = sent + ("error" not in outcome)
             record["failed_attempts"] = self.failed
         record["time"] = round(now, 3)
         return record
 
 
+def is_unsent(error: BaseException) -> bool:
+    """True if the attempt that failed with `error` never left this machine."""
+    return isinstance(error, TransientError) and error.unsent
+
+
 def charge_of(error: BaseException) -> Usage | None:
     """The charge of a failed attempt that returned no usage: none where the server refused it; None: unknown."""
-    if isinstance(error, RateLimited | RunStopped | ToolError) or getattr(error, "unsent", False):
+    if isinstance(error, RateLimited | RunStopped | ToolError) or is_unsent(error):
         return NO_USAGE
     refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)
     return NO_USAGE if refused else None

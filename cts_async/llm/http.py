@@ -9,6 +9,7 @@ stay the same, so pyproject.toml names the versions that are known to work.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import zlib
@@ -25,7 +26,17 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
-from cts_async.errors import CTSError, ProviderRefused, RejectedError, TimedOut, TransientError
+from cts_async.engine.processes import is_spare, may_open_more, open_files_limit
+from cts_async.errors import (
+    MORE_FILES,
+    TOO_MANY_FILES,
+    CTSError,
+    NoFreeDescriptor,
+    ProviderRefused,
+    RejectedError,
+    TimedOut,
+    TransientError,
+)
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.records import value
@@ -46,6 +57,7 @@ GRACE_S: Final = 0.2
 """How long sockets are read in that case before the deadline counts."""
 ENCODINGS: Final = "gzip, deflate"
 """The content encodings that can be decompressed here: the most that a request may name in Accept-Encoding."""
+NO_CONNECTION: Final = f"no connection, too many open files (ulimit -n is {{}}); {MORE_FILES}"
 _NO_TRACES: list[aiohttp.tracing.Trace] = []
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -208,6 +220,10 @@ class HttpEndpoint:
             protocol = connection.protocol
             if not isinstance(protocol, _Protocol):
                 raise TypeError("the pool makes other connections")
+            if protocol.idle_since is None and protocol.has_spare_descriptor():
+                connection.close()
+                full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                raise aiohttp.ClientConnectorError(self._target.connection_key, full)
             if protocol.begin(reuse, self._loop.time()) and not protocol.should_close:
                 return connection, protocol
             # Closed by the server, or about to be; or bytes came unasked, which would be taken for the response.
@@ -234,6 +250,8 @@ class HttpEndpoint:
             if isinstance(error, aiohttp.SocketTimeoutError) and idle_s:
                 return TimedOut(f"{where}: not a byte for {idle_s:g} s")
             return TimedOut(f"{where}: no response within {total_s:g} s")
+        if lacks_descriptor(error):
+            return NoFreeDescriptor(f"{where}: {NO_CONNECTION.format(open_files_limit())}")
         if refusal := self._refusal(error):
             return ProviderRefused(f"{where}: {refusal}; the same command resumes")
         if isinstance(error, UnknownEncoding):
@@ -360,6 +378,16 @@ class Inflater:
         return bytes(out)
 
 
+def lacks_descriptor(error: Exception) -> bool:
+    """True if there is no connection because this process may open no more files."""
+    if not isinstance(error, aiohttp.ClientConnectorError):
+        return False
+    if error.os_error.errno in TOO_MANY_FILES:
+        return True
+    # A look-up of a name that cannot open its socket fails in words of its own.
+    return isinstance(error, aiohttp.ClientConnectorDNSError) and not may_open_more()
+
+
 def os_error_text(error: OSError) -> str:
     """Why there is no connection, in the system's words."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
@@ -387,6 +415,13 @@ class _Protocol(ResponseHandler):
             return False
         self._received, self._began = False, now
         return True
+
+    def has_spare_descriptor(self) -> bool:
+        """True if its socket takes one of the last descriptors, which files of the run need."""
+        if self.transport is None:
+            return False
+        socket = self.transport.get_extra_info("socket")
+        return socket is not None and is_spare(socket.fileno())
 
     def set_deadline(self, seconds: float) -> None:
         """Abort the connection after some seconds, but never before its socket has been read."""

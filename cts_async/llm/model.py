@@ -23,7 +23,14 @@ from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key, usage_json
-from cts_async.errors import ContentRefused, ParameterRefused, ProviderRefused, RejectedError, UnusableOutput
+from cts_async.errors import (
+    ContentRefused,
+    ParameterRefused,
+    PromptTooLong,
+    ProviderRefused,
+    RejectedError,
+    UnusableOutput,
+)
 from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
@@ -31,7 +38,8 @@ from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
+from cts_async.llm.refusals import refused_parameter, setting_hint
+from cts_async.llm.responses import LENGTH, STOP, read_reply
 
 T = TypeVar("T")
 
@@ -88,8 +96,13 @@ class Client:
         try:
             reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
         except RejectedError as error:
-            parameter = refused_parameter(response.status, data, spec.sent(request.params))
-            if parameter is None or isinstance(error, ContentRefused):
+            sent = spec.sent(request.params)
+            if isinstance(error, ContentRefused | PromptTooLong):
+                raise
+            parameter = refused_parameter(response.status, data, sent)
+            if parameter is None:
+                if hint := setting_hint(spec, response.status, data, sent):
+                    raise RejectedError(f"{error} ({hint})", status=error.status) from None
                 raise
             server = spec.base_url, spec.model
             self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))

@@ -40,7 +40,7 @@ from cts_async.engine.processes import allow_more_files
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
 from cts_async.engine.step import Prices, step_key
-from cts_async.errors import RoleFailed, StepError, UsageError
+from cts_async.errors import RoleFailed, StepError, UsageError, reason_to_stop
 from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.http import ConnectionPool
@@ -467,23 +467,31 @@ async def execute(
     plan: PlanT, environ: Mapping[str, str], events: Events, open_jobs: OpenJobs[PlanT]
 ) -> None:
     """Open everything, run or resume all jobs, and close. Raises RunStopped when it ends early; nothing is lost."""
-    config = plan.config
-    async with (
-        stoppable() as stopper,
-        open_resources(plan, environ, events) as resources,
-        open_jobs(plan, resources, events) as jobs,
-    ):
-        runner = Runner(
-            resources.lanes,
-            events=events,
-            seed=config.seed,
-            in_flight=config.in_flight or instances_in_flight(resources),
-            budget=open_budget(plan, events),
-        )
-        if resources.host:
-            resources.host.on_lane = runner.add_lane
-        stopper.stop = runner.stop
-        await runner.run(*jobs.streams, in_flight=jobs.in_flight)
+    config, begun = plan.config, False
+    try:
+        async with (
+            stoppable() as stopper,
+            open_resources(plan, environ, events) as resources,
+            open_jobs(plan, resources, events) as jobs,
+        ):
+            runner = Runner(
+                resources.lanes,
+                events=events,
+                seed=config.seed,
+                in_flight=config.in_flight or instances_in_flight(resources),
+                budget=open_budget(plan, events),
+            )
+            if resources.host:
+                resources.host.on_lane = runner.add_lane
+            stopper.stop = runner.stop
+            begun = True
+            await runner.run(*jobs.streams, in_flight=jobs.in_flight)
+    except Exception as error:
+        # Files may fail when they are closed, too. Once something was paid for, that is no usage error any more.
+        reason = reason_to_stop(error) if begun else None
+        if reason is None or reason is error:
+            raise
+        raise reason from None
 
 
 @contextmanager

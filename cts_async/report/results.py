@@ -228,8 +228,10 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
             dropped.update({(model, name): n for name, n in parameters.items()})
     replies = _replies(summaries)
     for (model, name), n in dropped.items():
-        of = f"{n} of {replies[model].total()} replies were made without"
-        yield f"Without {printable_name(name)}: {printable_name(model)} refuses it, {of}"
+        shown = printable_name(name)
+        counted = f"{n} of {replies[model].total()} replies were made without"
+        saved = f'drops = ["{shown}"] in its table of cts.toml saves the refused request'
+        yield f"Without {shown}: {printable_name(model)} refuses it, {counted} ({saved})"
 
 
 def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import ContentRefused, RejectedError, UnusableOutput
+from cts_async.errors import PromptTooLong, UnusableOutput
 from cts_async.llm.apis import Message
 from cts_async.llm.model import Model, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
@@ -43,12 +43,6 @@ _LEFT_OUT: Final = format_tool_response("(left out to make room; ask again if yo
 _SHRINK: Final = 0.75
 """The new limit after a server refused the conversation as too long, as a share of its estimated length."""
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
-# How servers say that a conversation is too long: OpenAI, vLLM, sglang, llama.cpp, Anthropic, DashScope, Moonshot.
-_TOO_LONG: Final = re.compile(
-    r"context[ _-]?(?:length|window|size)|maximum context|(?:prompt|input|messages?)[^.]{0,40}too long"
-    r"|too many (?:input )?tokens|range of input length|(?:model )?token limit|input length|max_prompt_tokens",
-    re.IGNORECASE,
-)
 
 # --- The conversation
 
@@ -128,11 +122,9 @@ class History:
         latest_dropped = bool(self._responses) and self._responses[-1].dropped
         return self._fits() and not latest_dropped
 
-    def shrink(self, refused: RejectedError) -> bool:
-        """Lower the limit if a server refused the conversation as too long; False if nothing can be dropped."""
-        if isinstance(refused, ContentRefused):
-            return False
-        if not _TOO_LONG.search(str(refused)) or all(response.dropped for response in self._responses):
+    def shrink(self) -> bool:
+        """Lower the limit after a server refused the conversation as too long; False if nothing can be dropped."""
+        if all(response.dropped for response in self._responses):
             return False
         self._limit = _SHRINK * input_tokens(self.messages)
         return True
@@ -255,8 +247,8 @@ class Agent:
                 history.demand_answer(demand)
             try:
                 return await self._ask(ctx, history, number, must_answer=forced), forced
-            except RejectedError as refused:
-                if not history.shrink(refused):
+            except PromptTooLong:
+                if not history.shrink():
                     raise
 
     async def _ask(self, ctx: Context, history: History, number: int, *, must_answer: bool) -> str:

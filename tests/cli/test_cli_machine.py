@@ -103,6 +103,25 @@ def test_too_small_limit_on_open_files_is_one_line(tmp_path: Path, limit: int, c
     assert len(done.stderr.splitlines()) <= 2, "beside it a run says what it is about to do"
 
 
+def test_the_least_limit_on_open_files_suffices_for_any_concurrency(tmp_path: Path) -> None:
+    with provider_process(latency_s=0.3) as provider:
+        table = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "mine-1"\nmax_concurrency = {MANY}\n'
+        limits = 'limit = "bucket"\nrequests_per_min = 60000\n'  # known, so that all may be sent at once
+        (tmp_path / "cts.toml").write_text(table + limits)
+        words = ("--all", "mine", "-k", "3", "--no-orig", "--name", "r", "--max-calls", "224")
+        done = limited(tmp_path, 64, 64, "run", *words)
+        assert done.returncode == 0, done.stderr
+        stats = provider.stats()
+    assert "too many open files (ulimit -n is 64); raise the limit (ulimit -n 1024)" in done.stderr
+    assert 10 < stats["max_in_flight"] < 48
+    # 28 instances of 1 + 3 + 1 calls, two turns and a verdict each: what was not sent is no call, of no budget either.
+    summary = json.loads((tmp_path / "runs/r/summary.json").read_bytes())
+    assert summary["calls"] == stats["requests"] == 224
+    assert summary["failed_attempts"] > 0
+    records = read_records(tmp_path / "runs/r/steps.jsonl")
+    assert all(failed["unsent"] for record in records for failed in record.get("failed_attempts", ()))
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 def test_running_out_of_files_anywhere_is_one_line(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

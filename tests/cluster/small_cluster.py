@@ -32,7 +32,7 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
-from cts_async.llm.responses import quotas_in
+from cts_async.llm.limit_headers import quotas_in
 from cts_async.protocol.run_files import EndedLines, RunFiles
 
 Act = Callable[[str, int], None]

@@ -20,16 +20,18 @@ from cts_async.engine.events import BudgetUsed, Cost, Events, Usage
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, interrupted
-from cts_async.engine.step import Prices, Step
+from cts_async.engine.step import Prices, Step, is_unsent
 from cts_async.errors import (
     EXIT_RESUMABLE,
     BudgetSpent,
     DeadlineReached,
     Interrupted,
+    NoFreeDescriptor,
     RateLimited,
     RejectedError,
     RunStopped,
     StepError,
+    TimedOut,
     TransientError,
 )
 
@@ -363,26 +365,31 @@ def test_a_budget_that_is_enough_changes_nothing(bench: BudgetBench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "spent_tokens"),
+    ("error", "spent_calls", "spent_tokens"),
     [
         # The second attempt, if there is one, is charged 55.
-        (RateLimited("slower"), 55),
-        (RejectedError("no", status=400), 0),
-        (TransientError("busy", status=503), 55),
-        (TransientError("connection refused", unsent=True), 55),
-        (TransientError("connection reset"), 110 + 55),
-        (TransientError("broken body", status=200), 110 + 55),
+        (RateLimited("slower"), 2, 55),
+        (RejectedError("no", status=400), 1, 0),
+        (TransientError("busy", status=503), 2, 55),
+        (TransientError("connection reset"), 2, 110 + 55),
+        (TransientError("broken body", status=200), 2, 110 + 55),
+        # What never left this machine is no call.
+        (TransientError("connection refused", unsent=True), 1, 55),
+        (TimedOut("no connection", unsent=True), 1, 55),
+        (NoFreeDescriptor("too many open files"), 1, 55),
     ],
 )
 def test_a_failed_attempt_counts_as_its_provider_charges(
-    bench: BudgetBench, error: StepError, spent_tokens: int
+    bench: BudgetBench, error: StepError, spent_calls: int, spent_tokens: int
 ) -> None:
     async def walk(ctx: Context, lanes: Sequence[Lane]) -> str:
         return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[error]))
 
     bench.run_jobs(walk, BudgetLimits(max_calls=10))
-    assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2 if spent_tokens else 1, spent_tokens)
+    assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (spent_calls, spent_tokens)
     (record,) = bench.journal()
+    assert record["attempts"] == spent_calls
+    assert [failed.get("unsent", False) for failed in record["failed_attempts"]] == [is_unsent(error)]
     assumed = {"tokens": 110, "usd": pytest.approx(0.2)} if spent_tokens > 110 else None
     assert record.get("assumed") == assumed
 
@@ -468,6 +475,8 @@ def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
     faults: list[Callable[[], Exception]] = [
         lambda: RateLimited("slower", retry_after_s=1.0),
         lambda: TransientError("reset"),
+        lambda: TransientError("refused", unsent=True),
+        lambda: NoFreeDescriptor("too many open files"),
         lambda: RejectedError("no", status=400),
     ]
     limits = BudgetLimits(max_calls=max_calls, max_usd=max_usd)

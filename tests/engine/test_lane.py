@@ -33,6 +33,7 @@ from cts_async.errors import (
     ProviderDown,
     ProviderRefused,
     RateLimited,
+    RequestForbidden,
     StepError,
     TimedOut,
     TransientError,
@@ -150,6 +151,9 @@ async def test_late_outcomes_do_not_admit_a_second_probe(late: str) -> None:
         (TimedOut("no response within 120 s"), False),
         (TimedOut("no connection within 15 s", unsent=True), True),
         (TransientError("reset by peer"), True),
+        (TransientError("HTTP 500", status=500), False),
+        (TransientError("HTTP 503", status=503), True),
+        (TransientError("HTTP 529", status=529), True),
     ],
 )
 @in_virtual_time
@@ -531,7 +535,14 @@ class Ended:
     took_s: float
 
 
-def run(folder: Path, limits: LaneLimits, asks_s: float | None, refuses: Refuses, jobs: int = 40) -> Ended:
+def run(
+    folder: Path,
+    limits: LaneLimits,
+    asks_s: float | None,
+    refuses: Refuses,
+    jobs: int = 40,
+    in_flight: int = 16,
+) -> Ended:
     """`jobs` of one step each, 16 at a time; an answer takes half a second, a refusal a twentieth."""
     bench, lanes, sent, stopped = Bench(folder / "steps.jsonl"), list[Lane](), list[int](), ""
 
@@ -551,7 +562,9 @@ def run(folder: Path, limits: LaneLimits, asks_s: float | None, refuses: Refuses
         return lambda ctx: ctx.step(Step("ask", step_key(i), execute, dict, lane=lanes[0]))
 
     try:
-        bench.run({str(i): job(i) for i in range(jobs)}, begin=begin, in_flight=16, policy=RetryPolicy())
+        bench.run(
+            {str(i): job(i) for i in range(jobs)}, begin=begin, in_flight=in_flight, policy=RetryPolicy()
+        )
     except ProviderDown as down:
         stopped = str(down)
     failed = [int(i) for i, result in bench.finished.items() if isinstance(result, StepError)]
@@ -581,6 +594,76 @@ def test_refusals_longer_than_max_outage_stop_the_run(
     assert "x has refused all requests for 9" in ended.stopped
     assert "(slower, please); completed work is saved, the same command resumes" in ended.stopped
     assert 900 < ended.took_s <= 960
+
+
+@pytest.mark.parametrize("limits", [UNKNOWN, PACED])
+@pytest.mark.parametrize("asks_s", [0.0, None, 20.0])
+@pytest.mark.parametrize(
+    ("jobs", "in_flight", "answers"), [(1, 16, 0), (2, 16, 0), (40, 2, 12), (40, 16, 39)]
+)
+def test_an_outage_is_one_however_few_steps_wait(
+    tmp_path: Path, limits: LaneLimits, asks_s: float | None, jobs: int, in_flight: int, answers: int
+) -> None:
+    """An account whose quota ends after some answers: at once, in a run of two at a time, in the tail of a run."""
+    ended = run(tmp_path, limits, asks_s, lambda i, _: i >= answers, jobs, in_flight)
+    assert (sorted(ended.done), ended.failed) == (list(range(answers)), [])
+    assert "x has refused all requests for 9" in ended.stopped
+    assert 900 < ended.took_s < 1000
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_refusals_shorter_than_an_outage_cost_no_instance_however_few_they_are(
+    tmp_path: Path, jobs: int
+) -> None:
+    ended = run(tmp_path, UNKNOWN, 0.0, lambda _, now: now < 800, jobs)
+    assert (sorted(ended.done), ended.failed, ended.stopped) == (list(range(jobs)), [], "")
+
+
+@in_virtual_time
+async def test_time_in_which_nobody_asks_is_no_outage() -> None:
+    lane = started(Lane("x", LaneLimits(max_outage_s=900)))
+    for step in ("a", "b", "c"):
+        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=0.0, status=429), step)
+        await asyncio.sleep(1000)
+    assert lane.stopped is None
+    for _ in range(2):
+        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=0.0, status=429), "c")
+        await lane.rest(901)
+    assert "has refused all requests for 9" in str(lane.stopped)
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "stopped"), [({3}, ""), ({3, 4, 20}, ""), (set(range(30, 40)), "4 different")]
+)
+def test_403_of_a_few_requests_ends_those_and_of_all_stops_the_run(
+    tmp_path: Path, forbidden: set[int], stopped: str
+) -> None:
+    bench, lanes = Bench(tmp_path / "steps.jsonl"), list[Lane]()
+
+    def begin(runner: Runner) -> None:
+        lanes.append(Lane("x", LaneLimits(max_concurrency=2)))
+        runner.lanes += lanes
+
+    def job(i: int) -> Walk:
+        async def execute(_: object) -> Executed:
+            await asyncio.sleep(0.5)
+            if i in forbidden:
+                raise RequestForbidden("x: HTTP 403: no", status=403)
+            return Executed({"text": ""})
+
+        return lambda ctx: ctx.step(Step("ask", step_key(i), execute, dict, lane=lanes[0]))
+
+    ended = ""
+    try:
+        bench.run({str(i): job(i) for i in range(40)}, begin=begin, in_flight=4)
+    except ProviderRefused as refused:
+        ended = str(refused)
+    failed = {int(i): error.kind for i, error in bench.finished.items() if isinstance(error, StepError)}
+    if stopped:
+        assert failed == dict.fromkeys(range(30, 33), "refused"), "each command gets on by some"
+        assert stopped in ended
+    else:
+        assert (failed, ended, len(bench.finished)) == (dict.fromkeys(forbidden, "refused"), "", 40)
 
 
 def test_retry_after_suffices_while_others_are_served(tmp_path: Path) -> None:

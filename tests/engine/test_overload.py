@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.overload import Circuit, ConcurrencyWindow
+from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps, LimitedSteps
 
 # --- The circuit breaker
 
 
 def opened(circuit: Circuit, now: float = 0.0) -> Circuit:
     for i in range(circuit.threshold):
-        circuit.failed(now, f"step{i}", "HTTP 503", unreachable=False)
+        circuit.failed(now, f"step{i}", "HTTP 503", whole_server=False)
     return circuit
 
 
 def test_failures_in_a_row_open_it_and_one_success_between_does_not() -> None:
     circuit = Circuit(threshold=3)
     for key in ("a", "b"):
-        assert not circuit.failed(0.0, key, "HTTP 500", unreachable=False)
+        assert not circuit.failed(0.0, key, "HTTP 500", whole_server=False)
     circuit.succeeded()
     for key in ("a", "b"):
-        assert not circuit.failed(0.0, key, "HTTP 500", unreachable=False)
-    assert circuit.failed(0.0, "c", "HTTP 500", unreachable=False)
+        assert not circuit.failed(0.0, key, "HTTP 500", whole_server=False)
+    assert circuit.failed(0.0, "c", "HTTP 500", whole_server=False)
 
 
 def test_one_probe_at_a_time_ever_more_rarely() -> None:
@@ -37,7 +37,7 @@ def test_one_probe_at_a_time_ever_more_rarely() -> None:
     for now in (0.0, 120.0, 180.0, 900.0):
         circuit.sending(now)
         assert circuit.wait_s(now) > 0, "a second one would have to wait for the probe"
-        circuit.failed(now, "probe", "HTTP 503", unreachable=False, probe=True)
+        circuit.failed(now, "probe", "HTTP 503", whole_server=False, probe=True)
         waits.append(circuit.wait_s(now))
     # A sixtieth of the outage so far, but 1 s at least and 4 s at most.
     assert waits == [1.0, 2.0, 3.0, 4.0]
@@ -54,10 +54,64 @@ def test_a_probe_blocks_the_next_for_five_seconds_or_until_it_is_cancelled() -> 
 def test_late_failures_do_not_postpone_the_probe_and_an_answer_closes_the_circuit() -> None:
     circuit = opened(Circuit(threshold=3, first_probe_s=1.0))
     for _ in range(10):
-        circuit.failed(0.5, "late", "reset", unreachable=False)
+        circuit.failed(0.5, "late", "reset", whole_server=False)
     assert circuit.wait_s(1.0) == 0.0
     assert circuit.succeeded()
     assert (circuit.wait_s(0.0), circuit.is_open) == (0.0, False)
+
+
+# --- Refusals
+
+
+def after(events: str) -> LimitedSteps:
+    """The state after `events`, one a second: a letter is a step that is refused, + an answer to a newer request, - one
+    to the oldest, _ a minute of idling."""
+    steps = LimitedSteps()
+    for now, event in enumerate(events):
+        if event in "+-":
+            steps.answered(now if event == "+" else 0)
+        elif event == "_":
+            steps.idled(60.0)
+        else:
+            steps.refused(float(now), event, now)
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("events", "outage", "lasted_s"),
+    [
+        ("", False, 0.0),
+        ("a", True, 10.0),
+        ("+++a+", False, 0.0),
+        ("aaaa", True, 10.0),
+        ("aa+a", True, 7.0),  # overtaken once may be chance
+        ("a-a-a", True, 6.0),  # they were sent before
+        ("a+a+a", False, 6.0),  # a request that is refused for good
+        ("a+a+ab", True, 6.0),  # the other may wait for an outage to end
+        ("ab+ab+ab", False, 4.0),
+        ("abcd+abcd+abcd", True, 0.0),  # more than may be refused for good
+        ("a_a", True, -50.0),
+    ],
+)
+def test_refused_steps_are_an_outage_unless_others_were_answered(
+    events: str, outage: bool, lasted_s: float
+) -> None:
+    steps = after(events)
+    assert (steps.is_outage, steps.lasted_s(10.0)) == (outage, lasted_s)
+
+
+@pytest.mark.parametrize(
+    ("events", "account"),
+    [("a", False), ("aaaaaa", False), ("abc", False), ("abcd", True), ("abc+d", False), ("abc+dabc", True)],
+)
+def test_403_is_the_account_s_where_different_steps_get_it_in_a_row(events: str, account: bool) -> None:
+    steps, verdict = ForbiddenSteps(), False
+    for event in events:
+        if event == "+":
+            steps.answered()
+        else:
+            verdict = steps.forbidden(event)
+    assert verdict == account
 
 
 # --- The window

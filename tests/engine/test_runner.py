@@ -9,6 +9,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     EXIT_RESUMABLE,
     Interrupted,
+    NoFreeDescriptor,
     ProviderDown,
     ProviderRefused,
     RateLimited,
@@ -44,8 +46,10 @@ from cts_async.errors import (
     StepError,
     StorageFull,
     ToolError,
+    TooManyOpenFiles,
     TransientError,
     UnusableOutput,
+    UsageError,
 )
 
 
@@ -379,6 +383,100 @@ def test_a_full_disk_stops_the_run_and_the_same_command_resumes(
     bench.run(walks)
     assert set(bench.executed).isdisjoint(remembered)
     assert bench.finished == {f"q{n}": [f"q{n}/a", f"q{n}/b", f"q{n}/c"] for n in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (UsageError("x.jsonl: cannot write (Read-only file system)"), "x.jsonl: cannot write (Read-only"),
+        (
+            OSError(errno.EMFILE, "Too many open files"),
+            "(Too many open files); raise the limit (ulimit -n 1024)",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "x.jsonl"),
+            "x.jsonl: cannot use (Permission denied)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("where", ["step", "branch", "walk", "finish", "stream"])
+def test_no_error_is_a_usage_error_once_the_run_has_begun(
+    bench: Bench, where: str, error: Exception, said: str
+) -> None:
+    """What is in flight is finished and recorded, nothing is begun, and the same command resumes."""
+
+    async def walk(ctx: Context) -> Any:
+        if where == "walk":
+            raise error
+        broken = bench.step(ctx, "a", failures=[error])
+        if where == "branch":
+            return await ctx.gather(
+                [lambda: ctx.step(broken), lambda: ctx.step(bench.step(ctx, "b", seconds=5.0))]
+            )
+        return await ctx.step(broken)
+
+    async def finish(_: Any) -> None:
+        raise error
+
+    def stream(journal: Journal) -> Iterator[Job]:
+        yield from bench.jobs({"q0": steps(bench, "slow", seconds=3.0)}, journal)
+        if where == "stream":
+            raise error
+        ends = {"finish": finish} if where == "finish" else {}
+        for job in bench.jobs({"q1": steps(bench, "a") if where == "finish" else walk}, journal):
+            yield replace(job, **ends)
+        yield from bench.jobs({f"q{n}": steps(bench, "late", seconds=9.0) for n in range(2, 9)}, journal)
+
+    async def main() -> None:
+        journal = Journal(bench.path)
+        try:
+            await Runner(in_flight=2).run(stream(journal))
+        finally:
+            journal.close()
+
+    with pytest.raises(RunStopped) as raised:
+        run_virtual(main)
+    assert raised.value.exit_code == EXIT_RESUMABLE
+    assert said in str(raised.value)
+    assert bench.finished["q0"] == ["q0/slow"], "it was in flight"
+    assert ("q1/b" in bench.done) == (where == "branch"), "it was paid for"
+    assert len(bench.executed) <= 4
+
+
+@pytest.mark.parametrize("lone", [False, True])
+def test_too_few_descriptors_lower_concurrency_and_are_no_outage(tmp_path: Path, lone: bool) -> None:
+    """Five connections fit; a lane that cannot open even one ends the run, with the limit named."""
+    lanes, open_now = list[Lane](), 0
+
+    def begin(runner: Runner) -> None:
+        limits = LaneLimits(max_concurrency=40, requests_per_min=60_000, kind="bucket")
+        lanes.append(Lane("x", limits, runner.events))
+        runner.lanes += lanes
+
+    def job(i: int) -> Walk:
+        async def execute(_: object) -> Executed:
+            nonlocal open_now
+            if lone or open_now == 5:
+                raise NoFreeDescriptor("x: too many open files (ulimit -n is 64)")
+            open_now += 1
+            await asyncio.sleep(1.0)
+            open_now -= 1
+            return Executed({"text": ""}, Usage(1, 1))
+
+        return lambda ctx: ctx.step(Step("ask", step_key(i), execute, dict, model="m", lane=lanes[0]))
+
+    bench = Bench(tmp_path / "steps.jsonl")
+    ended = pytest.raises(TooManyOpenFiles, match="ulimit -n is 64") if lone else nullcontext()
+    with ended:
+        bench.run({str(i): job(i) for i in range(40)}, begin=begin, in_flight=40, policy=RetryPolicy())
+    assert not lanes[0].circuit.is_open
+    notices = [event.text for event in bench.events if isinstance(event, Notice)]
+    assert notices == ["x: too many open files (ulimit -n is 64); until then fewer requests are sent at once"]
+    if not lone:
+        assert len(bench.finished) == 40
+        assert lanes[0].window.ceiling == 5
+        assert bench.elapsed_s == 8.0
+        assert sum(record.get("attempts", 1) for record in bench.journal()) == 40
 
 
 @pytest.mark.parametrize("where", ["walk", "execute", "decode"])

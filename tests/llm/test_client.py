@@ -36,7 +36,7 @@ from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Client, Model, ServedModels
 from cts_async.llm.parsing import QuestionList
-from cts_async.llm.responses import refused_parameter
+from cts_async.llm.refusals import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
 
@@ -428,5 +428,6 @@ async def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Pa
     summary = summarise_run(tmp_path)
     assert write_summary(summary)["dropped_parameters"] == {"m-1": {"temperature": 3}}
     assert list(dropped_parameters([summary, summary])) == [
-        "Without temperature: m-1 refuses it, 6 of 6 replies were made without"
+        "Without temperature: m-1 refuses it, 6 of 6 replies were made without "
+        '(drops = ["temperature"] in its table of cts.toml saves the refused request)'
     ]

@@ -26,8 +26,8 @@ from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError, UnusableOutput
 from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
+from cts_async.llm.limit_headers import retry_after_s
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.responses import retry_after_s
 from cts_async.protocol.custom.calls import Call, CustomPlayer, Host, Perform
 from cts_async.protocol.custom.command import Command
 from cts_async.protocol.custom.gateway import Gateway

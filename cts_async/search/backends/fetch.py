@@ -36,11 +36,11 @@ from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
 from cts_async import __version__
-from cts_async.engine.processes import child_environment, python_command
+from cts_async.engine.processes import child_environment, open_files_limit, python_command
 from cts_async.engine.step import RetryPolicy, full_jitter
-from cts_async.errors import ToolError, TransientError
-from cts_async.llm.http import BrokenResponse, UnknownEncoding, inflater
-from cts_async.llm.responses import retry_after_s
+from cts_async.errors import NoFreeDescriptor, ToolError, TransientError
+from cts_async.llm.http import NO_CONNECTION, BrokenResponse, UnknownEncoding, inflater, lacks_descriptor
+from cts_async.llm.limit_headers import retry_after_s
 from cts_async.search.backends import Page
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
 from cts_async.search.backends.unusable_answers import check_page
@@ -161,7 +161,9 @@ class HostUnavailable(TransientError):
 
 def _network_failure(
     error: aiohttp.ClientError | TimeoutError, host: str, timeout_s: float
-) -> HostUnavailable | ToolError:
+) -> TransientError | ToolError:
+    if lacks_descriptor(error):
+        return NoFreeDescriptor(f"{host}: {NO_CONNECTION.format(open_files_limit())}")
     match error:
         case TimeoutError():
             return HostUnavailable(f"{host}: no whole answer within {timeout_s:g} s", "timeout", host)

@@ -65,8 +65,8 @@ from cts_async.llm.http import (
     UnknownEncoding,
     encode_headers,
 )
+from cts_async.llm.limit_headers import reset_s, retry_after_s
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.records import language_of
 from cts_async.search.backends import Hit, Page, PageReader
 from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
