@@ -8,6 +8,7 @@
     │   ├── TransientError            worth a retry: retry_after_s
     │   │   ├── RateLimited           the provider refused because of its limits
     │   │   └── TimedOut              no complete reply in time
+    │   ├── NoCompletion              a readable response that is no chat completion; asked for once more
     │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
     │   ├── RejectedError             the provider refuses this request permanently
     │   │   ├── ContentRefused        because of its content, or the model declines to answer
@@ -120,6 +121,12 @@ class TimedOut(TransientError):
     """A timeout passed before the reply was complete."""
 
     kind = "timeout"
+
+
+class NoCompletion(StepError):
+    """A response that can be read and is no chat completion: the server is there, and has probably charged for it."""
+
+    kind = "no_completion"
 
 
 class UnusableOutput(StepError):

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.foreign_json import check_depth, loads
 
 MAX_REPAIR_CHARS: Final = 20_000
 MAX_REPAIR_WORK: Final = 24_000_000
@@ -77,9 +78,10 @@ def strip_thoughts(text: str) -> str:
 
 
 def loads_or_none(text: str) -> object:
+    """The JSON value of a text; None if it is none, or nested too deeply to be a reply."""
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return loads(text)
+    except ValueError:
         return None
 
 
@@ -163,7 +165,8 @@ def _repaired(source: str, cut_off: bool) -> FoundJson | None:
 
     try:
         value = repair_json(source, return_objects=True, skip_json_loads=True)
-        orjson.dumps(value)
+        check_depth(value)
+        orjson.dumps(value)  # a TypeError for lone surrogates and huge integers
     except (ValueError, TypeError, RecursionError):
         return None
     if not isinstance(value, (dict, list)) or not value:

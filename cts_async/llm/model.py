@@ -72,8 +72,9 @@ class Client:
         """
         dropped: tuple[str, ...] = ()
         if refused := self._refused.get((spec.base_url, spec.model)):
+            # What the reply is marked with: a refused `stream`, which is no parameter of the model, changes nothing.
             dropped = tuple(name for name in refused if name in spec.sent(request.params))
-            spec = replace(spec, drops=(*spec.drops, *dropped))
+            spec = replace(spec, drops=(*spec.drops, *refused))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         api, head, endpoint = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
         body = api.body(spec, request)
@@ -87,7 +88,7 @@ class Client:
         try:
             reply = read_reply(api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
-            parameter = refused_parameter(response.status, data, spec.sent(request.params))
+            parameter = refused_parameter(response.status, data, orjson.loads(body))
             if parameter is None or isinstance(error, ContentRefused):
                 raise
             server = spec.base_url, spec.model

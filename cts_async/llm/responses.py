@@ -23,12 +23,15 @@ from cts_async.engine.ratelimit import Quota, Quotas
 from cts_async.errors import (
     ContentRefused,
     CTSError,
+    NoCompletion,
     ProviderRefused,
     RateLimited,
     RejectedError,
     TransientError,
 )
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.apis import Api, Reply
+from cts_async.llm.bodies import BrokenStream, UnreadableStream, read_body, read_json
 from cts_async.llm.catalog import ModelSpec
 
 # --- Errors ---------------------------------------------------------------------------------------------
@@ -99,15 +102,29 @@ def read_reply(
     if status != 200:
         raise error_from_response(spec, status, head, data, now)
     try:
-        parsed = orjson.loads(data)
-        if isinstance(parsed, dict) and (
-            parsed.get("error") or parsed.get("error_code") or parsed.get("type") == "error"
-        ):
-            raise error_from_response(spec, status, head, data, now)
+        parsed, strict = read_body(api, data)
+    except BrokenStream as broken:
+        raise TransientError(f"{spec.name}: the server broke its reply off ({broken})", status=200) from None
+    except (NestedTooDeeply, UnreadableStream) as problem:
+        raise NoCompletion(f"{spec.name}: the response is not a chat completion: {problem}") from None
+    except ValueError:
+        problem_text = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
+        raise TransientError(problem_text, status=status) from None
+    if not strict:
+        data = orjson.dumps(parsed)
+    if isinstance(parsed, dict) and (
+        parsed.get("error") or parsed.get("error_code") or parsed.get("type") == "error"
+    ):
+        raise error_from_response(spec, status, head, data, now)
+    try:
         reply = api.reply(parsed, quotas_in(head, now))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        problem = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
-        raise TransientError(problem, status=status) from None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        error = _error_object(data)
+        if _inner_status(error, _codes(error)) != status:  # an error without the field `error`, as Zhipu's
+            raise error_from_response(spec, status, head, data, now) from None
+        raise NoCompletion(
+            f"{spec.name}: the response is not a chat completion (api = {spec.api!r}): {excerpt(data)}"
+        ) from None
     if reply.finish_reason == ABORTED:
         raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
     return reply
@@ -116,7 +133,7 @@ def read_reply(
 def _error_object(data: bytes) -> dict[str, Any]:
     """The error object in a body, empty if it has none; Gemini wraps it in a list."""
     try:
-        parsed = orjson.loads(data)
+        parsed = read_json(data)
     except ValueError:
         return {}
     if isinstance(parsed, list) and parsed:
@@ -172,6 +189,7 @@ def excerpt(data: bytes) -> str:
 
 STOP, LENGTH, REFUSED, ABORTED = "stop", "length", "refused", "aborted"
 
+MAX_REASON_CHARS: Final = 100
 _FINISH_REASONS: Final[dict[str, str]] = {
     word: ended for ended, words in _WORDS["finish_reasons"].items() for word in words
 }
@@ -181,7 +199,7 @@ def finish_reason(reason: object) -> str:
     """STOP, LENGTH, REFUSED or ABORTED; STOP for none, and an unknown word is returned as it is."""
     if reason is None or reason == "":
         return STOP
-    word = str(reason)
+    word = str(reason)[:MAX_REASON_CHARS]
     # "content_filter: PROHIBITED_CONTENT" means the same as its first half.
     return _FINISH_REASONS.get(word.partition(":")[0].strip().lower(), word)
 

@@ -67,8 +67,21 @@ def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
     return Usage(input_tokens, output_tokens) if plausible else None
 
 
+MAX_NAME_CHARS: Final = 200
+"""A served model's name is stored with each reply: a server may send any length."""
+
+
+def served_name(name: object) -> str:
+    """The model's name in a reply, cut to MAX_NAME_CHARS; "" where there is none."""
+    return str(name or "")[:MAX_NAME_CHARS]
+
+
 class Api(Protocol):
-    """What a module of this folder defines."""
+    """What a module of this folder defines.
+
+    A module may also define `from_events(values, done)`: it puts the JSON values of server-sent events together, as
+    `reply` reads them (see `bodies`), for servers that stream although they are asked not to.
+    """
 
     @property
     def PATH(self) -> str:
