@@ -225,7 +225,7 @@ class Model:
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
         """What the journal stores of a reply; fields with their usual value are left out."""
         keep = getattr(expect, "keeps_thoughts", False)
-        thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
+        thoughts, text = split_thoughts(reply.text, tags=not keep)
         response: dict[str, Any] = {"text": text}
         if reply.reasoning or thoughts:
             response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
