@@ -179,7 +179,7 @@ class Model:
         own = self.spec.sent(params)
         limit = output_limit(own)
         json_schema, grammar = self._enforced(expect)
-        key = step_key(
+        determining = [
             step,
             None if shared else ctx.job.id,
             self.spec.api,
@@ -188,7 +188,10 @@ class Model:
             own,
             json_schema,
             grammar,
-        )
+        ]
+        if self.spec.system != "system":  # keys without it are those of earlier versions
+            determining.append({"system": self.spec.system})
+        key = step_key(*determining)
         size = n_bytes(messages)
 
         async def execute(unusable: UnusableOutput | None) -> Executed:

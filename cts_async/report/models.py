@@ -103,6 +103,7 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
         "params": spec.sent({}),
         "drops": spec.drops,
+        "system": spec.system,
         "timeout_s": spec.timeout_s,
         "context_tokens": spec.context_tokens,
         "agent": spec.agent,
@@ -154,6 +155,8 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     yield "parameters", _parameters(spec.sent({})) or "none"
     if spec.drops:
         yield "never sent", ", ".join(spec.drops)
+    if spec.system == "user":
+        yield "instructions", "in the first user turn: it has no system role"
     if spec.agent:
         yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
     if spec.context_tokens:

@@ -274,6 +274,29 @@ def test_a_key_split_between_parts_is_taken_out() -> None:
     assert key not in read(200, orjson.dumps({**GOOD, "model": key}).decode().encode("utf-16")).model
 
 
+@pytest.mark.parametrize(
+    ("talk", "expected"),
+    [
+        ((("system", "Ask."), ("user", "ferry")), [("user", "Ask.\n\nferry")]),
+        (
+            (("system", "A"), ("assistant", "B"), ("user", "C"), ("user", "D"), ("system", "E")),
+            [("assistant", "B"), ("user", "A\n\nE\n\nC"), ("user", "D")],
+        ),
+        ((("system", "Ask."),), [("user", "Ask.")]),
+        ((("user", "ferry"),), [("user", "ferry")]),
+    ],
+)
+def test_model_without_a_system_role_gets_instructions_in_the_user_s_turn(
+    talk: Sequence[tuple[str, str]], expected: list[tuple[str, str]]
+) -> None:
+    request = ChatRequest([{"role": role, "content": text} for role, text in talk])
+    sent = orjson.loads(openai.body(replace(SPEC, system="user"), request))["messages"]
+    assert sent == [{"role": role, "content": text} for role, text in expected]
+    claude = orjson.loads(anthropic.body(replace(CLAUDE, system="user"), request))
+    assert "system" not in claude
+    assert "Ask." not in str(talk) or "Ask." in claude["messages"][0]["content"]
+
+
 def test_stream_is_asked_not_to_be() -> None:
     request = ChatRequest(ASK)
     for api, spec in ((openai, SPEC), (anthropic, CLAUDE)):

@@ -171,6 +171,15 @@ def test_dropped_parameter_does_not_change_the_step_key(tmp_path: Path) -> None:
     assert other["key"] != first["key"]
 
 
+def test_system_setting_changes_key_and_identity_only_where_it_is_set(tmp_path: Path) -> None:
+    _, usual = ask(tmp_path, Says(GOOD))
+    spec = replace(SPEC, system="user")
+    _, other = ask(tmp_path, Says(GOOD), spec)
+    assert usual["key"] != other["key"]
+    assert SPEC.identity == {"model": "m-1", "api": "openai", "params": {}}
+    assert spec.identity == {**SPEC.identity, "system": "user"}
+
+
 def test_reply_of_another_model_is_recorded_and_noticed_once_for_each_pair(tmp_path: Path) -> None:
     events: list[Any] = []
     served = ServedModels(Events(events.append))

@@ -57,6 +57,26 @@ class Reply:
     """Request parameters that were left out because this server has refused them before."""
 
 
+def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages without a system role: the instructions stand at the head of the first user turn, a blank line after.
+
+    Where there is no user turn, they are one, in front of the others.
+    """
+    instructions = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    turns: list[dict[str, Any]] = [dict(message) for message in messages if message["role"] != "system"]
+    if not instructions:
+        return turns
+    for turn in turns:
+        if turn["role"] != "user":
+            continue
+        if isinstance(turn["content"], str):
+            turn["content"] = f"{instructions}\n\n{turn['content']}"
+        else:  # content in parts, which only a gateway sends
+            turn["content"] = [{"type": "text", "text": instructions}, *turn["content"]]
+        return turns
+    return [{"role": "user", "content": instructions}, *turns]
+
+
 MAX_USAGE_TOKENS: Final = 20_000_000
 """More than any model reads or writes at once: a wrong number as large as this would block its account for hours."""
 

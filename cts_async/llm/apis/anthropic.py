@@ -13,7 +13,15 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.ratelimit import Quotas
-from cts_async.llm.apis import ChatRequest, Message, Reply, openai, plausible_usage, served_name
+from cts_async.llm.apis import (
+    ChatRequest,
+    Message,
+    Reply,
+    openai,
+    plausible_usage,
+    served_name,
+    with_system_in_user_turn,
+)
 from cts_async.llm.bodies import BrokenStream, joined_texts
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import REFUSED, finish_reason
@@ -33,7 +41,10 @@ def headers(key: str) -> dict[str, str]:
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body. No form is enforced: prompts ask for JSON, and replies are checked."""
-    system, turns = split_system(request.messages)
+    messages: Sequence[Any] = request.messages
+    if spec.system == "user":
+        messages = with_system_in_user_turn(messages)
+    system, turns = split_system(messages)
     fields: dict[str, Any] = {"model": spec.model, "max_tokens": MAX_TOKENS}
     if "stream" not in spec.drops:
         # Some servers that copy this API stream unless they are told not to.

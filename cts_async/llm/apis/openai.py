@@ -9,7 +9,7 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.ratelimit import Quotas
-from cts_async.llm.apis import ChatRequest, Reply, plausible_usage, served_name
+from cts_async.llm.apis import ChatRequest, Reply, plausible_usage, served_name, with_system_in_user_turn
 from cts_async.llm.bodies import BrokenStream, joined_texts
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import REFUSED, STOP, finish_reason
@@ -28,7 +28,10 @@ def headers(key: str) -> dict[str, str]:
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
-    fields: dict[str, Any] = {"model": spec.model, "messages": request.messages}
+    messages: Sequence[Any] = request.messages
+    if spec.system == "user":
+        messages = with_system_in_user_turn(messages)
+    fields: dict[str, Any] = {"model": spec.model, "messages": messages}
     if "stream" not in spec.drops:
         # Some servers stream unless they are told not to.
         fields["stream"] = False
