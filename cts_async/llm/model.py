@@ -29,6 +29,7 @@ from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.parsing import Expect
+from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import LENGTH, STOP, read_reply, refused_parameter
 
@@ -142,6 +143,7 @@ class Model:
         self.spec, self.lane = spec, lane
         self._client, self._served = client, served
         self._tokens = TokenEstimate()
+        self._cuts = PromptCuts()
         self.prices = model_prices(spec)
 
     async def ask(
@@ -197,9 +199,12 @@ class Model:
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent = (*messages, *_repair_turns(unusable)) if unusable else messages
             reply = await self._client.chat(self.spec, ChatRequest(sent, params, json_schema, grammar))
+            response = self._response(reply, expect)
             if reply.usage:
-                self._tokens.learn(step, len(sent), n_bytes(sent) if unusable else size, reply.usage)
-            return Executed(self._response(reply, expect), reply.usage, reply.quotas)
+                sent_bytes = n_bytes(sent) if unusable else size
+                self._tokens.learn(step, len(sent), sent_bytes, reply.usage)
+                self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
+            return Executed(response, reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
             return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit)
@@ -218,6 +223,18 @@ class Model:
             policy=policy,
             prices=self.prices,
         )
+
+    def _note_cut(
+        self, response: dict[str, Any], messages: Sequence[Message], n_bytes: int, counted: int
+    ) -> None:
+        """Mark a reply to a prompt that the server has cut with about how many tokens it had."""
+        about = self._cuts.add(n_bytes, counted)
+        # An image, which only a gateway sends, has many bytes and few tokens.
+        if about is None or not all(isinstance(message["content"], str) for message in messages):
+            return
+        response["cut_prompt"] = about
+        if self._served:
+            self._served.note_cut(self.spec.model, counted, about)
 
     def _enforced(self, expect: Expect[Any]) -> tuple[Mapping[str, Any] | None, str | None]:
         """The JSON schema, or else the grammar, of the expected form that this server can enforce."""
@@ -438,11 +455,18 @@ def printable_name(name: str) -> str:
 
 
 class ServedModels:
-    """Emits one notice for every model that replies in place of another, or without a parameter it refuses."""
+    """Emits one notice for every model that replies in place of another, without a parameter, or to a cut prompt."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._noticed: set[str] = set()
+        self._cut: set[str] = set()
+
+    def note_cut(self, model: str, counted: int, sent: int) -> None:
+        """Emit, once for each model, that its server cuts prompts; both numbers are tokens."""
+        if model not in self._cut:
+            self._cut.add(model)
+            self._events.emit(Notice(cut_prompt_text(printable_name(model), counted, sent)))
 
     def note(self, requested: str, reply: Reply) -> None:
         """Emit what is new in a reply to a request for `requested`."""
