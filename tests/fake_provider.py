@@ -198,6 +198,7 @@ class Seen:
     fault: str = ""  # of FAULTS, "limit REASON", "outage KIND", "400" or "401"
     retry_at: float | None = None  # when the same request may come again, if the answer said so
     messages: list[dict[str, str]] | None = None
+    temperature: float | None = None
 
 
 # --- What can go wrong ---
@@ -262,6 +263,7 @@ class _Asked:
     problem: str
     tools: tuple[str, ...] = ()
     """Names of the tools that the model is offered."""
+    temperature: float | None = None
 
     @property
     def input_tokens(self) -> int:
@@ -295,6 +297,7 @@ def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
         key_in(api, headers),
         problem,
         tuple(tool["function"]["name"] for tool in asked.get("tools", ())),
+        asked.get("temperature"),
     )
 
 
@@ -356,7 +359,8 @@ class FakeProvider:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         now, settings = time.monotonic(), self.settings
         asked = _read(request.path, request.headers, await request.read())
-        seen = Seen(asked.digest, asked.role, now, messages=asked.messages if settings.keep else None)
+        kept = asked.messages if settings.keep else None
+        seen = Seen(asked.digest, asked.role, now, messages=kept, temperature=asked.temperature)
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         try:

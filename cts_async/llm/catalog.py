@@ -138,6 +138,16 @@ class ModelSpec:
             identity["demo"] = True
         return identity
 
+    @property
+    def fixed_role_params(self) -> Mapping[str, Any]:
+        """The paper's temperature for User Answerer, Rewriter and judge, where neither its entry nor `drops` names one.
+
+        The shipped models have theirs in `params`; one of the user's would otherwise sample as its server likes.
+        """
+        if "temperature" in self.params or "temperature" in self.drops:
+            return {}
+        return {"temperature": 0.0}
+
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
         own = {**self.params, **params} if params else self.params

@@ -89,7 +89,9 @@ class Client:
         try:
             reply = read_reply(api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
-            parameter = refused_parameter(response.status, data, orjson.loads(body))
+            parameter = refused_parameter(
+                response.status, data, orjson.loads(body), request.defaults.difference(spec.drops)
+            )
             if parameter is None or isinstance(error, ContentRefused):
                 raise
             server = spec.base_url, spec.model
@@ -162,6 +164,7 @@ class Model:
         request: Any,
         key_on: Any = None,
         params: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] = NO_PARAMS,
         shared: bool = False,
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
@@ -173,11 +176,14 @@ class Model:
         where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
         reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
         policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
-        own where `step`, which is part of the key, stands for several.
+        own where `step`, which is part of the key, stands for several. `defaults` are sent, too, where neither
+        `params` nor the model's own set them; the key does not have them, as versions that sent none made the same keys.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
         params = params or NO_PARAMS
+        default_names = frozenset(defaults).difference(params)
+        all_params = {**defaults, **params} if default_names else params
         own = self.spec.sent(params)
         limit = output_limit(own)
         json_schema, grammar = self._enforced(expect)
@@ -198,7 +204,9 @@ class Model:
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent = (*messages, *_repair_turns(unusable)) if unusable else messages
-            reply = await self._client.chat(self.spec, ChatRequest(sent, params, json_schema, grammar))
+            reply = await self._client.chat(
+                self.spec, ChatRequest(sent, all_params, json_schema, grammar, default_names)
+            )
             response = self._response(reply, expect)
             if reply.usage:
                 sent_bytes = n_bytes(sent) if unusable else size

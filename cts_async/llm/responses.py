@@ -45,12 +45,20 @@ _MESSAGES: Final = {
 _TRANSIENT: Final = frozenset({408, 409, 425})
 
 
-def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | None:
-    """The one of the parameters `sent` that the response refuses, if the request can do without it; else None."""
+def refused_parameter(
+    status: int, data: bytes, sent: Iterable[str], defaults: Iterable[str] = ()
+) -> str | None:
+    """The one of the parameters `sent` that the response refuses, if the request can do without it; else None.
+
+    One of `defaults`, which nobody has set, may be refused in any words that name it, such as a range of values.
+    """
     if status not in (400, 422):
         return None
     error = _error_object(data)
     message = str(error.get("message") or error.get("error_msg") or excerpt(data))
+    for name in defaults:
+        if error.get("param") == name or re.search(rf"\b{re.escape(name)}\b", message):
+            return name
     if not _MESSAGES["unsupported"].search(f"{message} {error.get('code')}".replace("_", " ")):
         return None
     optional = [name for name in sent if name in _OPTIONAL_PARAMS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from cts_async.engine.runner import Context
@@ -29,6 +29,8 @@ class Role:
 
     model: Model
     prompts: PromptSet
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of this role that are sent where the model's entry does not set them."""
 
     async def ask(
         self,
@@ -59,7 +61,15 @@ class Role:
         messages = rendered.render(**values)
         return await ctx.step(
             self.model.step(
-                ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
+                ctx,
+                step,
+                messages,
+                expect,
+                request=request,
+                key_on=key_on,
+                defaults=self.defaults,
+                shared=shared,
+                policy=policy,
             )
         )
 

@@ -122,6 +122,8 @@ class Resources:
     """Roles that code of the user's plays, by label and role."""
     host: ModelHost | None = None
     """What they may use."""
+    fixed_temperature: bool = True
+    """As the plan has it."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -137,10 +139,17 @@ class Resources:
     def role(self, name: str) -> Role:
         return Role(self.models[name], self.prompts.of(name))
 
+    def fixed_role(self, name: str) -> Role:
+        """A role that the paper plays at temperature 0: the User Answerer, the Rewriter, a judge."""
+        role = self.role(name)
+        if self.fixed_temperature:
+            role = replace(role, defaults=role.model.spec.fixed_role_params)
+        return role
+
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
             return LexicalJudge()
-        return self.custom.get((name, "judge")) or ModelJudge(name, self.role(name))
+        return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
@@ -156,12 +165,12 @@ class Resources:
         """
         answers, rewrites = roles.supporters
         rewriter = self.custom.get((rewrites, "rewriter"))
-        support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
+        support = SupportModel(self.fixed_role(roles.support)) if roles.support in self.models else NOBODY
         return Participants(
             answerer
             or self.custom.get((answers, "answerer"))
-            or (ModelAnswerer(self.role(answers)) if answers in self.models else NOBODY),
-            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
+            or (ModelAnswerer(self.fixed_role(answers)) if answers in self.models else NOBODY),
+            rewriter or (ModelRewriter(self.fixed_role(rewrites)) if rewrites in self.models else NOBODY),
             rewriter or support,
             support,
         )
@@ -183,6 +192,7 @@ async def open_resources(
         models: dict[str, Model] = {}
         max_outage_s = plan.config.max_outage_s
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+        resources.fixed_temperature = plan.fixed_temperature
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for other, known in plan.specs.items():  # the same model with other prompts

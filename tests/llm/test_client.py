@@ -367,6 +367,13 @@ def test_refused_parameter_is_recognised(body: Any, parameter: str | None) -> No
     assert refused_parameter(500, data, PARAMS) is None
 
 
+def test_default_parameter_is_refused_in_any_words_that_name_it() -> None:
+    data = orjson.dumps(openai_error("temperature must be in (0, 1.0], got 0"))
+    assert refused_parameter(400, data, PARAMS, {"temperature"}) == "temperature"
+    assert refused_parameter(422, data, PARAMS, {"top_p"}) is None
+    assert refused_parameter(500, data, PARAMS, {"temperature"}) is None
+
+
 class Server:
     """Refuses `refusals` (parameter to message) one at a time; keeps the parameters of each request."""
 

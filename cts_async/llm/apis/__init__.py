@@ -34,6 +34,8 @@ class ChatRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     json_schema: Mapping[str, Any] | None = None
     grammar: str | None = None
+    defaults: frozenset[str] = frozenset()
+    """The names among `params` that nobody has set: where a server refuses one, in any words, it is left out."""
 
 
 @value
