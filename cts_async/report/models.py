@@ -79,7 +79,7 @@ def model_entries(
 def model_json(entry: ModelEntry) -> dict[str, Any]:
     """An entry as JSON; never contains a key."""
     spec = entry.spec
-    return {
+    row: dict[str, Any] = {
         "name": entry.name,
         "model": spec.model,
         "api": spec.api,
@@ -103,7 +103,6 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
         "params": spec.sent({}),
         "drops": spec.drops,
-        "system": spec.system,
         "timeout_s": spec.timeout_s,
         "context_tokens": spec.context_tokens,
         "agent": spec.agent,
@@ -111,6 +110,9 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "embedded": spec.embedded,
         "note": spec.note,
     }
+    if spec.system != "system":
+        row["system"] = spec.system
+    return row
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
