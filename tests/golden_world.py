@@ -170,7 +170,10 @@ def normalised(text: str) -> str:
     return text.replace(str(Path.cwd()), ".")
 
 
-_ADDED = r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
+_ADDED = (
+    r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
+    r"|fixed_temperature"
+)
 """Keys of JSON and columns of CSV that later versions add."""
 _ADDED_TABLE = re.compile(r'\n  "losses": \[\n(?:    .*\n)*  \],')
 _ADDED_FILES = ("losses.csv",)
