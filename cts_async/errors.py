@@ -9,6 +9,7 @@
     │   │   ├── RateLimited           the provider refused because of its limits
     │   │   ├── TimedOut              no complete reply in time
     │   │   └── NoFreeDescriptor      this process may open nothing more; the provider has no part in it
+    │   ├── NoCompletion              a readable response that is no chat completion; asked for once more
     │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
     │   ├── RejectedError             the provider refuses this request permanently
     │   │   ├── PromptTooLong         because it is too long; a shorter one may be accepted
@@ -154,6 +155,12 @@ class NoFreeDescriptor(TransientError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, unsent=True)
+
+
+class NoCompletion(StepError):
+    """A response that can be read and is no chat completion: the server is there, and has probably charged for it."""
+
+    kind = "no_completion"
 
 
 class UnusableOutput(StepError):

@@ -1,14 +1,17 @@
 """Parse the tags in a model's text (WebDancer's format): thoughts, tool calls, tool responses and answers.
 
 The agent's turns and files of candidate answers are read by this one parser. It accepts any text and never raises.
+Thoughts in the marks of other formats (`thoughts`) at the head of a text are parts of the kind "think", too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
+
+from cts_async.thoughts import split_marks
 
 __all__ = ["TAG_NAMES", "AnswerFrom", "Part", "find_answer", "split_parts"]
 
@@ -36,7 +39,7 @@ def find_answer(text: str) -> tuple[str, AnswerFrom]:
     In this order: the last closed `<answer>` outside thoughts; one left open outside thoughts; one within a thought,
     if there is no text outside; else all text outside the blocks.
     """
-    if "<" not in text:
+    if "<" not in text and split_marks(text, tags=False) is None:
         return text.strip(), "last_turn"
     parts = split_parts(text)
     outside = [part for part in parts if part.kind != "think"]
@@ -55,6 +58,10 @@ def split_parts(text: str) -> list[Part]:
 
     A chat template may have opened the first thought, so text before a first `</think>` is a thought.
     """
+    if split := split_marks(text, tags=False):
+        head = Part("think", "\n\n".join(split.thoughts), text[: split.start], 0)
+        rest = split_parts(text[split.start : split.end])
+        return [head, *(replace(part, start=part.start + split.start) for part in rest)]
     text = _without_half_tag(text.rstrip())
     tags = _tokens(text)
     think = next((tag for tag in tags if tag.name == "think"), None)

@@ -174,6 +174,7 @@ _ADDED = (
     r"\w+_pairs|best_or_tied|delta_p_holm|priced_usd|unpriced_models|latency_per_instance_s|judge_is|most_cost_usd"
     r"|\w+_differ|testable|n_distinct|n_tests|n_needed_holm|detectable_holm|detectable|n_needed|\w*too_short"
     "|same_order|alpha_nominal|alpha_ordinal|unknown_paraphrased|n_known_answers|n_over_informing|shared_queries"
+    "|fixed_temperature"
 )
 """Keys of JSON and columns of CSV that later versions add, or that follow another rule in them."""
 _ADDED_TABLE = re.compile(

@@ -16,7 +16,7 @@ from made_runs import Row, made_run
 
 from cts_async.datasets.kinds import open_dataset
 from cts_async.engine.events import Usage
-from cts_async.errors import InputError, RejectedError, TransientError
+from cts_async.errors import InputError, NoCompletion, RejectedError
 from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Client
@@ -72,7 +72,7 @@ async def test_wire_format_sends_and_reads_over_http(example: None) -> None:
         assert await client.chat(spec, request) == Reply("hello", "llama3", "stop", Usage(7, 2))
         with pytest.raises(RejectedError, match="no such model"):
             await client.chat(spec, request)
-        with pytest.raises(TransientError):
+        with pytest.raises(NoCompletion):
             await client.chat(spec, request)
     options = {"num_predict": 9, "temperature": 0.0}
     body = {"model": "llama3", "messages": list(question), "stream": False, "options": options}

@@ -20,7 +20,17 @@ BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", 
 """The rooms from the ground up: each may import itself and those before it."""
 
 FREE = {
-    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "custom", "foreign_json"),
+    *(
+        "records",
+        "errors",
+        "config",
+        "safe_files",
+        "scorer",
+        "tagged_text",
+        "thoughts",
+        "custom",
+        "foreign_json",
+    ),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
@@ -33,7 +43,8 @@ ALLOWED: dict[str, set[str]] = {
     "config": {"records", "errors", "safe_files"},
     "safe_files": {"errors"},
     "scorer": set(),
-    "tagged_text": set(),
+    "tagged_text": {"thoughts"},
+    "thoughts": set(),
     "__init__": {"custom", "api"},
     "api": {*BELOW, *FREE},
     "custom": set(),

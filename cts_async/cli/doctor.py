@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,7 +16,9 @@ from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
+    from cts_async.llm.apis import Reply
     from cts_async.llm.catalog import Catalogue, ModelSpec
+    from cts_async.llm.model import Client
     from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 PACKAGES = (
@@ -43,7 +45,10 @@ def doctor(
     ask: Annotated[
         list[str] | None,
         typer.Option(
-            "--ask", metavar="MODEL", help="Send this model one question. Repeatable.", **options.PLAYER
+            "--ask",
+            metavar="MODEL",
+            help="Send this model a question, and one behind a text of 10,000 tokens. Repeatable.",
+            **options.PLAYER,
         ),
     ] = None,
     config: options.ConfigFile = None,
@@ -64,7 +69,9 @@ def doctor(
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), asked, user, named=ask or ())
     # What was asked for comes first: the other checks take seconds, and forty lines.
-    findings = [_asked(spec, os.environ) for spec in asked]
+    findings: list[CheckResult] = []
+    for spec in asked:
+        findings += _asked(spec, os.environ)
     if not as_json:
         _print(findings)
     others = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
@@ -213,19 +220,34 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
     return dict(zip(specs, found, strict=True))
 
 
-def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> CheckResult:
+QUESTION: Final = "What is the capital of France? Answer with one word."
+LONG_PROMPT_TOKENS: Final = 10_000
+"""About as many as an agent's conversation has after a few searches; at most 0.8 of the model's context_tokens."""
+_SENTENCE: Final = "The ferry to the island leaves the quay in the morning and comes back when it is dark. "
+_BYTES_PER_TOKEN: Final = 4.5
+"""Of plain English in current tokenizers (o200k, Llama 3, Qwen 3), with the space before a word."""
+_CUT_SHARE: Final = 0.7
+"""A server that counts less than this share of the tokens was sent more than it read."""
+
+
+def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Ask a test question, and then one behind a long text, of which a server may silently read only a part."""
     from cts_async.cli.drive import run_async
 
+    name = f"ask {spec.name}"
     try:
-        return CheckResult(f"ask {spec.name}", True, f"answers: {run_async(_question, spec, environ)!r}")
+        answer, cut = run_async(_question, spec, environ)
     except CTSError as error:
-        return CheckResult(f"ask {spec.name}", False, str(error))
+        yield CheckResult(name, False, str(error))
+        return
+    yield CheckResult(name, True, f"answers: {answer!r}")
+    if cut:
+        yield cut
 
 
-async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
+async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, CheckResult | None]:
     from contextlib import AsyncExitStack
 
-    from cts_async.llm.apis import ChatRequest
     from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving
     from cts_async.llm.model import Client
@@ -234,16 +256,47 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
         client = await stack.enter_async_context(Client(environ))
         if spec.embedded:
             spec = await stack.enter_async_context(serving(spec, environ))
-        message = {"role": "user", "content": "What is the capital of France? Answer with one word."}
-        while True:
-            try:
-                reply = await client.chat(spec, ChatRequest((message,)))
-                break
-            except ParameterRefused:  # the client omits that parameter from now on
-                continue
+        reply = await _chat(client, spec, QUESTION)
         if reply.refused:
             raise ContentRefused(f"{spec.name}: {reply.refused}")
-        return split_thoughts(reply.text)[1].strip()[:80]
+        answer = split_thoughts(reply.text)[1].strip()[:80]
+        # The embedded model's context is known, and a long prompt takes it a minute.
+        if spec.embedded or reply.usage is None or reply.usage.input_tokens <= 0:
+            return answer, None
+        return answer, await _long_prompt(client, spec, reply.usage.input_tokens)
+
+
+async def _chat(client: Client, spec: ModelSpec, question: str) -> Reply:
+    from cts_async.llm.apis import ChatRequest
+
+    message = {"role": "user", "content": question}
+    while True:
+        try:
+            return await client.chat(spec, ChatRequest((message,)))
+        except ParameterRefused:  # the client omits that parameter from now on
+            continue
+
+
+async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> CheckResult | None:
+    """Say whether the server reads a long prompt in full, by its usage; None where that says nothing."""
+    from cts_async.llm.prompt_cuts import cut_prompt_text
+
+    name = f"long prompt {spec.name}"
+    tokens = LONG_PROMPT_TOKENS
+    if spec.context_tokens:
+        tokens = min(tokens, int(0.8 * spec.context_tokens))
+    text = _SENTENCE * round(tokens * _BYTES_PER_TOKEN / len(_SENTENCE))
+    try:
+        reply = await _chat(client, spec, f"{text}\n\n{QUESTION}")
+    except CTSError as error:
+        problem = f"a prompt of about {tokens:,} tokens gets no answer (context_tokens?): {error}"
+        return CheckResult(name, None, problem)
+    counted = reply.usage.input_tokens if reply.usage else 0
+    if counted <= short_tokens:
+        return None  # no usage, or the same number whatever is sent
+    if counted < _CUT_SHARE * tokens:
+        return CheckResult(name, False, cut_prompt_text(spec.name, counted, tokens))
+    return CheckResult(name, True, f"all of about {tokens:,} tokens are read")
 
 
 def _print(findings: list[CheckResult]) -> None:

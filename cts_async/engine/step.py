@@ -20,6 +20,7 @@ from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import (
+    NoCompletion,
     ParameterRefused,
     RateLimited,
     RejectedError,
@@ -116,6 +117,8 @@ class RetryPolicy:
     request is refused for good."""
     max_unusable: int = 3
     """Times a model is asked again because its output could not be used."""
+    max_no_completion: int = 1
+    """Retries after a readable response that is no completion: each may be charged, and the next is probably equal."""
     base_s: float = 0.5
     cap_s: float = 30.0
     patience_s: float = 90.0
@@ -129,6 +132,7 @@ class Failures:
     transient: int = 0
     rate_limited: int = 0
     unusable: int = 0
+    no_completion: int = 0
     waited_s: float = 0.0
     """Total wait after transient failures."""
 
@@ -150,6 +154,11 @@ def wait_before_retry(
     if isinstance(error, UnusableOutput):
         failures.unusable += 1
         return 0.0 if failures.unusable <= policy.max_unusable else None
+    if isinstance(error, NoCompletion):
+        failures.no_completion += 1
+        if failures.no_completion > policy.max_no_completion:
+            return None
+        return full_jitter(0, policy, rng)
     if isinstance(error, RateLimited):
         failures.rate_limited += not outage
         if failures.rate_limited > policy.max_rate_limited and not unanswered:

@@ -38,6 +38,7 @@ __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue"]
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
+SystemRole = Literal["system", "user"]
 PromptSize = Literal["full", "small"]
 Text = Annotated[str, Field(min_length=1)]
 LowerCase = Annotated[str, StringConstraints(to_lower=True)]
@@ -96,6 +97,8 @@ class ModelSpec:
     drops: tuple[str, ...] = ()
     """Request parameters that this model refuses: they are never sent."""
     max_tokens_field: MaxTokensField = "max_tokens"
+    system: SystemRole = "system"
+    """"user" for a model without a system role: its instructions become the head of the first user turn."""
     structured: Structured = "none"
     base_url_env: Variable | None = None
     model_env: Variable | None = None
@@ -125,8 +128,26 @@ class ModelSpec:
     @property
     def identity(self) -> dict[str, Any]:
         """The fields that determine its replies: two runs of one name must agree on them."""
-        demo = {"demo": True} if self.demo else {}
-        return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params)), **demo}
+        identity: dict[str, Any] = {
+            "model": self.model,
+            "api": self.api,
+            "params": dict(self.sent(self.text_params)),
+        }
+        if self.system != "system":  # a field that runs of earlier versions do not have
+            identity["system"] = self.system
+        if self.demo:
+            identity["demo"] = True
+        return identity
+
+    @property
+    def fixed_role_params(self) -> Mapping[str, Any]:
+        """The paper's temperature for User Answerer, Rewriter and judge, where neither its entry nor `drops` names one.
+
+        The shipped models have theirs in `params`; one of the user's would otherwise sample as its server likes.
+        """
+        if "temperature" in self.params or "temperature" in self.drops:
+            return {}
+        return {"temperature": 0.0}
 
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""

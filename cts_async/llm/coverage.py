@@ -118,11 +118,8 @@ def _labels_in(found: FoundJson, ids: tuple[str, ...]) -> int:
         words = [_WORD.findall(_folded(text)) for text in (found.source, " ".join(ids))]
         own = set(words[0]) - {"results", "id", "coverage", *COVERAGES, *words[1]}
         return len(ids) + 1 if own else sum(word in _LABELS for word in words[0])
-    try:
-        # As pairs, so that a key that occurs twice is counted twice.
-        waiting: list[Any] = [json.loads(found.source, object_pairs_hook=list)]
-    except RecursionError:  # nested deeper than any verdict is
-        return len(ids) + 1
+    # As pairs, so that a key that occurs twice is counted twice.
+    waiting: list[Any] = [_as_pairs(found.source)]
     n = 0
     while waiting:
         value = waiting.pop()
@@ -168,11 +165,17 @@ def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
 def _mapping_rows(found: FoundJson) -> list[tuple[str, object]]:
     """A mapping's pairs, also those of a key that occurs twice unless the JSON had to be repaired."""
     value: Any = found.value
-    pairs = list(value.items()) if found.repaired else json.loads(found.source, object_pairs_hook=list)
+    pairs = list(value.items()) if found.repaired else _as_pairs(found.source)
     if len(pairs) == 1 and pairs[0][0] == "results":
         results = pairs[0][1]
         pairs = list(results.items()) if isinstance(results, dict) else results
     return [(_id(key), label) for key, label in pairs]
+
+
+def _as_pairs(source: str) -> Any:
+    """Valid JSON with its objects as lists of pairs, and integers of any length as floats."""
+    # Python refuses to convert more than 4,300 digits to an integer, which orjson reads.
+    return json.loads(source, object_pairs_hook=list, parse_int=float)
 
 
 def _id(value: object) -> str:

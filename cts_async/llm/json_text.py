@@ -12,6 +12,8 @@ from typing import Any, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.foreign_json import check_depth, loads
+from cts_async.thoughts import split_marks, unknown_mark
 
 MAX_REPAIR_CHARS: Final = 20_000
 MAX_REPAIR_WORK: Final = 24_000_000
@@ -61,15 +63,33 @@ def find_json(text: str) -> FoundJson:
     value = loads_or_none(text)
     if isinstance(value, (dict, list)):
         return FoundJson(value, text)
-    inner = strip_thoughts(value if isinstance(value, str) else text)
+    inner = answer_text(value if isinstance(value, str) else text)
     found = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
     if found is None:
         raise UnusableOutput("expected JSON, but the reply holds none", text=text)
     return found
 
 
+def answer_text(text: str) -> str:
+    """A reply without its thoughts. Raises UnusableOutput where a mark of no known format opens it."""
+    answer = strip_thoughts(text)
+    if mark := unknown_mark(answer):
+        raise UnusableOutput(unknown_mark_problem(mark), text=text)
+    return answer
+
+
+def unknown_mark_problem(mark: str) -> str:
+    """The sentence for the model whose reply begins with a mark of no known format."""
+    return f"it begins with the mark {mark}, so that thoughts and answer cannot be told apart; give the answer alone"
+
+
 def strip_thoughts(text: str) -> str:
-    """Remove `<think>…</think>` and surrounding space, also where a thought is never opened or never closed."""
+    """Remove thoughts and surrounding space: by any known marks at the head, and `<think>…</think>` anywhere.
+
+    The latter also where a thought is never opened or never closed.
+    """
+    if split := split_marks(text):
+        text = text[split.start : split.end]
     if "<" in text:
         end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
         thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
@@ -78,9 +98,10 @@ def strip_thoughts(text: str) -> str:
 
 
 def loads_or_none(text: str) -> object:
+    """The JSON value of a text; None if it is none, or nested too deeply to be a reply."""
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return loads(text)
+    except ValueError:
         return None
 
 
@@ -164,7 +185,8 @@ def _repaired(source: str, cut_off: bool) -> FoundJson | None:
 
     try:
         value = repair_json(source, return_objects=True, skip_json_loads=True)
-        orjson.dumps(value)
+        check_depth(value)
+        orjson.dumps(value)  # a TypeError for lone surrogates and huge integers
     except (ValueError, TypeError, RecursionError):
         return None
     if not isinstance(value, (dict, list)) or not value:
@@ -174,24 +196,20 @@ def _repaired(source: str, cut_off: bool) -> FoundJson | None:
 
 THOUGHT_TAGS: Final = frozenset({"think", "thinking", "thought"})
 _NAMES: Final = "|".join(sorted(THOUGHT_TAGS))
-_OPENED: Final = re.compile(rf"\s*<({_NAMES})>", re.IGNORECASE)
 _CLOSED_ONLY: Final = re.compile(rf"\n</({_NAMES})>[ \t]*(?:\n|\Z)", re.IGNORECASE)
 """For replies whose chat template opened the thought: its end stands on a line of its own."""
 
 
-def split_thoughts(text: str) -> tuple[str, str]:
+def split_thoughts(text: str, *, tags: bool = True) -> tuple[str, str]:
     """Return (thoughts, answer); without thoughts the answer is `text` as it is.
 
-    Only thoughts at the very beginning count: further on, a tag may be quoted from a page or a candidate. A thought
-    that is never closed was cut off, and leaves no answer.
+    Only thoughts at the very beginning count: further on, a mark may be quoted from a page or a candidate. A thought
+    that is never closed was cut off, and leaves no answer. Without `tags`, `<think>` and its kind stay in the answer.
     """
-    if "<" not in text:
+    if split := split_marks(text, tags=tags):
+        return "\n\n".join(split.thoughts), text[split.start : split.end]
+    if not tags or "<" not in text:
         return "", text
-    if opened := _OPENED.match(text):
-        closing = re.compile(rf"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
-        if closing is None:
-            return text[opened.end() :].strip(), ""
-        return text[opened.end() : closing.start()].strip(), text[closing.end() :].lstrip()
     closed = _CLOSED_ONLY.search(text)
     if closed is None or re.search(rf"<{closed[1]}>", text[: closed.start()], re.IGNORECASE):
         return "", text

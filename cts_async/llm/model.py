@@ -37,6 +37,7 @@ from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_h
 from cts_async.llm.json_text import split_thoughts
 from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
+from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.refusals import refused_parameter, setting_hint
 from cts_async.llm.responses import LENGTH, STOP, read_reply
@@ -81,8 +82,9 @@ class Client:
         """
         dropped: tuple[str, ...] = ()
         if refused := self._refused.get((spec.base_url, spec.model)):
+            # What the reply is marked with: a refused `stream`, which is no parameter of the model, changes nothing.
             dropped = tuple(name for name in refused if name in spec.sent(request.params))
-            spec = replace(spec, drops=(*spec.drops, *dropped))
+            spec = replace(spec, drops=(*spec.drops, *refused))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         api, head, endpoint = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
         body = api.body(spec, request)
@@ -96,11 +98,12 @@ class Client:
         try:
             reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
         except RejectedError as error:
-            sent = spec.sent(request.params)
             if isinstance(error, ContentRefused | PromptTooLong):
                 raise
-            parameter = refused_parameter(response.status, data, sent)
+            defaults = request.defaults.difference(spec.drops)
+            parameter = refused_parameter(response.status, data, orjson.loads(body), defaults)
             if parameter is None:
+                sent = spec.sent(request.params)
                 if hint := setting_hint(spec, response.status, data, sent):
                     raise RejectedError(f"{error} ({hint})", status=error.status) from None
                 raise
@@ -165,6 +168,7 @@ class Model:
         self.spec, self.lane = spec, lane
         self._client, self._served = client, served
         self._tokens = TokenEstimate()
+        self._cuts = PromptCuts()
         self.prices = model_prices(spec)
 
     async def ask(
@@ -183,6 +187,7 @@ class Model:
         request: Any,
         key_on: Any = None,
         params: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] = NO_PARAMS,
         shared: bool = False,
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
@@ -194,15 +199,18 @@ class Model:
         where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
         reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
         policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
-        own where `step`, which is part of the key, stands for several.
+        own where `step`, which is part of the key, stands for several. `defaults` are sent, too, where neither
+        `params` nor the model's own set them; the key does not have them, as versions that sent none made the same keys.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
         params = params or NO_PARAMS
+        default_names = frozenset(defaults).difference(params)
+        all_params = {**defaults, **params} if default_names else params
         own = self.spec.sent(params)
         limit = output_limit(own)
         json_schema, grammar = self._enforced(expect)
-        key = step_key(
+        determining = [
             step,
             None if shared else ctx.job.id,
             self.spec.api,
@@ -211,18 +219,25 @@ class Model:
             own,
             json_schema,
             grammar,
-        )
+        ]
+        if self.spec.system != "system":  # keys without it are those of earlier versions
+            determining.append({"system": self.spec.system})
+        key = step_key(*determining)
         # Descriptions of tools and the like are charged as the prompt is.
         beside = uncounted_bytes(own)
         size = n_bytes(messages) + beside
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent = (*messages, *_repair_turns(unusable)) if unusable else messages
-            reply = await self._client.chat(self.spec, ChatRequest(sent, params, json_schema, grammar))
+            reply = await self._client.chat(
+                self.spec, ChatRequest(sent, all_params, json_schema, grammar, default_names)
+            )
+            response = self._response(reply, expect)
             if reply.usage:
-                n_sent = n_bytes(sent) + beside if unusable else size
-                self._tokens.learn(step, len(sent), n_sent, reply.usage)
-            return Executed(self._response(reply, expect), reply.usage, reply.quotas)
+                sent_bytes = n_bytes(sent) + beside if unusable else size
+                self._tokens.learn(step, len(sent), sent_bytes, reply.usage)
+                self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
+            return Executed(response, reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
             return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit, beside)
@@ -242,6 +257,18 @@ class Model:
             prices=self.prices,
         )
 
+    def _note_cut(
+        self, response: dict[str, Any], messages: Sequence[Message], n_bytes: int, counted: int
+    ) -> None:
+        """Mark a reply to a prompt that the server has cut with about how many tokens it had."""
+        about = self._cuts.add(n_bytes, counted)
+        # An image, which only a gateway sends, has many bytes and few tokens.
+        if about is None or not all(isinstance(message["content"], str) for message in messages):
+            return
+        response["cut_prompt"] = about
+        if self._served:
+            self._served.note_cut(self.spec.model, counted, about)
+
     def _enforced(self, expect: Expect[Any]) -> tuple[Mapping[str, Any] | None, str | None]:
         """The JSON schema, or else the grammar, of the expected form that this server can enforce."""
         if self.spec.structured == "llama" and expect.grammar:
@@ -251,7 +278,7 @@ class Model:
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
         """What the journal stores of a reply; fields with their usual value are left out."""
         keep = getattr(expect, "keeps_thoughts", False)
-        thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
+        thoughts, text = split_thoughts(reply.text, tags=not keep)
         response: dict[str, Any] = {"text": text}
         if reply.reasoning or thoughts:
             response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
@@ -461,11 +488,18 @@ MAX_SERVED_NOTICES: Final = 50
 
 
 class ServedModels:
-    """Emits one notice for every model that replies in place of another, or without a parameter it refuses."""
+    """Emits one notice for every model that replies in place of another, without a parameter, or to a cut prompt."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._noticed: set[str] = set()
+        self._cut: set[str] = set()
+
+    def note_cut(self, model: str, counted: int, sent: int) -> None:
+        """Emit, once for each model, that its server cuts prompts; both numbers are tokens."""
+        if model not in self._cut:
+            self._cut.add(model)
+            self._events.emit(Notice(cut_prompt_text(printable_name(model), counted, sent)))
 
     def note(self, requested: str, reply: Reply) -> None:
         """Emit what is new in a reply to a request for `requested`."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import find_json, loads_or_none, only_string, strip_thoughts
+from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
 T_co = TypeVar("T_co", covariant=True)
@@ -33,8 +33,8 @@ class Expect(Protocol[T_co]):
 
     `json_schema` and `grammar` (GBNF) let a server constrain its decoding; a server takes one of the two, and where
     both exist the grammar is the stricter. Both are part of the step's key, so a change of either makes every model
-    that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: they are left
-    in the text that it parses.
+    that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: `<think>` and
+    its kind are left in the text that it parses.
     """
 
     @property
@@ -109,7 +109,7 @@ class ShortPhrase:
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
         if self.exact:
-            reply = strip_thoughts(text).strip()
+            reply = answer_text(text).strip()
             # Taken out of its quotes the word would be read as `unknown` wherever the answer is read again.
             return Answer(reply if line == UNKNOWN else line, unknown=reply == UNKNOWN)
         if _says_unknown(line, strict=self.strict):
@@ -134,7 +134,7 @@ class OneLine:
 
 def _lines(text: str) -> Iterator[str]:
     """The non-empty lines of a reply without thoughts and fences, each without label and quotes."""
-    for line in _plain(strip_thoughts(text)).splitlines():
+    for line in _plain(answer_text(text)).splitlines():
         if not _FENCE_LINE.fullmatch(line.strip()) and (line := _unwrap(line)):
             yield line
 
@@ -241,7 +241,7 @@ def questions_in(text: str, k: int) -> list[str]:
     It may be JSON, a list with one question a line, or several questions on one line. Where anything ends with a
     question mark only that counts, else each line does. Fewer than `k` where the reply has no more.
     """
-    text = strip_thoughts(text)
+    text = answer_text(text)
     found = _questions_of_json(text) or _questions_of_lines(text)
     questions: dict[str, str] = {}
     for item in found:
@@ -406,7 +406,7 @@ class Choice:
         return f'root ::= {opening} number "}}"\nnumber ::= {numbers}\n'
 
     def parse(self, text: str) -> int:
-        choice = _choice_in(strip_thoughts(text))
+        choice = _choice_in(answer_text(text))
         offered = [comparable(offer) for offer in self.offered]
         if comparable(choice) in offered:
             return offered.index(comparable(choice))

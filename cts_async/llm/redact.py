@@ -13,6 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from cts_async.foreign_json import loads
+
 SECRET_CHARS: Final = 8
 """A shorter key is a dummy, such as servers of one's own are given."""
 FOLDED_CHARS: Final = 16
@@ -71,7 +73,7 @@ class Redactor:
         if not self._parts or (good and not self._suspected(data)) or not self._found(data):
             return data
         try:
-            return orjson.dumps(self._value(orjson.loads(data)))
+            return orjson.dumps(self.value(loads(data)))
         except (ValueError, TypeError, RecursionError):  # no JSON, or nested too deeply
             text = data.decode("utf-8", "surrogateescape")
             return self.text(text).encode("utf-8", "surrogateescape")
@@ -84,13 +86,16 @@ class Redactor:
             text = re.sub(re.escape(secret), PLACE, text, flags=re.IGNORECASE)
         return WITHHELD if self._found(text.encode("utf-8", "surrogatepass")) else text
 
-    def _value(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        """A JSON value of bounded depth without secrets in its texts."""
+        if not self._plain:
+            return value
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self._value(item) for item in value]
+            return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {self.text(name): self._value(item) for name, item in value.items()}
+            return {self.text(name): self.value(item) for name, item in value.items()}
         return value
 
     def _suspected(self, data: bytes) -> bool:

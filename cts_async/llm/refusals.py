@@ -24,7 +24,7 @@ from cts_async.errors import (
     RequestForbidden,
     TransientError,
 )
-from cts_async.foreign_json import loads
+from cts_async.llm.bodies import read_json
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import (
     duration_s,
@@ -142,6 +142,11 @@ def is_error(parsed: Any) -> bool:
     return _minimax_code(parsed) is not None
 
 
+def names_a_status(data: bytes) -> bool:
+    """True for the body of an error without the field `error`, which says itself which status it should have had."""
+    return _inner_status(_read_error(data)) != 200
+
+
 def _is_unpaid(spec: ModelSpec, error: _Error, status: int) -> bool:
     """True if waiting is of no use: the quota is used up for the day or for good, or a bill is due."""
     # A server in trouble quotes what it likes: its own words are believed where it refuses.
@@ -233,11 +238,21 @@ def _passed_on_headers(error: _Error) -> dict[str, str]:
 # --- Parameters and settings ----------------------------------------------------------------------------
 
 
-def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | None:
-    """The one of the parameters `sent` that the response refuses, if the request can do without it; else None."""
+def refused_parameter(
+    status: int, data: bytes, sent: Iterable[str], defaults: Iterable[str] = ()
+) -> str | None:
+    """The one of the parameters `sent` that the response refuses, if the request can do without it; else None.
+
+    One of `defaults`, which nobody has set, may be refused in any words that name it, such as a range of values.
+    """
     if status not in (400, 422):
         return None
     error = _read_error(data)
+    nobody_set = list(defaults)
+    if error.fields.get("param") in nobody_set:
+        return str(error.fields["param"])
+    if refused_defaults := _named(error, nobody_set):
+        return refused_defaults[0]
     if not _is_unsupported(error):
         return None
     optional = [name for name in sent if name in _OPTIONAL_PARAMS]
@@ -318,7 +333,7 @@ def _read_error(data: bytes) -> _Error:
 def _error_fields(data: bytes) -> Mapping[str, Any]:
     """The fields of the error object in a body; Gemini wraps it in a list."""
     try:
-        parsed = loads(data)
+        parsed = read_json(data)
     except ValueError:
         return {}
     if isinstance(parsed, list) and parsed:

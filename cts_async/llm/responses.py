@@ -13,11 +13,13 @@ from typing import Final
 
 import orjson
 
-from cts_async.errors import TransientError
+from cts_async.errors import NoCompletion, TransientError
+from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.apis import Api, Reply
+from cts_async.llm.bodies import BrokenStream, UnreadableStream, read_body
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import quotas_in
-from cts_async.llm.refusals import error_from_response, excerpt, is_error
+from cts_async.llm.refusals import error_from_response, excerpt, is_error, names_a_status
 
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("responses.toml").read_text("utf-8"))
 
@@ -29,13 +31,26 @@ def read_reply(
     if status != 200:
         raise error_from_response(spec, status, head, data, now)
     try:
-        parsed = orjson.loads(data)
-        if is_error(parsed):
-            raise error_from_response(spec, status, head, data, now)
+        parsed, strict = read_body(api, data)
+    except BrokenStream as broken:
+        raise TransientError(f"{spec.name}: the server broke its reply off ({broken})", status=200) from None
+    except (NestedTooDeeply, UnreadableStream) as problem:
+        raise NoCompletion(f"{spec.name}: the response is not a chat completion: {problem}") from None
+    except ValueError:
+        problem_text = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
+        raise TransientError(problem_text, status=status) from None
+    if not strict:
+        data = orjson.dumps(parsed)
+    if is_error(parsed):
+        raise error_from_response(spec, status, head, data, now)
+    try:
         reply = api.reply(parsed, quotas_in(head, now))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        problem = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
-        raise TransientError(problem, status=status) from None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        if names_a_status(data):  # an error without the field `error`, as Zhipu's
+            raise error_from_response(spec, status, head, data, now) from None
+        raise NoCompletion(
+            f"{spec.name}: the response is not a chat completion (api = {spec.api!r}): {excerpt(data)}"
+        ) from None
     if reply.finish_reason == ABORTED:
         raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
     return reply
@@ -45,6 +60,7 @@ def read_reply(
 
 STOP, LENGTH, REFUSED, ABORTED = "stop", "length", "refused", "aborted"
 
+MAX_REASON_CHARS: Final = 100
 _FINISH_REASONS: Final[dict[str, str]] = {
     word: ended for ended, words in _WORDS["finish_reasons"].items() for word in words
 }
@@ -54,6 +70,6 @@ def finish_reason(reason: object) -> str:
     """STOP, LENGTH, REFUSED or ABORTED; STOP for none, and an unknown word is returned as it is."""
     if reason is None or reason == "":
         return STOP
-    word = str(reason)
+    word = str(reason)[:MAX_REASON_CHARS]
     # "content_filter: PROHIBITED_CONTENT" means the same as its first half.
     return _FINISH_REASONS.get(word.partition(":")[0].strip().lower(), word)

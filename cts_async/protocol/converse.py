@@ -22,7 +22,7 @@ from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import answered_questions, converse, prompt_of, prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
-from cts_async.protocol.plan import SystemsPlan
+from cts_async.protocol.plan import SystemsPlan, remarks_on_temperature, sends_fixed_temperature
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.results import conversation_json, failure_line
 from cts_async.protocol.run import Files, Jobs, Resources, execute, open_system_files
@@ -140,7 +140,8 @@ def plan_conversations(
         n_queries=len(queries),
     )
     plan.check_prompts()
-    return plan
+    plan = replace(plan, fixed_temperature=sends_fixed_temperature(plan.directories()))
+    return replace(plan, remarks=(*plan.remarks, *remarks_on_temperature(plan)))
 
 
 def selected_instances(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:

@@ -70,6 +70,8 @@ class CommandPlan(ABC):
     judges: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     """What the user should know of data and prompts."""
+    fixed_temperature: bool = True
+    """Whether User Answerer, Rewriter and judge are asked at the paper's temperature where their model has none."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
@@ -177,6 +179,12 @@ class SystemsPlan(CommandPlan):
             if prompts is not self.prompts and not any(prompt.variant for prompt in used):
                 raise _unchanged(prompts, player, used)
 
+    def _temperature_note(self) -> dict[str, float]:
+        """The temperature of the fixed roles where a model's entry does not have it, so that a resumed run keeps it."""
+        if self.fixed_temperature and any(spec.fixed_role_params for spec in self.specs.values()):
+            return {FIXED_TEMPERATURE: 0.0}
+        return {}
+
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
         config = self.config
@@ -192,6 +200,7 @@ class SystemsPlan(CommandPlan):
                 **bad_gold,
             },
             **({"tools": self.search.notes} if self.search else {}),
+            **self._temperature_note(),
             "players": self.players(system),
             "prices": manifest_prices(self.specs.values()),
             "embedded": self.embedded,
@@ -427,12 +436,14 @@ def make_plan(
     )
     plan.check_prompts()
     directories = _directories(plan, catalogue)
-    return replace(
+    plan = replace(
         plan,
         systems=directories,
         current_date=config.date or _current_date(directories),
-        remarks=(*plan.remarks, *_remarks_on_judges(plan)),
+        fixed_temperature=sends_fixed_temperature(directories.values()),
     )
+    remarks = (*plan.remarks, *_remarks_on_judges(plan), *remarks_on_temperature(plan))
+    return replace(plan, remarks=remarks)
 
 
 def _check_published(config: RunConfig) -> None:
@@ -581,6 +592,29 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         room = agent.context_tokens - (output_limit(agent.params) or 0)
         settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
+
+
+FIXED_TEMPERATURE: Final = "fixed_temperature"
+"""The manifest's note of the temperature that fixed roles are asked at though their model's entry has none."""
+
+
+def sends_fixed_temperature(directories: Iterable[Path]) -> bool:
+    """False if one of the runs was begun without it, by a version up to 0.11: it is finished as it was begun."""
+    for directory in directories:
+        manifest = read_manifest(directory)
+        if manifest and FIXED_TEMPERATURE not in manifest:
+            return False
+    return True
+
+
+def remarks_on_temperature(plan: SystemsPlan) -> Iterator[str]:
+    """Say which models sample as their server likes because a run was begun so."""
+    names = [name for name, spec in plan.specs.items() if spec.fixed_role_params]
+    if names and not plan.fixed_temperature:
+        yield (
+            f"{', '.join(names)}: the run was begun without a temperature for User Answerer, Rewriter and judge, and is "
+            "finished so; a new run (--name) asks them at 0"
+        )
 
 
 def _current_date(directories: Mapping[System, Path]) -> str:

@@ -31,6 +31,9 @@ class Role:
     model: Model
     prompts: PromptSet
     params: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of this role that are sent over the model's own, and determine its steps."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of this role that are sent where the model's entry does not set them."""
 
     async def ask(
         self,
@@ -68,6 +71,7 @@ class Role:
                 request=request,
                 key_on=key_on,
                 params=self.params,
+                defaults=self.defaults,
                 shared=shared,
                 policy=policy,
             )

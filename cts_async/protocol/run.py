@@ -138,6 +138,8 @@ class Resources:
     """What they may use."""
     as_published: bool = False
     """Whether the paper's protocol is played to the letter."""
+    fixed_temperature: bool = True
+    """As the plan has it."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -154,10 +156,17 @@ class Resources:
         params = PUBLISHED_PARAMS if self.as_published else {}
         return Role(self.models[name], self.prompts.of(name), params)
 
+    def fixed_role(self, name: str) -> Role:
+        """A role that the paper plays at temperature 0: the User Answerer, the Rewriter, a judge."""
+        role = self.role(name)
+        if self.fixed_temperature:
+            role = replace(role, defaults=role.model.spec.fixed_role_params)
+        return role
+
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
             return LexicalJudge()
-        return self.custom.get((name, "judge")) or ModelJudge(name, self.role(name))
+        return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
@@ -175,10 +184,10 @@ class Resources:
         rewriter = self.custom.get((rewrites, "rewriter"))
         if answerer is None:
             answerer = self._answerer(answers)
-        support = SupportModel(self.role(roles.support)) if roles.support in self.models else NOBODY
+        support = SupportModel(self.fixed_role(roles.support)) if roles.support in self.models else NOBODY
         return Participants(
             answerer,
-            rewriter or (ModelRewriter(self.role(rewrites)) if rewrites in self.models else NOBODY),
+            rewriter or (ModelRewriter(self.fixed_role(rewrites)) if rewrites in self.models else NOBODY),
             rewriter or support,
             support,
         )
@@ -188,7 +197,7 @@ class Resources:
         if custom is not None:
             custom.exact_unknown = self.as_published
             return custom
-        return ModelAnswerer(self.role(name), self.as_published) if name in self.models else NOBODY
+        return ModelAnswerer(self.fixed_role(name), self.as_published) if name in self.models else NOBODY
 
 
 @asynccontextmanager
@@ -208,6 +217,7 @@ async def open_resources(
         max_outage_s = plan.config.max_outage_s
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
+        resources.fixed_temperature = plan.fixed_temperature
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for other, known in plan.specs.items():  # the same model with other prompts

@@ -31,9 +31,10 @@ from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.records import Caveat, caveats_in
+from cts_async.report.cut_prompts import cut_prompt_lines
 from cts_async.report.results import CAVEATS
 from cts_async.report.statistics import diagnosis_tables
-from cts_async.report.summary import caveats_json
+from cts_async.report.summary import caveats_json, cut_prompts_in
 from cts_async.report.tables import Column, DataTable, number, text, text_columns
 from cts_async.report.viewer.instance import GoldTexts, instance_losses
 from cts_async.report.viewer.run import whole_run
@@ -151,6 +152,8 @@ def _of_runs(
     judge = _chosen_judge(board, judge, notes)
     report = diagnose_board(board, baseline.label if baseline else "", judge, read=read, seed=seed)
     assert report is not None
+    for run in runs:
+        notes += [f"{run.label}: {line}" for line in cut_prompt_lines(cut_prompts_in(run.directory))]
     notes = [*notes, *board.remarks, *report.notes]
     return replace(report, notes=notes, losses=board_losses(board, judge))
 

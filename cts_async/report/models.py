@@ -79,7 +79,7 @@ def model_entries(
 def model_json(entry: ModelEntry) -> dict[str, Any]:
     """An entry as JSON; never contains a key."""
     spec = entry.spec
-    return {
+    row: dict[str, Any] = {
         "name": entry.name,
         "model": spec.model,
         "api": spec.api,
@@ -110,6 +110,9 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "embedded": spec.embedded,
         "note": spec.note,
     }
+    if spec.system != "system":
+        row["system"] = spec.system
+    return row
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
@@ -154,6 +157,8 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     yield "parameters", _parameters(spec.sent({})) or "none"
     if spec.drops:
         yield "never sent", ", ".join(spec.drops)
+    if spec.system == "user":
+        yield "instructions", "in the first user turn: it has no system role"
     if spec.agent:
         yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
     if spec.context_tokens:

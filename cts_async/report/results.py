@@ -18,6 +18,7 @@ from cts_async.llm.model import is_other_model, printable_name
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, n_absent, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
+from cts_async.report.cut_prompts import cut_prompt_lines
 from cts_async.report.output import duration, plain, print_plainly
 from cts_async.report.summary import (
     MOST,
@@ -204,6 +205,8 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
         )
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
+    for summary in summaries:
+        yield from (f"{summary.label}: {line}" for line in cut_prompt_lines(summary.spent.cuts.found()))
     for summary in summaries:
         yield from (f"{summary.label}: {line}" for line in summary.tools.lines())
 

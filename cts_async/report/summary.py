@@ -39,6 +39,7 @@ from cts_async.protocol.results import (
 )
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
+from cts_async.report.cut_prompts import CutPrompts, JournalCuts
 from cts_async.report.output import counted, dollars
 from cts_async.report.untrusted import as_object, as_texts
 
@@ -432,6 +433,7 @@ class Spent:
     """By requested model: number of replies by the model that answered, as the server named it."""
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: number of replies made without a parameter that the server refused."""
+    cuts: JournalCuts = field(default_factory=JournalCuts)
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
     paraphrased: int = 0
@@ -447,6 +449,7 @@ class Spent:
         step = record.get("step")
         if isinstance(step, str) and step.startswith("answer/") and step.count("/") == 1:
             self.paraphrased += _paraphrases_unknown(record)
+        self.cuts.add(record)
         if model is None:
             return
         if not isinstance(model, str):
@@ -700,6 +703,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
             if (dropped := summary.spent.dropped)
             else {}
         ),
+        **_cut_prompts_json(summary.spent.cuts.found()),
         "priced_usd": known_cost,
         "unpriced_models": len(unpriced),
         "latency_per_instance_s": summary.spent.latency_per_instance_s(),
@@ -715,6 +719,13 @@ def notices_json(summary: RunSummary) -> dict[str, list[str]]:
     """Return `notices`: what has to be read before the scores; no field where there is nothing."""
     notices = summary.tools.notices()
     return {"notices": notices} if notices else {}
+
+
+def _cut_prompts_json(found: Mapping[str, CutPrompts]) -> dict[str, Any]:
+    """The field for models whose server cuts prompts; none where nothing says so."""
+    if not found:
+        return {}
+    return {"cut_prompts": {model: cut._asdict() for model, cut in sorted(found.items())}}
 
 
 def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
@@ -749,6 +760,19 @@ def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool
     """Return a run's journal, and whether it is shared: then its instances are named DIRECTORY/ID."""
     shared = manifest.get("journal")
     return Path(normpath(directory / str(shared or STEPS))), bool(shared)
+
+
+def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
+    """What the servers of a run's models did to prompts that were too long, by model, from the run's journal."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        return {}
+    journal, shared = journal_of(directory, manifest)
+    cuts = JournalCuts()
+    for record in read_records(journal):
+        if not shared or str(record.get("instance")).partition("/")[0] == directory.name:
+            cuts.add(record)
+    return cuts.found()
 
 
 def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:

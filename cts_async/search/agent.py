@@ -16,6 +16,7 @@ from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import PromptTooLong, UnusableOutput
 from cts_async.llm.apis import Message
+from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
 from cts_async.search.tools import AgentSettings, Tools, Unrecorded, total_use
@@ -31,6 +32,8 @@ from cts_async.search.turn_format import (
     parse_turn,
     turn_grammar,
 )
+from cts_async.tagged_text import TAG_NAMES
+from cts_async.thoughts import unknown_mark
 
 MAX_CALLS: Final = 10
 """Tool calls of one turn that are answered."""
@@ -173,9 +176,15 @@ class AgentTurn:
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text)
+        answer, found = final_answer(text)
+        tagged = bool(turn.calls) or found != "last_turn"
+        # Text before a call or an answer is ignored; without their tags it would be the answer.
+        mark = unknown_mark(split_thoughts(text)[1], frozenset(TAG_NAMES))
+        if mark and not (tagged and mark[1:-1].isidentifier()):
+            raise UnusableOutput(unknown_mark_problem(mark), text=text)
         if turn.calls and not self.must_answer:
             return text
-        if not final_answer(text)[0].strip():
+        if not answer.strip():
             before = " before the <tool_response>, which only tools may write" if turn.made_up else ""
             raise UnusableOutput(
                 f"there is neither a tool call nor an <answer> outside your thoughts{before}", text=text

@@ -11,10 +11,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from fake_provider import provider_process
+from fake_web import served
 from typed_commands import cts_in
 
-from cts_async.cli.doctor import EXTRAS, CheckResult, _extras
+from cts_async.cli.doctor import EXTRAS, CheckResult, _extras, _question
+from cts_async.llm.catalog import ModelSpec
 
 KEY = "sk-very-secret-0123456789"
 
@@ -83,3 +86,30 @@ def test_extras_match_pyproject() -> None:
     declared = pyproject["project"]["optional-dependencies"]
     for extra, packages in EXTRAS.items():
         assert {re.split("[<>=]", needed)[0] for needed in declared[extra]} == set(packages)
+
+
+@pytest.mark.parametrize(
+    ("context", "per_byte", "ok", "text"),
+    [
+        (4096, 0.22, False, "the server counted 4,096 of about 10,000 tokens and cuts prompts"),
+        (10**6, 0.22, True, "all of about 10,000 tokens are read"),
+        (10**6, 0.19, True, "all of about 10,000 tokens are read"),
+        (100, 9.9, None, ""),  # the same number whatever is sent
+        (0, 0.0, None, ""),
+    ],
+)
+async def test_doctor_tries_whether_a_long_prompt_is_read_in_full(
+    context: int, per_byte: float, ok: bool | None, text: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        counted = min(context, round(per_byte * len(body["messages"][0]["content"])))
+        choice = {"message": {"role": "assistant", "content": "Paris"}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": counted, "completion_tokens": 1}
+        return web.json_response({"model": "m", "choices": [choice], "usage": usage})
+
+    async with served(answer) as url:
+        answered, found = await _question(ModelSpec("mine", "openai", url, "m", None, "mine", 1), {})
+    assert answered == "Paris"
+    assert (found and found.ok) is ok
+    assert text in (found.text if found else "")

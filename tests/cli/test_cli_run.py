@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_provider import Remote
+from fake_provider import Remote, provider_process
 from typed_commands import cts_in
 
 import cts_async
@@ -164,3 +164,30 @@ def test_embedded_model_plays_every_role_and_its_run_is_resumed_for_nothing(tmp_
     again = cts_in(tmp_path, *command, **variables)
     assert again.returncode == 0, again.stderr
     assert (run / "steps.jsonl").read_bytes() == journal
+
+
+def test_own_model_without_temperature_plays_the_fixed_roles_at_0_unless_its_run_was_begun_without(
+    tmp_path: Path,
+) -> None:
+    words = ("run", "--all", "mine", "--no-orig", "--name", "r", "--config", "cts.toml")
+    with provider_process() as provider:
+        (tmp_path / "cts.toml").write_text(f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "m"\n')
+        done = cts_in(tmp_path, *words, "--limit", "1")
+        assert done.returncode == 0, done.stderr
+        first = provider.seen()
+        assert {seen.role for seen in first if seen.temperature == 0} == {"answer", "rewrite", "judge"}
+        assert {seen.role for seen in first if seen.temperature is None} == {"clarify", "agent"}
+        (directory,) = (tmp_path / "runs").iterdir()
+        manifest = json.loads((directory / "run.json").read_text())
+        assert manifest["fixed_temperature"] == 0.0
+        assert all(model["params"] == {} for model in manifest["identity"]["models"].values())
+        # Versions up to 0.11 sent none and recorded nothing of it: such a run is finished as it was begun.
+        del manifest["fixed_temperature"]
+        (directory / "run.json").write_text(json.dumps(manifest))
+        done = cts_in(tmp_path, *words, "--limit", "2")
+        assert done.returncode == 0, done.stderr
+        later = provider.seen()[len(first) :]
+    assert len(later) == CALLS
+    assert {seen.temperature for seen in later} == {None}
+    assert "mine: the run was begun without a temperature" in done.stderr
+    assert "fixed_temperature" not in json.loads((directory / "run.json").read_text())

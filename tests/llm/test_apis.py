@@ -16,6 +16,7 @@ from cts_async.engine.ratelimit import Quota, Quotas
 from cts_async.errors import (
     ContentRefused,
     CTSError,
+    NoCompletion,
     PromptTooLong,
     ProviderRefused,
     RateLimited,
@@ -25,6 +26,7 @@ from cts_async.errors import (
 from cts_async.llm.apis import ChatRequest, Message, Reply, anthropic, load_api, openai
 from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import read_reply
 
 SPEC = ModelSpec("mine", "openai", "http://host/v1", "m-1", "MY_KEY", "mine", 4, params={"temperature": 0.0})
@@ -70,35 +72,239 @@ def test_completion_is_read() -> None:
     assert read(200, {"choices": [choice]}) == Reply("", "", "length", None)
 
 
-NO_REPLY = (
-    b"",
-    b"<html>Be right back</html>",
-    b'{"model": "m-1", "cho',
-    b"[]",
-    b"null",
-    b"3",
-    b"{}",
-    b"\xff\xfe",
+NO_JSON = (b"", b"<html>Be right back</html>", b'{"model": "m-1", "cho', b"\xff\xfe")
+DEEP = b'{"model": ' + b"[" * 1015 + b"]" * 1015 + b"}"
+NO_COMPLETION = (
+    *((spec, body) for spec in (SPEC, CLAUDE) for body in (b"[]", b"null", b"3", b"{}", DEEP)),
+    *((SPEC, b'{"choices": [%b]}' % choice) for choice in (b"", b"{}", b'{"message": null}', b"null")),
+    (SPEC, b'{"choices": [{"message": {"content": [{"type": "text"}]}}]}'),
+    (SPEC, b'{"choices": [{"message": {"content": 3}}]}'),
+    *((CLAUDE, b'{"content": %b}' % content) for content in (b"null", b'["text"]', b'[{"type": "text"}]')),
+    (CLAUDE, b'{"content": [{"type": "text", "text": 3}]}'),
+    (SPEC, b'{"message": "Hello from the proxy"}'),
 )
 
 
-@pytest.mark.parametrize(
-    ("spec", "body"),
-    [
-        *((spec, body) for spec in (SPEC, CLAUDE) for body in NO_REPLY),
-        *((SPEC, b'{"choices": [%b]}' % choice) for choice in (b"", b"{}", b'{"message": null}')),
-        (SPEC, b'{"choices": [{"message": {"content": [{"type": "text"}]}}]}'),
-        *(
-            (CLAUDE, b'{"content": %b}' % content)
-            for content in (b"null", b'["text"]', b'[{"type": "text"}]')
-        ),
-        (CLAUDE, b'{"content": [{"type": "text", "text": 3}]}'),
-    ],
-)
-def test_broken_body_under_200_is_transient(spec: ModelSpec, body: bytes) -> None:
+@pytest.mark.parametrize("spec", [SPEC, CLAUDE])
+@pytest.mark.parametrize("body", NO_JSON)
+def test_body_under_200_that_is_no_json_is_transient(spec: ModelSpec, body: bytes) -> None:
     broken = raised(200, body, spec=spec)
     assert type(broken) is TransientError
     assert "not a chat completion" in str(broken)
+
+
+@pytest.mark.parametrize(("spec", "body"), NO_COMPLETION)
+def test_readable_body_that_is_no_completion_is_no_outage(spec: ModelSpec, body: bytes) -> None:
+    failed = raised(200, body, spec=spec)
+    assert type(failed) is NoCompletion
+    assert "not a chat completion" in str(failed)
+    assert len(str(failed)) < 400
+
+
+def with_content(content: Any, **message: Any) -> Reply:
+    choice = {"message": {"role": "assistant", "content": content, **message}, "finish_reason": "stop"}
+    return read(200, {**GOOD, "choices": [choice]})
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        # Mistral's reasoning models.
+        (
+            [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+                {"type": "text", "text": "hello"},
+            ],
+            "hello",
+            "Hm.",
+        ),
+        ([{"type": "reasoning", "text": "Hm."}, {"type": "output_text", "text": "hello"}], "hello", "Hm."),
+        ([{"text": "Hm.", "thought": True}, {"text": "hello"}], "hello", "Hm."),
+        (["hel", None, 3, {"type": "text", "text": None}, {"type": "text", "text": "lo"}], "hello", ""),
+        # A part of an unknown type may be a thought: it is never the answer.
+        ([{"type": "scratchpad", "text": "Hm."}, {"type": "text", "text": "hello"}], "hello", ""),
+        ({"type": "text", "text": "hello"}, "hello", ""),
+        ([], "", ""),
+    ],
+)
+def test_content_in_parts_is_text_and_thoughts(content: Any, text: str, reasoning: str) -> None:
+    reply = with_content(content)
+    assert (reply.text, reply.reasoning, reply.refused) == (text, reasoning, "")
+
+
+def test_odd_choice_or_field_discards_no_good_one() -> None:
+    good = GOOD["choices"][0]
+    assert read(200, {**GOOD, "choices": [None, {"message": None}, good]}).text == "hello"
+    odd = with_content("hello", tool_calls="none", reasoning_content={"a": 1}, refusal=None)
+    assert (odd.text, odd.reasoning, odd.tool_calls) == ("hello", "", ())
+    assert with_content([{"type": "refusal", "refusal": "No."}]).refused == "the model refuses: No."
+    assert len(read(200, {**GOOD, "model": "m" * 10_000_000}).model) == 200
+
+
+def test_odd_block_discards_no_good_one_in_a_reply_of_claude() -> None:
+    text = {"type": "text", "text": "Hello!"}
+    for block in (None, 3, {}, {"type": "text", "text": None}, {"type": "thinking"}, {"type": 3}):
+        reply = read(200, {**CLAUDE_GOOD, "content": [block, text]}, spec=CLAUDE)
+        assert (reply.text, reply.reasoning) == ("Hello!", "")
+    assert read(200, {**CLAUDE_GOOD, "content": "Hello!"}, spec=CLAUDE).text == "Hello!"
+    assert read(200, GOOD, spec=CLAUDE).text == "hello"  # a gateway that knows one format
+
+
+def test_error_without_the_field_error_has_its_kind() -> None:
+    zhipu = {"code": 500, "msg": "404 NOT_FOUND", "success": False}
+    assert type(raised(200, zhipu)) is type(raised(200, zhipu, spec=CLAUDE)) is TransientError
+    assert type(raised(200, {"code": 422, "msg": "no"})) is RejectedError
+
+
+# --- What a strict parser refuses, and servers that stream all the same
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xef\xbb\xbf" + orjson.dumps(GOOD), "hello"),
+        (orjson.dumps(GOOD).decode().encode("utf-16"), "hello"),
+        (b"\n\n \x00" + orjson.dumps(GOOD) + b"\n\ndata: [DONE]\n\n", "hello"),
+        (orjson.dumps(GOOD) + b"[DONE]", "hello"),
+        (orjson.dumps(GOOD)[:-1] + b', "logprobs": [NaN, -Infinity, 1e999, %b]}' % (b"9" * 5000), "hello"),
+        (orjson.dumps(GOOD).replace(b"hello", b"h\\ud83dllo"), "h\ufffdllo"),
+        (orjson.dumps(GOOD).replace(b"hello", b"h\xffllo"), "h\ufffdllo"),
+        (orjson.dumps(GOOD).replace(b"hello", b"h\tllo"), "h\tllo"),
+    ],
+)
+def test_bytes_that_other_clients_read_are_read(data: bytes, text: str) -> None:
+    reply = read(200, data)
+    assert (reply.text, reply.usage) == (text, Usage(7, 2))
+    orjson.dumps([reply.text, list(reply.tool_calls)])
+
+
+def test_text_behind_the_json_is_no_completion() -> None:
+    assert type(raised(200, orjson.dumps(GOOD) + orjson.dumps(GOOD))) is TransientError
+
+
+def stream(*events: Any, end: str = "data: [DONE]\n\n") -> bytes:
+    return ("".join(f"data: {orjson.dumps(event).decode()}\n\n" for event in events) + end).encode()
+
+
+def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"model": "m-1", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":'}}
+CHUNKS = (
+    chunk(role="assistant", content=""),
+    chunk(reasoning_content="H"),
+    chunk(reasoning_content="m."),
+    chunk(content="hel"),
+    chunk(content="lo", tool_calls=[CALL]),
+    chunk(tool_calls=[{"index": 0, "function": {"arguments": "1}"}}]),
+    chunk("length"),
+    {"choices": [], "usage": GOOD["usage"]},
+)
+WHOLE_CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q":1}'}}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        stream(*CHUNKS),
+        stream(*CHUNKS, end=""),
+        stream(*CHUNKS).replace(b"\n", b"\r\n"),
+        b": keep-alive\n\n" + stream(*CHUNKS),
+        stream(*CHUNKS).replace(b"\n\n", b"\n"),
+    ],
+)
+def test_chunks_are_put_together(data: bytes) -> None:
+    expected = Reply("hello", "m-1", "length", Usage(7, 2), None, "Hm.", tool_calls=[WHOLE_CALL])
+    assert read(200, data) == expected
+
+
+def test_whole_completion_in_one_event_is_read() -> None:
+    assert read(200, stream(GOOD)) == Reply("hello", "m-1", "stop", Usage(7, 2))
+
+
+CLAUDE_EVENTS = (
+    {"type": "message_start", "message": {**CLAUDE_GOOD, "content": [], "stop_reason": None}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "ping"},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hel"}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "lo!"}},
+    {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+)
+
+
+def test_events_of_claude_are_put_together() -> None:
+    data = "".join(
+        f"event: {event['type']}\ndata: {orjson.dumps(event).decode()}\n\n" for event in CLAUDE_EVENTS
+    )
+    expected = Reply("Hello!", "claude-x-20250929", "length", Usage(12, 9), None, "Hm.")
+    assert read(200, data.encode(), spec=CLAUDE) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "kind", "problem"),
+    [
+        (SPEC, stream(*CHUNKS[:4], end=""), TransientError, "the stream ended before the reply did"),
+        (SPEC, stream(*CHUNKS[:4], end='data: {"cho'), TransientError, "the last event is cut off"),
+        (CLAUDE, stream(*CLAUDE_EVENTS[:6], end=""), TransientError, "ended before the message did"),
+        (SPEC, stream(*CHUNKS[:4], error("x", "odd", type="y")), TransientError, "odd"),
+        (SPEC, stream(error("insufficient_quota")), ProviderRefused, "out of quota"),
+        (CLAUDE, stream({"type": "error", "error": {"message": "busy"}}), TransientError, "busy"),
+        (SPEC, stream({}), NoCompletion, "not a chat completion"),
+        (SPEC, b"data: hello\n\ndata: [DONE]\n\n", TransientError, "not a chat completion"),
+    ],
+)
+def test_stream_that_is_no_reply_fails_by_its_kind(
+    spec: ModelSpec, data: bytes, kind: type[CTSError], problem: str
+) -> None:
+    failed = raised(200, data, spec=spec)
+    assert type(failed) is kind
+    assert problem in str(failed)
+
+
+def test_a_key_split_between_parts_is_taken_out() -> None:
+    key = "sk-split-0123456789abcdef"
+    SECRETS.add(key)
+    parts = [{"type": "text", "text": key[:9]}, {"type": "text", "text": key[9:]}]
+    assert key not in with_content(parts).text
+    assert key not in read(200, {**CLAUDE_GOOD, "content": parts}, spec=CLAUDE).text
+    assert key not in read(200, stream(chunk(content=key[:9]), chunk("stop", content=key[9:]))).text
+    assert key not in read(200, orjson.dumps({**GOOD, "model": key}).decode().encode("utf-16")).model
+
+
+@pytest.mark.parametrize(
+    ("talk", "expected"),
+    [
+        ((("system", "Ask."), ("user", "ferry")), [("user", "Ask.\n\nferry")]),
+        (
+            (("system", "A"), ("assistant", "B"), ("user", "C"), ("user", "D"), ("system", "E")),
+            [("assistant", "B"), ("user", "A\n\nE\n\nC"), ("user", "D")],
+        ),
+        ((("system", "Ask."),), [("user", "Ask.")]),
+        ((("user", "ferry"),), [("user", "ferry")]),
+    ],
+)
+def test_model_without_a_system_role_gets_instructions_in_the_user_s_turn(
+    talk: Sequence[tuple[str, str]], expected: list[tuple[str, str]]
+) -> None:
+    request = ChatRequest([{"role": role, "content": text} for role, text in talk])
+    sent = orjson.loads(openai.body(replace(SPEC, system="user"), request))["messages"]
+    assert sent == [{"role": role, "content": text} for role, text in expected]
+    claude = orjson.loads(anthropic.body(replace(CLAUDE, system="user"), request))
+    assert "system" not in claude
+    assert "Ask." not in str(talk) or "Ask." in claude["messages"][0]["content"]
+
+
+def test_stream_is_asked_not_to_be() -> None:
+    request = ChatRequest(ASK)
+    for api, spec in ((openai, SPEC), (anthropic, CLAUDE)):
+        assert orjson.loads(api.body(spec, request))["stream"] is False
+        assert "stream" not in orjson.loads(api.body(replace(spec, drops=("stream",)), request))
+        wanted = replace(spec, params={"stream": True})
+        assert orjson.loads(api.body(wanted, request))["stream"] is True
 
 
 TOO_LARGE = "Request too large for gpt-5.2 on tokens per min (TPM): Limit 30000, Requested 42000."
@@ -341,7 +547,12 @@ def test_how_long_to_wait(status: int, head: dict[str, str], body: Any, expected
 )
 def test_parameters_are_sent_as_the_server_wants_them(spec: ModelSpec, sent: dict[str, Any]) -> None:
     request = ChatRequest(ASK, params={"temperature": 0.6, "top_p": 0.95, "max_tokens": 5})
-    assert orjson.loads(openai.body(spec, request)) == {"model": "m-1", "messages": list(ASK), **sent}
+    assert orjson.loads(openai.body(spec, request)) == {
+        "model": "m-1",
+        "messages": list(ASK),
+        "stream": False,
+        **sent,
+    }
 
 
 def test_a_constraint_is_a_schema_or_a_grammar() -> None:
@@ -349,7 +560,7 @@ def test_a_constraint_is_a_schema_or_a_grammar() -> None:
     form = orjson.loads(openai.body(SPEC, ChatRequest(ASK, json_schema=schema)))["response_format"]
     assert form["json_schema"]["schema"] == schema
     both = orjson.loads(openai.body(SPEC, ChatRequest(ASK, {}, schema, "root ::= x")))
-    assert both.keys() == {"model", "messages", "temperature", "grammar"}
+    assert both.keys() == {"model", "messages", "stream", "temperature", "grammar"}
 
 
 def test_key_is_in_the_headers_alone() -> None:
@@ -376,7 +587,7 @@ def test_request_to_claude_has_instructions_parameters_and_no_form() -> None:
         return dict(orjson.loads(anthropic.body(spec, request)))
 
     hi = said("user", "hi")
-    usual = {"model": "claude-x", "max_tokens": 4096, "messages": [hi]}
+    usual = {"model": "claude-x", "max_tokens": 4096, "stream": False, "messages": [hi]}
     assert sent(said("system", "Be brief."), hi) == {**usual, "system": "Be brief."}
     assert sent(hi, max_tokens=70) == {**usual, "max_tokens": 70}
     # Newer models take a temperature or top_p, not both.

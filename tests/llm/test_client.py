@@ -25,6 +25,7 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import (
     CTSError,
+    NoCompletion,
     ProviderRefused,
     RateLimited,
     RejectedError,
@@ -366,15 +367,24 @@ def test_refused_parameter_is_recognised(body: Any, parameter: str | None) -> No
     assert refused_parameter(500, data, PARAMS) is None
 
 
+def test_default_parameter_is_refused_in_any_words_that_name_it() -> None:
+    data = orjson.dumps(openai_error("temperature must be in (0, 1.0], got 0"))
+    assert refused_parameter(400, data, PARAMS, {"temperature"}) == "temperature"
+    assert refused_parameter(422, data, PARAMS, {"top_p"}) is None
+    assert refused_parameter(500, data, PARAMS, {"temperature"}) is None
+
+
 class Server:
     """Refuses `refusals` (parameter to message) one at a time; keeps the parameters of each request."""
 
     def __init__(self, **refusals: str) -> None:
         self.refusals, self.seen = refusals, []
+        self.streams: list[bool | None] = []
 
     async def chat(self, request: web.Request) -> web.Response:
         asked = orjson.loads(await request.read())
-        self.seen.append(sorted(asked.keys() - {"model", "messages"}))
+        self.seen.append(sorted(asked.keys() - {"model", "messages", "stream"}))
+        self.streams.append(asked.get("stream"))
         for name, message in self.refusals.items():
             if name in asked:
                 return web.json_response(openai_error(message, name), status=400)
@@ -420,6 +430,35 @@ async def test_refused_parameter_is_never_sent_again_and_changes_no_key(tmp_path
     ended, _, _ = await run(tmp_path / "other", other, jobs=1)
     assert isinstance(ended[0], RejectedError)
     assert len(other.seen) == 1
+
+
+async def test_refused_stream_is_left_out_and_marks_no_reply(tmp_path: Path) -> None:
+    server = Server(stream="Unrecognized request argument supplied: stream")
+    ended, records, notices = await run(tmp_path, server)
+    assert ended == ["hello", "hello"]
+    assert server.streams == [False, None, None]
+    assert not any("dropped" in record["response"] for record in records)
+    assert notices == []
+
+
+@pytest.mark.parametrize("content", [[{"type": "image"}], {}])
+async def test_readable_response_that_is_no_completion_is_asked_for_once_more(
+    tmp_path: Path, content: Any
+) -> None:
+    asked: list[bytes] = []
+
+    async def odd(request: web.Request) -> web.Response:
+        asked.append(await request.read())
+        return web.json_response({"choices": [{"message": {"content": content or 3}}]})
+
+    async def walk(ctx: Context, model: Model) -> str:
+        return await model.ask(ctx, "greet", [{"role": "user", "content": "hi"}], FreeText(), request={})
+
+    async with served(odd) as url:
+        ended, records, _ = await run_job(tmp_path, spec_at(url), walk, 1)
+    assert isinstance(ended[0], NoCompletion)
+    assert (len(asked), records[0]["attempts"]) == (2, 2)
+    assert [failed["kind"] for failed in records[0]["failed_attempts"]] == ["no_completion"] * 2
 
 
 async def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def ask(
         await Runner([lane]).run([Job("run", "s01", journal, walk, finish)])
         journal.close()
 
+    directory.mkdir(exist_ok=True)
     lane = Lane("mine", LaneLimits())
     model = Model(spec, cast(Client, client), lane, served)
     asyncio.run(main())
@@ -169,6 +170,29 @@ def test_dropped_parameter_does_not_change_the_step_key(tmp_path: Path) -> None:
     assert (value, again["key"]) == ("hello", first["key"])
     _, other = ask(tmp_path, Says(GOOD), SPEC, params={"temperature": 0.6})
     assert other["key"] != first["key"]
+
+
+def test_default_parameters_are_sent_unless_set_and_change_no_key(tmp_path: Path) -> None:
+    clients = [Says(GOOD) for _ in range(3)]
+    zero = {"temperature": 0.0}
+    _, plain = ask(tmp_path / "a", clients[0])
+    _, defaulted = ask(tmp_path / "b", clients[1], defaults=zero)
+    ask(tmp_path / "c", clients[2], defaults=zero, params={"temperature": 0.6})
+    assert plain["key"] == defaulted["key"]
+    assert [dict(client.asked[0].params) for client in clients] == [{}, zero, {"temperature": 0.6}]
+    assert [client.asked[0].defaults for client in clients] == [set(), {"temperature"}, set()]
+    assert SPEC.fixed_role_params == zero
+    assert replace(SPEC, params={"temperature": 0.6}).fixed_role_params == {}
+    assert replace(SPEC, drops=("temperature",)).fixed_role_params == {}
+
+
+def test_system_setting_changes_key_and_identity_only_where_it_is_set(tmp_path: Path) -> None:
+    _, usual = ask(tmp_path, Says(GOOD))
+    spec = replace(SPEC, system="user")
+    _, other = ask(tmp_path, Says(GOOD), spec)
+    assert usual["key"] != other["key"]
+    assert SPEC.identity == {"model": "m-1", "api": "openai", "params": {}}
+    assert spec.identity == {**SPEC.identity, "system": "user"}
 
 
 def test_reply_of_another_model_is_recorded_and_noticed_once_for_each_pair(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ class ChatRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     json_schema: Mapping[str, Any] | None = None
     grammar: str | None = None
+    defaults: frozenset[str] = frozenset()
+    """The names among `params` that nobody has set: where a server refuses one, in any words, it is left out."""
 
 
 @value
@@ -57,6 +59,26 @@ class Reply:
     """Request parameters that were left out because this server has refused them before."""
 
 
+def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages without a system role: the instructions stand at the head of the first user turn, a blank line after.
+
+    Where there is no user turn, they are one, in front of the others.
+    """
+    instructions = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    turns: list[dict[str, Any]] = [dict(message) for message in messages if message["role"] != "system"]
+    if not instructions:
+        return turns
+    for turn in turns:
+        if turn["role"] != "user":
+            continue
+        if isinstance(turn["content"], str):
+            turn["content"] = f"{instructions}\n\n{turn['content']}"
+        else:  # content in parts, which only a gateway sends
+            turn["content"] = [{"type": "text", "text": instructions}, *turn["content"]]
+        return turns
+    return [{"role": "user", "content": instructions}, *turns]
+
+
 MAX_USAGE_TOKENS: Final = 20_000_000
 """More than any model reads or writes at once: a wrong number as large as this would block its account for hours."""
 
@@ -67,8 +89,21 @@ def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
     return Usage(input_tokens, output_tokens) if plausible else None
 
 
+MAX_NAME_CHARS: Final = 200
+"""A served model's name is stored with each reply: a server may send any length."""
+
+
+def served_name(name: object) -> str:
+    """The model's name in a reply, cut to MAX_NAME_CHARS; "" where there is none."""
+    return str(name or "")[:MAX_NAME_CHARS]
+
+
 class Api(Protocol):
-    """What a module of this folder defines."""
+    """What a module of this folder defines.
+
+    A module may also define `from_events(values, done)`: it puts the JSON values of server-sent events together, as
+    `reply` reads them (see `bodies`), for servers that stream although they are asked not to.
+    """
 
     @property
     def PATH(self) -> str:

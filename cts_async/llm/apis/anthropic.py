@@ -13,7 +13,16 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.ratelimit import Quotas
-from cts_async.llm.apis import ChatRequest, Message, Reply, plausible_usage
+from cts_async.llm.apis import (
+    ChatRequest,
+    Message,
+    Reply,
+    openai,
+    plausible_usage,
+    served_name,
+    with_system_in_user_turn,
+)
+from cts_async.llm.bodies import BrokenStream, joined_texts
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import REFUSED, finish_reason
 
@@ -32,8 +41,15 @@ def headers(key: str) -> dict[str, str]:
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body. No form is enforced: prompts ask for JSON, and replies are checked."""
-    system, turns = split_system(request.messages)
-    fields: dict[str, Any] = {"model": spec.model, "max_tokens": MAX_TOKENS, **spec.sent(request.params)}
+    messages: Sequence[Any] = request.messages
+    if spec.system == "user":
+        messages = with_system_in_user_turn(messages)
+    system, turns = split_system(messages)
+    fields: dict[str, Any] = {"model": spec.model, "max_tokens": MAX_TOKENS}
+    if "stream" not in spec.drops:
+        # Some servers that copy this API stream unless they are told not to.
+        fields["stream"] = False
+    fields.update(spec.sent(request.params))
     if system:
         fields["system"] = system
     fields["messages"] = turns
@@ -70,13 +86,48 @@ def _add(turns: list[dict[str, str]], role: str, text: str) -> None:
 
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
+    if "content" not in parsed and "choices" in parsed:
+        return openai.reply(parsed, quotas)  # from gateways that answer every address in one format
     ended = finish_reason(parsed.get("stop_reason"))
-    blocks = parsed["content"] if ended != REFUSED else parsed.get("content") or []
-    text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    reasoning = "\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")
+    texts, thoughts = _read_blocks(parsed["content"] if ended != REFUSED else parsed.get("content") or [])
     refusal = "the model refuses to answer" if ended == REFUSED else ""
-    usage = _usage(parsed.get("usage"))
-    return Reply(text, str(parsed.get("model") or ""), ended, usage, quotas, reasoning, refusal)
+    return Reply(
+        joined_texts(texts),
+        served_name(parsed.get("model")),
+        ended,
+        _usage(parsed.get("usage")),
+        quotas,
+        joined_texts(thoughts, "\n\n"),
+        refusal,
+    )
+
+
+def _read_blocks(blocks: Any) -> tuple[list[str], list[str]]:
+    """The texts and the thoughts of the blocks that can be read.
+
+    Raises TypeError if there are blocks, and all of them are odd.
+    """
+    if isinstance(blocks, str):
+        return [blocks], []
+    if not isinstance(blocks, list):
+        raise TypeError("content is neither a text nor a list of blocks")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    known = 0
+    for block in blocks:
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            continue
+        if block["type"] == "text":
+            if isinstance(block.get("text"), str):
+                texts.append(block["text"])
+                known += 1
+        else:
+            known += 1
+            if block["type"] == "thinking" and isinstance(block.get("thinking"), str):
+                thoughts.append(block["thinking"])
+    if blocks and not known:
+        raise TypeError("no block of the content can be read")
+    return texts, thoughts
 
 
 def _usage(usage: Any) -> Usage | None:
@@ -86,3 +137,52 @@ def _usage(usage: Any) -> Usage | None:
         return plausible_usage(int(usage["input_tokens"]) + cached, int(usage["output_tokens"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
+
+
+# --- A reply that is streamed all the same --------------------------------------------------------------
+
+
+def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
+    """Put the events of a streamed message together, as it would have come without streaming.
+
+    An error among the events is returned in their place. Raises BrokenStream if the stream ended before the message
+    did; `done` says that `[DONE]` ended it, which only copies of this API send.
+    """
+    parsed: dict[str, Any] = {}
+    usage: dict[str, Any] = {}
+    blocks: dict[str, dict[str, Any]] = {}
+    pieces: dict[tuple[str, str], list[str]] = {}
+    for event in events:
+        if not isinstance(event, dict):
+            continue
+        if "choices" in event:
+            return openai.from_events(events, done)
+        kind = event.get("type")
+        if kind == "error" or event.get("error"):
+            return event
+        if kind == "message_start" and isinstance(event.get("message"), dict):
+            parsed = dict(event["message"])
+            usage |= _dict(parsed.get("usage"))
+        elif kind == "content_block_start":
+            blocks[str(event.get("index"))] = dict(_dict(event.get("content_block")))
+        elif kind == "content_block_delta":
+            number, delta = str(event.get("index")), _dict(event.get("delta"))
+            for name in ("text", "thinking"):
+                if isinstance(delta.get(name), str):
+                    blocks.setdefault(number, {"type": name})
+                    pieces.setdefault((number, name), []).append(delta[name])
+        elif kind == "message_delta":
+            parsed |= _dict(event.get("delta"))
+            usage |= _dict(event.get("usage"))
+        elif kind == "message_stop":
+            done = True
+    if not done and not parsed.get("stop_reason"):
+        raise BrokenStream("the stream ended before the message did")
+    for (number, name), continued in pieces.items():
+        begun = blocks[number].get(name)
+        blocks[number][name] = (begun if isinstance(begun, str) else "") + "".join(continued)
+    return parsed | {"content": list(blocks.values()), "usage": usage}
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

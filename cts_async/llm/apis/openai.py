@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.ratelimit import Quotas
-from cts_async.llm.apis import ChatRequest, Reply, plausible_usage
+from cts_async.llm.apis import ChatRequest, Reply, plausible_usage, served_name, with_system_in_user_turn
+from cts_async.llm.bodies import BrokenStream, joined_texts
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.responses import REFUSED, STOP, finish_reason
 
 PATH = "/chat/completions"
+# DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
+_REASONING: Final = ("reasoning_content", "reasoning")
+_STREAMED_TEXTS: Final = (*_REASONING, "refusal")
+_TEXT_TYPES: Final = frozenset({"text", "output_text", ""})
+_THOUGHT_TYPES: Final = frozenset({"thinking", "reasoning", "thought", "reasoning_content"})
+"""Mistral's parts of a reasoning model's content, and the names of those that copy it."""
 
 
 def headers(key: str) -> dict[str, str]:
@@ -21,7 +28,13 @@ def headers(key: str) -> dict[str, str]:
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
-    fields: dict[str, Any] = {"model": spec.model, "messages": request.messages}
+    messages: Sequence[Any] = request.messages
+    if spec.system == "user":
+        messages = with_system_in_user_turn(messages)
+    fields: dict[str, Any] = {"model": spec.model, "messages": messages}
+    if "stream" not in spec.drops:
+        # Some servers stream unless they are told not to.
+        fields["stream"] = False
     for name, value in spec.sent(request.params).items():
         # OpenAI's newer models refuse max_tokens and want max_completion_tokens.
         fields[spec.max_tokens_field if name == "max_tokens" else name] = value
@@ -34,30 +47,96 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
-    choice = parsed["choices"][0]
+    choice = _first_choice(parsed["choices"])
     reason = choice.get("finish_reason")
     ended = STOP if reason == STOP else finish_reason(reason)
-    message = choice["message"] if ended != REFUSED else choice.get("message") or {}
-    text = message.get("content") or ""
-    if not isinstance(text, str):
-        raise TypeError("content is not text")
-    # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        message = {}  # an answer that a filter withheld
+    content = message.get("content")
+    thoughts: list[str] = []
+    refusal = message.get("refusal")
+    if isinstance(content, str):
+        text = content
+    elif content:
+        text, thoughts, refused = _read_parts(content)
+        refusal = refusal or refused
+    else:
+        text = ""
+    for name in _REASONING:
+        if message.get(name):
+            if isinstance(message[name], str):
+                thoughts.insert(0, message[name])
+            break
+    calls = message.get("tool_calls")
     return Reply(
         text,
-        str(parsed.get("model") or ""),
+        served_name(parsed.get("model")),
         ended,
         _usage(parsed.get("usage")),
         quotas,
-        reasoning if isinstance(reasoning, str) else "",
-        _refusal(message, ended),
-        message.get("tool_calls") or (),
+        joined_texts(thoughts, "\n\n"),
+        _refusal(refusal, ended),
+        [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else (),
     )
 
 
-def _refusal(message: Mapping[str, Any], ended: str) -> str:
+def _first_choice(choices: Any) -> Mapping[str, Any]:
+    """The first choice that can be read. Raises LookupError if there is none."""
+    for choice in choices:
+        if not isinstance(choice, dict):
+            continue
+        if isinstance(choice.get("message"), dict) or finish_reason(choice.get("finish_reason")) == REFUSED:
+            return choice
+    raise LookupError("no choice has a message")
+
+
+def _read_parts(content: Any) -> tuple[str, list[str], str]:
+    """Text, thoughts and refusal of content in parts; parts of other types are left out.
+
+    Raises TypeError if no part can be read.
+    """
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        raise TypeError("content is neither a text nor a list of parts")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    refusals: list[str] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        if not isinstance(part, dict):
+            continue
+        kind = part.get("type") or ""
+        if kind == "refusal" and isinstance(part.get("refusal"), str):
+            refusals.append(part["refusal"])
+        elif part.get("thought") is True or (isinstance(kind, str) and kind in _THOUGHT_TYPES):
+            thoughts += _strings_in([part.get(name) for name in ("thinking", "text", *_REASONING)])
+        elif isinstance(kind, str) and kind in _TEXT_TYPES and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+    if not (texts or thoughts or refusals):
+        raise TypeError("no part of the content can be read")
+    return joined_texts(texts), thoughts, joined_texts(refusals, " ")
+
+
+def _strings_in(value: Any) -> list[str]:
+    """The texts of a thought: a string, or parts with a `text`, in lists of any depth that was read."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, dict):
+        return _strings_in(value.get("text"))
+    if not isinstance(value, list):
+        return []
+    texts: list[str] = []
+    for item in value:
+        texts += _strings_in(item)
+    return texts
+
+
+def _refusal(refusal: Any, ended: str) -> str:
     """Why there is no answer; "" where there is one. A model's own refusal comes with the finish reason `stop`."""
-    if refusal := message.get("refusal"):
+    if refusal:
         return f"the model refuses: {str(refusal)[:300]}"
     return "the answer was withheld by a content filter" if ended == REFUSED else ""
 
@@ -70,3 +149,79 @@ def _usage(usage: Any) -> Usage | None:
         return plausible_usage(prompt, max(completion, beyond))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
+
+
+# --- A reply that is streamed all the same --------------------------------------------------------------
+
+
+def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
+    """Put the chunks of a streamed completion together, as it would have come without streaming.
+
+    `done` says that `[DONE]` ended the stream. An error among the events is returned in their place. Raises
+    BrokenStream if the stream ended before the reply did.
+    """
+    parsed: dict[str, Any] = {}
+    texts: dict[str, list[str]] = {name: [] for name in _STREAMED_TEXTS}
+    content: list[Any] = []
+    calls: dict[int, dict[str, list[str]]] = {}
+    reason: Any = None
+    message: Any = None
+    for event in events:
+        if not isinstance(event, dict):
+            continue
+        if event.get("error"):
+            return event
+        for name in ("model", "usage"):
+            if event.get(name):
+                parsed[name] = event[name]
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict) or choice.get("index") not in (None, 0):
+                continue
+            reason = choice.get("finish_reason") or reason
+            if isinstance(choice.get("message"), dict):
+                message = choice["message"]  # the whole reply in one event
+            delta = choice.get("delta")
+            if not isinstance(delta, dict):
+                continue
+            for name, pieces in texts.items():
+                if isinstance(delta.get(name), str):
+                    pieces.append(delta[name])
+            piece = delta.get("content")
+            if piece:
+                content += piece if isinstance(piece, list) else [piece]
+            _add_calls(calls, delta.get("tool_calls"))
+    if not done and not reason:
+        raise BrokenStream("the stream ended before the reply did")
+    if message is None and (content or calls or reason or any(texts.values())):
+        message = {name: "".join(pieces) for name, pieces in texts.items() if pieces}
+        if all(isinstance(piece, str) for piece in content):
+            message["content"] = "".join(content)
+        else:
+            message["content"] = content
+        if calls:
+            message["tool_calls"] = [_whole_call(pieces) for pieces in calls.values()]
+    parsed["choices"] = [{"message": message, "finish_reason": reason}]
+    return parsed
+
+
+def _add_calls(calls: dict[int, dict[str, list[str]]], pieces: Any) -> None:
+    """Add the pieces of calls of tools in one chunk: the first names the tool, further ones continue its arguments."""
+    for position, piece in enumerate(pieces if isinstance(pieces, list) else ()):
+        if not isinstance(piece, dict):
+            continue
+        index = piece.get("index")
+        call = calls.setdefault(index if isinstance(index, int) else position, {})
+        function = piece.get("function")
+        named = {**piece, **function} if isinstance(function, dict) else piece
+        for name in ("id", "type", "name", "arguments"):
+            if isinstance(named.get(name), str):
+                call.setdefault(name, []).append(named[name])
+
+
+def _whole_call(pieces: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """A call of a tool whose pieces are all there."""
+    # Id and type may be repeated with each piece; name and arguments are continued.
+    call: dict[str, Any] = {name: pieces[name][0] for name in ("id", "type") if name in pieces}
+    function = {name: "".join(pieces[name]) for name in ("name", "arguments") if name in pieces}
+    return {**call, "function": function}

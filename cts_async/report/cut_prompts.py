@@ -1,0 +1,159 @@
+"""Cut prompts in a finished run, by its journal alone, so that runs of earlier versions are covered, too.
+
+A reply that was made from a cut prompt is marked where that was noticed (`cut_prompt`, about how many tokens were sent).
+Without marks an agent's conversation shows it: each turn's prompt is longer than the one before, so that turns
+which are counted as exactly the same, largest number of tokens were cut.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from cts_async.llm.apis import MAX_USAGE_TOKENS
+from cts_async.llm.model import FIRST_PER_BYTE, printable_name
+from cts_async.llm.prompt_cuts import MIN_CALLS, MIN_TOKENS, cut_prompt_text
+
+__all__ = ["CutPrompts", "JournalCuts", "cut_prompt_lines"]
+
+_TURN: Final = "search/turn/"
+_TOOL: Final = "search/tool/"
+_HIT_CHARS: Final = 60
+"""About how many characters the agent reads around the texts of a search result: its number, link and labels."""
+
+
+class CutPrompts(NamedTuple):
+    """What a server did to the longest prompt that it cut, in tokens, and the number of prompts that it cut."""
+
+    counted: int
+    sent: int
+    calls: int
+
+
+class _Turn(NamedTuple):
+    instance: int
+    number: int
+    tokens: int
+    n_bytes: int
+    """Of what follows the prompt of this turn in that of the next: the reply and the responses of its tools."""
+    shortened: bool
+
+
+@dataclass(slots=True)
+class JournalCuts:
+    """Collects what says so from the steps of a run, in any order."""
+
+    _marked: dict[str, CutPrompts] = field(default_factory=dict)
+    _models: list[str] = field(default_factory=list)
+    # Columns of numbers: a journal may have a million turns.
+    _turns: array[int] = field(default_factory=lambda: array("q"))
+    """Instance, turn, tokens, bytes of the reply, index of the model, 1 if the prompt is not simply longer."""
+    _tools: array[int] = field(default_factory=lambda: array("q"))
+    """Instance, turn, bytes of a tool's result."""
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Add one step."""
+        response, step = record.get("response"), record.get("step")
+        if not isinstance(response, dict) or not isinstance(step, str):
+            return
+        instance = hash(str(record.get("instance")))
+        if step.startswith(_TOOL) and "/query/" in step:
+            number = _number_in(step[len(_TOOL) :].partition(".")[0])
+            if number is not None:
+                self._tools.extend((instance, number, _result_bytes(response)))
+            return
+        usage, model = record.get("usage"), record.get("model")
+        # The usage of several attempts is one sum.
+        if not isinstance(usage, dict) or not isinstance(model, str) or record.get("attempts", 1) != 1:
+            return
+        tokens = usage.get("input")
+        if not isinstance(tokens, int) or not 0 < tokens <= MAX_USAGE_TOKENS:
+            return
+        sent = response.get("cut_prompt")
+        if isinstance(sent, int) and tokens < sent <= MAX_USAGE_TOKENS:
+            self._mark(model, tokens, sent)
+        number = _number_in(step[len(_TURN) :]) if step.startswith(_TURN) else None
+        if number is not None:
+            if model not in self._models:
+                self._models.append(model)
+            request = record.get("request")
+            shortened = isinstance(request, dict) and ("dropped" in request or "demand" in request)
+            reply = str(response.get("text")).encode("utf-8", "replace")
+            index = self._models.index(model)
+            self._turns.extend((instance, number, tokens, len(reply), index, int(shortened)))
+
+    def found(self) -> dict[str, CutPrompts]:
+        """What was cut, by model; empty if nothing says so."""
+        found = dict(self._marked)
+        for index, model in enumerate(self._models):
+            if model not in found and (cut := self._plateau(index)):
+                found[model] = cut
+        return found
+
+    def _mark(self, model: str, tokens: int, sent: int) -> None:
+        before = self._marked.get(model, CutPrompts(tokens, sent, 0))
+        longest = (tokens, sent) if sent > before.sent else (before.counted, before.sent)
+        self._marked[model] = CutPrompts(*longest, before.calls + 1)
+
+    def _plateau(self, index: int) -> CutPrompts | None:
+        """What the turns of one model show: successive ones that are counted as the same, largest number."""
+        turns = sorted(self._turns_of(index))
+        most = max(turn.tokens for turn in turns)
+        if most < MIN_TOKENS or min(turn.tokens for turn in turns) == most:
+            return None  # a server that reports the same number whatever it is sent
+        sent, calls = 0, 0
+        whole_tokens = whole_bytes = 0
+        """Of the last prompt of this conversation that was counted in full, and what was added since."""
+        before: _Turn | None = None
+        for turn in turns:
+            follows = (
+                before is not None
+                and (before.instance, before.number + 1) == (turn.instance, turn.number)
+                and not turn.shortened
+            )
+            if not follows or before is None or turn.tokens < most:
+                whole_tokens, whole_bytes = turn.tokens, 0
+            else:
+                whole_bytes += before.n_bytes
+                if before.tokens == most:
+                    calls += 1
+                    sent = max(sent, round(whole_tokens + FIRST_PER_BYTE * whole_bytes))
+            before = turn
+        return CutPrompts(most, max(sent, most), calls) if calls >= MIN_CALLS else None
+
+    def _turns_of(self, index: int) -> Iterator[_Turn]:
+        results: dict[tuple[int, int], int] = {}
+        for at in range(0, len(self._tools), 3):
+            instance, number, n_bytes = self._tools[at : at + 3]
+            results[instance, number] = results.get((instance, number), 0) + n_bytes
+        for at in range(0, len(self._turns), 6):
+            instance, number, tokens, n_bytes, model, shortened = self._turns[at : at + 6]
+            if model == index:
+                after = n_bytes + results.get((instance, number), 0)
+                yield _Turn(instance, number, tokens, after, bool(shortened))
+
+
+def _number_in(text: str) -> int | None:
+    """The number of a turn in a step's name; None if it is none."""
+    return int(text) if text.isdecimal() and len(text) < 7 else None
+
+
+def _result_bytes(response: Mapping[str, Any]) -> int:
+    """About the bytes of the search results that the agent reads."""
+    size = 0
+    hits = response.get("hits")
+    for hit in hits if isinstance(hits, list) else ():
+        for text in hit if isinstance(hit, list) else ():
+            if isinstance(text, str):
+                size += len(text.encode("utf-8", "replace"))
+        size += _HIT_CHARS
+    return size
+
+
+def cut_prompt_lines(found: Mapping[str, CutPrompts]) -> Iterator[str]:
+    """Yield a line for each model whose server cuts prompts."""
+    for model, cut in sorted(found.items()):
+        prompts = "1 prompt was" if cut.calls == 1 else f"{cut.calls:,} prompts were"
+        yield f"{cut_prompt_text(printable_name(model), cut.counted, cut.sent)} ({prompts} cut)"
