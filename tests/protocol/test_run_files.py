@@ -18,6 +18,7 @@ from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events, WorkerStatus
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import Interrupted, StorageFull, UsageError
+from cts_async.protocol.answers import Answers
 from cts_async.protocol.gold import TRACES, TraceArchive
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import JudgePlan, Target, open_verdicts
@@ -156,7 +157,7 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / STEPS).write_bytes(TORN)
-    target = Target("x", tmp_path / "x", answers=(), scoring="mine", identity={}, shared_journal=True)  # type: ignore[arg-type]
+    target = Target("x", tmp_path / "x", Answers(lambda wanted: iter(())), "mine", {}, shared_journal=True)
 
     monkeypatch.setattr("cts_async.engine.journal.set_torn_tail_aside", refuse)
     plan = JudgePlan(
