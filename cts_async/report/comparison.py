@@ -605,9 +605,10 @@ def answer_sentence(found: RunsCompared) -> str:
     question = "Does asking help?" if best.k else f"Is any system better than {baseline}?"
     n_rivals = sum(standing.best is not None for standing in judged.standings)
     who = best.system if n_rivals == 1 else f"{best.system}, the best of {n_rivals} systems,"
-    gained = (
-        f"{who} changes the mean score by {difference_text(best.delta, '+.2f')} points against {baseline}"
-    )
+    amount, interval = f"{best.delta.mean:+.2f}", "no interval, "
+    if best.delta.interval:
+        amount, interval = difference_text(best.delta, "+.2f"), "95 % interval, "
+    gained = f"{who} changes the mean score by {amount} points against {baseline}"
     if best.p_holm > ALPHA:
         answer = f"Not shown: {gained}, which chance may explain"
     elif best.delta.mean > 0:
@@ -617,7 +618,6 @@ def answer_sentence(found: RunsCompared) -> str:
     p = "p < 0.001" if best.p_holm < 0.0005 else f"p = {best.p_holm:.3f}"
     tests = len(judged.pairs)
     corrected = f" after Holm's correction of {tests} tests" if tests > 1 else ""
-    interval = "95 % interval, " if best.delta.interval else ""
     return f"{question} {answer} ({interval}n = {best.delta.n:,}, judge {judged.judge}, {p}{corrected})."
 
 

@@ -96,6 +96,11 @@ class Published:
         """The values with an interval, each once."""
         return tuple(one for one in self.values if one.inside is not None and not one.repeated)
 
+    @property
+    def n_without_interval(self) -> int:
+        """How many values could not be compared, each counted once."""
+        return sum(value.inside is None and not value.repeated for value in self.values)
+
 
 @cache
 def paper() -> Mapping[str, Any]:
@@ -439,8 +444,13 @@ def sentence(found: Published) -> str:
     if not counted:
         return "No value has an interval to compare with: that takes several instances that differ."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
-    inside += " (not comparable)" if found.departures else ""
-    return f"{inside}; the others: {first_of([_named(one) for one in outside])}." if outside else f"{inside}."
+    if found.departures:
+        inside += " (not comparable)"
+    if outside:
+        inside += f"; the others: {first_of([_named(one) for one in outside])}"
+    if found.n_without_interval:
+        inside += f"; {found.n_without_interval} more have no interval: too few instances, or all alike"
+    return f"{inside}."
 
 
 def _named(one: PublishedValue) -> str:

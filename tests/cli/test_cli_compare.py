@@ -88,12 +88,14 @@ def test_published_values_are_shown_with_ours(runs: Path) -> None:
     done = compare(runs, "runs", "--published")
     assert done.returncode == 0, done.stderr
     first, warning, *_ = [line for line in done.stdout.split("\n\n") if line]
-    # orig: mean, p50 and p90; gpt-k1: these and delta; table 9 by gpt: both means. All three scores are alike. Of 3
-    # questions 0 to 1.7 may be about a region: table 4's 0.351 (0 to 0.56), and not 0.618 unknown or table 5's 121.
+    # orig: mean, p50 and p90; gpt-k1: these and delta; table 9 by gpt: both means. All three scores are alike, so none
+    # of these nine has an interval. Of 3 questions 0 to 1.7 may be about a region: table 4's 0.351 (0 to 0.56), and not
+    # 0.618 unknown or table 5's 121.
     assert " ".join(first.split()).startswith(
-        "1 of 12 published values lie in our 95 % intervals (not comparable); the others: "
-        "orig mean 19.434, ours 0.000 [0.000, 0.000]; "
+        "1 of 3 published values lie in our 95 % intervals (not comparable); the others: "
+        "GPT k = 1 ua_unknown_rate 0.618, ours 0.000 [0.000, 0.561]; "
     )
+    assert "; 9 more have no interval: too few instances, or all alike." in " ".join(first.split())
     assert " ".join(warning.split()) == (
         "Not comparable with the paper: the data are made instead of Hard518; n = 3 instead of 518."
     )
@@ -116,8 +118,8 @@ def test_published_json_stands_beside_the_comparison(runs: Path) -> None:
 def test_single_run_is_compared_with_the_paper(runs: Path) -> None:
     done = compare(runs, "runs/made-gpt-k1", "--published")
     assert done.returncode == 0, done.stderr
-    # Table 2 without orig has no delta; of table 9 the judge gpt has one value.
-    assert done.stdout.startswith("1 of 7 published values")
+    # Table 2 without orig has no delta; of table 9 the judge gpt has one value. Of these four none has an interval.
+    assert done.stdout.startswith("1 of 3 published values")
     assert "No differences: no orig among these runs" in " ".join(done.stdout.split())
 
 
@@ -144,7 +146,7 @@ def test_csv_has_every_table_that_is_printed(runs: Path) -> None:
     assert head.startswith(
         "table,system,k,run,measure,published,ours,low,high,n,published_low,published_high"
     )
-    assert row.startswith("3,GPT,1,gpt-k1,delta,7.04,100.0,100.0,100.0,3,5.566,8.578")
+    assert row.startswith("3,GPT,1,gpt-k1,delta,7.04,100.0,,,3,5.566,8.578")
     (runs / "file").write_text("")
     done = compare(runs, "runs", "--published", "--csv", "file")
     assert (done.returncode, done.stderr) == (2, "cts: file: is a file; name a folder for the tables\n")

@@ -375,13 +375,13 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         (
             {"orig": "n" * 12, "gpt_k1": "f" * 12, "kimi_k1": "p" + "n" * 11},
             "Does asking help? Yes: gpt-k1, the best of 2 systems, changes the mean score by "
-            "+100.00 [+100.00, +100.00]† points against orig (95 % interval, n = 12, judge ernie, p = 0.001 after "
-            "Holm's correction of 3 tests).",
+            "+100.00 points against orig (no interval, n = 12, judge ernie, p = 0.001 after Holm's correction of 3 "
+            "tests).",
         ),
         (
             {"orig": "f" * 12, "gpt_k1": "p" * 12},
-            "Does asking help? No: even gpt-k1 changes the mean score by -50.00 [-50.00, -50.00]† points against "
-            "orig (95 % interval, n = 12, judge ernie, p < 0.001).",
+            "Does asking help? No: even gpt-k1 changes the mean score by -50.00 points against orig "
+            "(no interval, n = 12, judge ernie, p < 0.001).",
         ),
         # One of six differs, by a half: either sign is as extreme.
         (

@@ -94,8 +94,8 @@ def test_page_opens_with_the_answer_and_the_gains(tmp_path: Path, page: Any) -> 
     """Of a and b asking lost 100 and gained 75: -12.5 on average, and both signs are as likely."""
     answer, figure, *_ = page.xpath("//header/*[@class='verdict' or @class='figure']")
     assert text(answer) == (
-        "Does asking help? Not shown: gpt-k1 changes the mean score by -12.50 [-] points against orig, which chance "
-        "may explain (n = 2, judge ernie, p = 1.000)."
+        "Does asking help? Not shown: gpt-k1 changes the mean score by -12.50 points against orig, which chance "
+        "may explain (no interval, n = 2, judge ernie, p = 1.000)."
     )
     assert figure.get("id") == "figure-gain"
     assert len(page.xpath("//*[@data-figure='gain']")) == 1
@@ -193,8 +193,9 @@ def test_untrusted_text_is_escaped_everywhere(tmp_path: Path) -> None:
         rewritten_query=HOSTILE + " more",
         answer=HOSTILE,
     )
-    made_run(folder, label="orig", rows=[row], name="orig", data=HOSTILE)
-    made_run(folder, label=f"{NAME}-k1", rows=[row, Row("b", error=HOSTILE)], name="other", data=HOSTILE)
+    # Names in a manifest are of one line and without control characters: others are refused where they are read.
+    made_run(folder, label="orig", rows=[row], name="orig", data=NAME)
+    made_run(folder, label=f"{NAME}-k1", rows=[row, Row("b", error=HOSTILE)], name="other", data=NAME)
     page, _ = reported(folder)
     assert len(page.findall(".//script")) == 3
     assert not page.findall(".//img")
@@ -288,7 +289,7 @@ def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> 
 def test_published_section_is_for_hard518_as_a_whole(tmp_path: Path, runs: Path) -> None:
     for label, score in (("orig", 20.0), ("gpt-k1", 27.0)):
         rows_of = [Row(f"q{i}", score=score - 1 + 2 * (i % 2)) for i in range(40)]
-        players = {"agent": HOSTILE}
+        players = {"agent": NAME}
         made_run(
             tmp_path / "runs", label=label, rows=rows_of, data="hard518", n_expected=518, players=players
         )
