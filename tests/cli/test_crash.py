@@ -74,7 +74,10 @@ def bodies(here: Path, provider: Remote) -> set[str]:
                 fields = {"clear_query": intents[record["instance"]], **fields}
                 assert request == request_json(request["prompt"], fields, ["clear_query"])
             messages = prompts[request["prompt"]].render(**fields)
-            found.add(digest_of(openai.body(spec, ChatRequest(messages))))
+            # The User Answerer and the Rewriter are asked at the paper's temperature 0; the key does not have it.
+            is_fixed = record["step"].startswith(("answer/", "rewrite"))
+            params = spec.fixed_role_params if is_fixed else {}
+            found.add(digest_of(openai.body(spec, ChatRequest(messages, params))))
     return found
 
 

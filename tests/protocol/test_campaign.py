@@ -156,7 +156,7 @@ def test_run_scores_every_instance_once_and_is_resumed_for_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("faults", "seed"),
-    [(FAULTS_20_PERCENT, 1), (FAULTS_20_PERCENT, 2), ({"empty": 0.25, "length": 0.2, "wrong_ids": 0.2}, 3)],
+    [(FAULTS_20_PERCENT, 1), (FAULTS_20_PERCENT, 2), ({"empty": 0.25, "length": 0.2, "wrong_ids": 0.2}, 5)],
 )
 def test_every_instance_is_accounted_for_despite_faults(
     tmp_path: Path, faults: dict[str, float], seed: int
