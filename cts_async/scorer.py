@@ -196,10 +196,17 @@ def summarise(
 # -- reading lines ------------------------------------------------------------------------------------
 
 
+_LONGEST_PROBLEM: Final = 400
+"""Characters of a message: a file's label or id, which it quotes, may have a million."""
+
+
 class BadInput(Exception):
     """A file that cannot be scored; `str()` is one line, `path:line: problem`, without the line if that is 0."""
 
     def __init__(self, path: Path | str, line: int, problem: str) -> None:
+        if len(problem) > _LONGEST_PROBLEM:
+            half = _LONGEST_PROBLEM // 2
+            problem = f"{problem[:half]} ... {problem[-half:]}"
         self.path, self.line, self.problem = str(path), line, problem
         super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
 
@@ -244,7 +251,31 @@ def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int,
             return
         if not isinstance(record, dict):
             raise BadInput(path, number, "not a JSON object")
+        # Fewer opening brackets than levels are no deep nesting: two counts in C spare most lines the walk.
+        if line.count(b"[") + line.count(b"{") > _MAX_DEPTH and _is_too_deep(record):
+            raise BadInput(path, number, f"the JSON is nested deeper than {_MAX_DEPTH} levels")
         yield number, record
+
+
+_MAX_DEPTH: Final = 100
+"""Levels of arrays and objects, as in the rest of the package. Printing or comparing a value fails near 1,000."""
+
+
+def _is_too_deep(value: object) -> bool:
+    """True if a value has more than `_MAX_DEPTH` levels of arrays and objects."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        deeper: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(item.values())
+            elif isinstance(item, list):
+                deeper.extend(item)
+        if not deeper:
+            return False
+        level = deeper
+    # The deepest level allowed may hold numbers and texts.
+    return any(isinstance(item, dict | list) for item in level)
 
 
 def _lines(path: Path | str) -> Iterator[tuple[int, bytes]]:

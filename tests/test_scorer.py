@@ -584,6 +584,50 @@ def test_standard_librarys_parser_refuses_what_orjson_refuses(
             read_outcomes(path)
 
 
+_DEEP = "[" * 1000 + "]" * 1000
+_NUGGET = '{"id":"n1","weight":%s,"coverage":%s}'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"nuggets":[' + _NUGGET % (_DEEP, '"full"') + "]",
+        '"nuggets":[' + _NUGGET % ("1", _DEEP) + "]",
+        f'"restore_score_100":{_DEEP}',
+        '"nuggets":[' + _NUGGET % ("1", '"full"') + f'],"restore_score_100":{_DEEP}',
+        '"nuggets":[' + _NUGGET % ("1", '"full"') + f'],"answer":{_DEEP}',
+    ],
+    ids=["weight", "coverage", "score", "stored score", "answer"],
+)
+def test_deep_json_is_refused_by_line(tmp_path: Path, fields: str) -> None:
+    path = write(tmp_path / "r.jsonl", item("a", (1, "full")))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f'{{"id":"b",{fields}}}\n')
+    with pytest.raises(BadInput, match="r.jsonl:2: the JSON is nested deeper than 100 levels"):
+        read_outcomes(path)
+
+
+def test_depth_that_other_fields_may_have_and_many_nuggets_are_read(tmp_path: Path) -> None:
+    """The object, 98 lists and the empty one are 100 levels; 300 nuggets have more brackets than levels."""
+    nuggets = [{"id": f"n{i}", "weight": 1, "coverage": "full"} for i in range(300)]
+    trace: list[Any] = []
+    for _ in range(98):
+        trace = [trace]
+    path = write(tmp_path / "r.jsonl", {"id": "a", "nuggets": nuggets, "trace": trace})
+    assert read_outcomes(path) == {"a": 100.0}
+    write(path, {"id": "a", "nuggets": nuggets, "trace": [trace]})
+    with pytest.raises(BadInput, match="nested deeper"):
+        read_outcomes(path)
+
+
+def test_message_about_a_long_label_is_short(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", item("a", (1, "x" * 1_000_000)))
+    with pytest.raises(BadInput) as refused:
+        read_outcomes(path)
+    assert len(refused.value.problem) < 500
+    assert refused.value.problem.endswith("is not one of full, partial, none")
+
+
 def test_items_without_an_answer_are_0_if_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

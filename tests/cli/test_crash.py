@@ -53,7 +53,7 @@ def ended(process: subprocess.Popen[str], code: int) -> str:
     return printed
 
 
-def until(done: Any, timeout_s: float = 15.0) -> None:
+def until(done: Any, timeout_s: float = 60.0) -> None:
     limit = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < limit, "it never came to that"
