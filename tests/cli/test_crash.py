@@ -48,7 +48,7 @@ def run_in(here: Path) -> RealRun:
 
 def ended(process: subprocess.Popen[str], code: int) -> str:
     """Return the process's standard error; it has to end with `code`."""
-    _, printed = process.communicate(timeout=30)
+    _, printed = process.communicate(timeout=120)
     assert process.returncode == code, printed
     return printed
 
