@@ -18,7 +18,10 @@ from cts_async.report.plots.image_files import BROWSER_VARIABLES
 from cts_async.search.backends.corpus import default_cache_dir
 
 PACKAGE = Path(cts_async.__file__).parent
-NO_VARIABLES = {"HOST_OR_NET", "MAX_DEPTH", "O_PATH", "QUESTION_TYPES", "SC_CLK_TCK", "TAG_NAMES"}
+NO_VARIABLES = {
+    *("HOST_OR_NET", "MAX_DEPTH", "MIN_CALLS", "QUESTION_TYPES", "TAG_NAMES"),
+    *("O_BINARY", "O_NONBLOCK", "O_PATH", "SC_CLK_TCK"),
+}
 """Texts that only look like one."""
 
 

@@ -61,12 +61,14 @@ def run_campaign(folder: Path) -> None:
             "gold.jsonl",
             "--corpus",
             "docs.jsonl",
+            "--config",  # consent: its cts.toml moves shipped models, with keys and prices of its own
+            "cts.toml",
             "-q",
         )
         budgets = ("-k", "1", "-k", "2", "-k", "3")
         run("run", "-m", "gpt", "-m", "claude", "-m", "kimi", *budgets, *data)
         run("run", "-m", "gpt", "-k", "1", "-k", "3", "--support", "forgetful", "--no-orig", *data)
-        run("judge", "runs/hard518-orig", *BOTH, "--judge", "strict", "-q")
+        run("judge", "runs/hard518-orig", *BOTH, "--judge", "strict", "--config", "cts.toml", "-q")
 
 
 @pytest.fixture(scope="module")

@@ -205,14 +205,14 @@ def check_keys(
     If ./cts.toml goes beyond the shipped catalogues and the user's own file, ask first; UsageError without a terminal to
     ask on. `named` are the models that the user named, and `reachable` those that code of the user's may ask, too.
     """
-    from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
+    from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
     from cts_async.report.output import plain, print_line
 
     used = tuple(used)
     trust = trust_in(file, user)
     concerns = trust.concerns_of((*used, *reachable), named)
     if file and concerns and consent != "named" and not is_trusted(file, os.environ):
-        problem = plain(f"{file}: would {'; '.join(dict.fromkeys(concern.text for concern in concerns))}")
+        problem = plain(f"{file}: would {concerns_text(concerns)}")
         if consent == "ask" and not _ask_consent(problem):
             raise UsageError(
                 f"{problem}: read that file; if it is right, add --trust-config (remembered until it changes) "

@@ -37,14 +37,19 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def child_environment(
-    *names: str, environ: Mapping[str, str] | None = None, ours: bool = True
+    *names: str,
+    environ: Mapping[str, str] | None = None,
+    ours: bool = True,
+    added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """A minimal environment for a child process: PASSED_ON, the variables in `names`, and our module path.
+    """A minimal environment for a child process: PASSED_ON, the variables in `names`, `added` and our module path.
 
     A program that is not `ours` gets no module path: a script finds its neighbours, another Python its packages.
     """
     source = os.environ if environ is None else environ
     passed = {name: source[name] for name in (*PASSED_ON, *names) if name in source}
+    if added is not None:
+        passed.update(added)
     if not ours:
         return passed
     modules = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))

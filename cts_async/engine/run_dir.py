@@ -272,8 +272,14 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
-        names, description = _field_at(error.errors(include_input=False)[0]["loc"])
-        raise InputError(path, f"has to be {description}", field=names) from None
+        name, description = _field_at(error.errors(include_input=False)[0]["loc"])
+        raise InputError(path, f"has to be {description}", field=name) from None
+
+
+_ENTRIES: Final = {"players": f"a name of one line, at most {MAX_NAME:,} characters"}
+"""What an entry of an object has to be, for the objects whose entries are named in messages."""
+_ENTRY_CHARS: Final = 60
+"""Of an entry's own name in a message: it is a stranger's."""
 
 
 def _field_at(places: tuple[int | str, ...]) -> tuple[str, str]:
@@ -290,7 +296,12 @@ def _field_at(places: tuple[int | str, ...]) -> tuple[str, str]:
         # Of a model that may be null, the model.
         kinds = [field.annotation, *get_args(field.annotation)]
         model = next((kind for kind in kinds if hasattr(kind, "model_fields")), None)
-    return ".".join(names), description
+    name = ".".join(names)
+    if len(places) == len(names) or name not in _ENTRIES:
+        return name, description
+    entry = str(places[len(names)])[:_ENTRY_CHARS]
+    entry = "".join(char if char.isprintable() else "?" for char in entry)
+    return f"{name}.{entry}", _ENTRIES[name]
 
 
 def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

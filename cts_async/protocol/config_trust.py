@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,47 +27,94 @@ from yarl import URL
 
 from cts_async.config import SET_HOME, config_home, home_folder
 from cts_async.errors import UsageError, write_error
-from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.systems import PAPER_AGENT, PAPER_SUPPORT
 from cts_async.safe_files import replace_file
 from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
 
-__all__ = ["Concern", "Trust", "concerns", "is_trusted", "remember", "sent_keys", "trust_in"]
+__all__ = [
+    "Concern",
+    "Harm",
+    "Trust",
+    "concerns",
+    "concerns_text",
+    "is_trusted",
+    "remember",
+    "sent_keys",
+    "trust_in",
+]
 
 Spec = ModelSpec | EngineSpec | ReaderSpec
 
 _USUAL_KEY: Final = re.compile(r"\w+_API_KEY")
 _USUAL_MODEL: Final = re.compile(r"\w+_MODEL(?:_NAME)?")
 _HARMLESS: Final = frozenset(
-    {
+    [
         # How fast and how much at once.
-        *("account", "limit", "limits_fixed", "max_concurrency", "requests_per_min", "tokens_per_min"),
-        *("window_s", "timeout_s", "idle_timeout_s", "rate_limit_words"),
+        "account",
+        "idle_timeout_s",
+        "limit",
+        "limits_fixed",
+        "max_concurrency",
+        "rate_limit_words",
+        "requests_per_min",
+        "timeout_s",
+        "tokens_per_min",
+        "window_s",
         # How much text goes into a request, and what is read of an answer.
-        *(
-            "agent",
-            "agent_prompt",
-            "context_tokens",
-            "judge_nuggets",
-            "max_bytes",
-            "max_chars",
-            "max_redirects",
-        ),
-        *("text", "title", "results", "hit_fields"),
+        "agent",
+        "agent_prompt",
+        "context_tokens",
+        "hit_fields",
+        "judge_nuggets",
+        "max_bytes",
+        "max_chars",
+        "max_redirects",
+        "results",
+        "text",
+        "title",
         # What is only shown. `usd_per_1000` is for forecasts: no budget counts searches.
-        *("name", "note", "engine", "usd_per_1000", "price_source"),
-    }
+        "engine",
+        "name",
+        "note",
+        "price_source",
+        "usd_per_1000",
+        # Looked at apart, by `_price_concerns`.
+        "input_usd_per_mtok",
+        "output_usd_per_mtok",
+    ]
 )
 """Fields of an entry that a folder may set: nothing goes elsewhere, and what is paid is counted."""
 _SAMPLING: Final = frozenset(
-    {
-        *("temperature", "top_p", "top_k", "min_p", "seed", "max_tokens", "reasoning_effort"),
-        *("presence_penalty", "frequency_penalty", "repetition_penalty"),
-    }
+    [
+        "frequency_penalty",
+        "max_tokens",
+        "min_p",
+        "presence_penalty",
+        "reasoning_effort",
+        "repetition_penalty",
+        "seed",
+        "temperature",
+        "top_k",
+        "top_p",
+    ]
 )
 """Request parameters that a folder may set as plain values: others can name tools, plug-ins, other models or hosts."""
 _PRICES: Final = ("input_usd_per_mtok", "output_usd_per_mtok")
 _ROLE_DEFAULTS: Final = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
+_SHOWN: Final = 2
+"""Concerns that a message spells out: the file itself is to be read, and has all of them."""
+_SHOWN_CHARS: Final = 300
+"""Of each concern: entries have names of any length."""
+
+
+class Harm(IntEnum):
+    """What consent is needed for, the worst first: a long list of small things must not hide a great one."""
+
+    SECRET = 0
+    PRIVATE = 1
+    DATA = 2
+    MONEY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +123,7 @@ class Concern:
 
     entry: str
     text: str
+    harm: Harm = Harm.DATA
     by_role: bool = False
     """True if it is about `[roles]`: no concern where the user names that model."""
 
@@ -89,139 +138,201 @@ class Trust:
     def concerns_of(self, used: Iterable[Spec], named: Iterable[str] = ()) -> tuple[Concern, ...]:
         """All concerns of the file if any is about what is `used`, else none: consent is given to the whole file.
 
-        `named` are the models that the user named.
+        `named` are the models that the user named. The worst come first, and of these what is used.
         """
         entries = {entry_of(spec) for spec in used}
         chosen = {f"model {_alias(name)}" for name in named}
         for concern in self.concerns:
             if concern.entry in entries and not (concern.by_role and concern.entry in chosen):
-                return self.concerns
+                return tuple(
+                    sorted(self.concerns, key=lambda concern: (concern.harm, concern.entry not in entries))
+                )
         return ()
+
+
+def concerns_text(concerns: Iterable[Concern]) -> str:
+    """What a file would do, for one line: the first concerns, and how many more there are."""
+    texts = list(dict.fromkeys(concern.text for concern in concerns))
+    shown = [_middle_cut(text) for text in texts[:_SHOWN]]
+    if len(texts) > _SHOWN:
+        shown.append(f"do {len(texts) - _SHOWN:,} more things that need consent")
+    return "; ".join(shown)
+
+
+def _middle_cut(text: str) -> str:
+    """Shorten a text, keeping its ends: the key's variable is in front, the host may be behind."""
+    half = _SHOWN_CHARS // 2
+    if len(text) <= _SHOWN_CHARS:
+        return text
+    return f"{text[:half]}...{text[-half:]}"
 
 
 def trust_in(file: Path | None, user: Path | None = None) -> Trust:
     """Compare `file` with the shipped catalogues, and the `user`'s own file over them. Raises InputError."""
     shipped = _by_entry()
-    trusted = _by_entry(user) if user else shipped
-    sources = {entry: user for entry, spec in trusted.items() if user and shipped.get(entry) != spec}
+    if user is None:
+        trusted = shipped
+    else:
+        trusted = _by_entry(user)
+    sources = {}
+    for entry, spec in trusted.items():
+        if user is not None and shipped.get(entry) != spec:
+            sources[entry] = user
     if file is None:
         return Trust(sources)
-    read = _by_entry(user, file)
-    own = {entry: spec for entry, spec in read.items() if trusted.get(entry) != spec}
-    found = [*concerns(own, trusted, file.resolve().parent), *_role_concerns(file, user)]
-    return Trust({**sources, **dict.fromkeys(own, file)}, tuple(found))
+    changed = {}
+    for entry, spec in _by_entry(user, file).items():
+        if trusted.get(entry) != spec:
+            changed[entry] = spec
+            sources[entry] = file
+    all_concerns = list(concerns(changed, trusted, file.resolve().parent))
+    all_concerns += _role_concerns(file, user)
+    return Trust(sources, tuple(all_concerns))
 
 
-def concerns(own: Mapping[str, Spec], trusted: Mapping[str, Spec], folder: Path) -> Iterator[Concern]:
-    """What needs consent in a file's `own` tables, given the `trusted` ones, both by entry; the file is in `folder`.
+def concerns(changed: Mapping[str, Spec], trusted: Mapping[str, Spec], folder: Path) -> Iterator[Concern]:
+    """What needs consent in a file's `changed` tables, given the `trusted` ones, both by entry; the file is in `folder`.
 
-    Where a table has a concern about its key or its host, that is all that is said of it.
+    Where a table has a concern about a secret or something private, nothing is said of the other changes in it.
     """
-    hosts: dict[str, set[str]] = defaultdict(set)
-    variables: dict[str, set[str | None]] = defaultdict(lambda: {None})
-    for spec in trusted.values():
-        if spec.key_env:
-            hosts[spec.key_env].add(_origin(spec))
-            variables[spec.key_env].add(_address_env(spec))
-    model_variables = {spec.model_env for spec in trusted.values() if isinstance(spec, ModelSpec)}
-    for entry, spec in own.items():
+    keys = _TrustedKeys(trusted.values())
+    for entry, spec in changed.items():
         before = trusted.get(entry)
-        texts = list(_key_concerns(entry, spec, hosts, variables))
-        model_env = spec.model_env if isinstance(spec, ModelSpec) else None
-        if model_env not in model_variables and not _USUAL_MODEL.fullmatch(model_env or ""):
-            texts.append(f"send the value of {model_env} to {_where(spec)} ({entry})")
-        texts += _private_concerns(entry, spec, before, folder)
-        if not texts:
-            texts += _change_concerns(entry, spec, before)
-        for text in (*texts, *_price_concerns(entry, spec, before)):
-            yield Concern(entry, text)
+        worst = list(keys.concerns(entry, spec))
+        worst += _private_concerns(entry, spec, before, folder)
+        yield from worst
+        if not worst:
+            yield from _change_concerns(entry, spec, before)
+        yield from _price_concerns(entry, spec, before)
 
 
-def _key_concerns(
-    entry: str, spec: Spec, hosts: Mapping[str, set[str]], variables: Mapping[str, set[str | None]]
-) -> Iterator[str]:
-    """A trusted entry's key that is sent elsewhere, under whatever name, and a variable that is named like no key."""
-    key, origin, variable = spec.key_env, _origin(spec), _address_env(spec)
-    if not key:
+class _TrustedKeys:
+    """Where the trusted entries send keys and other variables of the environment."""
+
+    def __init__(self, trusted: Iterable[Spec]) -> None:
+        self._hosts: dict[str, set[str]] = defaultdict(set)
+        self._address_variables: dict[str, set[str | None]] = defaultdict(lambda: {None})
+        self._model_variables: set[str | None] = {None}
+        for spec in trusted:
+            if spec.key_env:
+                self._hosts[spec.key_env].add(_origin(spec))
+                self._address_variables[spec.key_env].add(_address_env(spec))
+            if isinstance(spec, ModelSpec):
+                self._model_variables.add(spec.model_env)
+
+    def concerns(self, entry: str, spec: Spec) -> Iterator[Concern]:
+        """A trusted entry's key that is sent elsewhere, and a variable of any other kind that is sent at all."""
+        if spec.key_env in self._hosts:
+            yield from self._moved_key(entry, spec, spec.key_env)
+        elif spec.key_env and not _USUAL_KEY.fullmatch(spec.key_env):
+            yield Concern(entry, f"send {spec.key_env} to {_where(spec)} ({entry})", Harm.SECRET)
+        if not isinstance(spec, ModelSpec) or spec.model_env in self._model_variables:
+            return
+        if not _USUAL_MODEL.fullmatch(spec.model_env or ""):
+            text = f"send the value of {spec.model_env} to {_where(spec)} ({entry})"
+            yield Concern(entry, text, Harm.SECRET)
+
+    def _moved_key(self, entry: str, spec: Spec, key: str) -> Iterator[Concern]:
+        if _origin(spec) not in self._hosts[key]:
+            destination = _where(spec)
+        elif _address_env(spec) not in self._address_variables[key]:
+            destination = f"the address in {_address_env(spec)}"
+        else:
+            return
+        homes = ", ".join(sorted(self._hosts[key]))
+        yield Concern(entry, f"send {key} to {destination} ({entry}; it belongs to {homes})", Harm.SECRET)
+
+
+def _private_concerns(entry: str, spec: Spec, before: Spec | None, folder: Path) -> Iterator[Concern]:
+    """Private pages, documents outside the file's own folder, and data posted to what listens on this machine."""
+    if isinstance(spec, ModelSpec):
         return
-    if key not in hosts:
-        if not _USUAL_KEY.fullmatch(key):
-            yield f"send {key} to {_where(spec)} ({entry})"
-        return
-    elsewhere = origin not in hosts[key]
-    if elsewhere or variable not in variables[key]:
-        where = _where(spec) if elsewhere else f"the address in {variable}"
-        yield f"send {key} to {where} ({entry}; it belongs to {', '.join(sorted(hosts[key]))})"
-
-
-def _private_concerns(entry: str, spec: Spec, before: Spec | None, folder: Path) -> Iterator[str]:
-    """Private pages, and files outside the file's own folder, which a model would be shown."""
     if isinstance(spec, ReaderSpec):
-        known = before.allow if isinstance(before, ReaderSpec) else ()
-        allow = [place for place in spec.allow if place not in known]
-        if allow:
-            yield f"fetch private pages at {', '.join(allow)} ({entry})"
-    path = getattr(spec, "path", None)
-    if path is None or path == getattr(before, "path", None):
+        usual: tuple[str, ...] = ()
+        if isinstance(before, ReaderSpec):
+            usual = before.allow
+        allowed = [place for place in spec.allow if place not in usual]
+        if allowed:
+            text = f"fetch private pages at {', '.join(allowed)} ({entry})"
+            yield Concern(entry, text, Harm.PRIVATE)
+    unchanged = before is not None and not _changed_fields(spec, before) - _HARMLESS
+    if unchanged:
         return
-    if not path.resolve().is_relative_to(folder):
-        yield f"read documents at {path}, outside of its folder ({entry})"
+    if spec.path is not None and not spec.path.resolve().is_relative_to(folder):
+        text = f"read documents at {spec.path}, outside of its folder ({entry})"
+        yield Concern(entry, text, Harm.PRIVATE)
+    # Many programs that listen on the loopback, such as a Ray cluster, do whatever a POST tells them. A GET only reads.
+    posts = spec.method == "POST" and spec.kind not in ("corpus", "direct")
+    if posts and _is_loopback(_origin(spec)):
+        text = f"post data of its own to {_where(spec)}, on this machine ({entry})"
+        yield Concern(entry, text, Harm.PRIVATE)
 
 
-def _change_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[str]:
+def _change_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Concern]:
     """What leaves this machine otherwise than the trusted entry has it, if there is one."""
-    if _stays_here(spec):
+    if _stays_here(spec, before):
         return
-    key = f" with {spec.key_env}" if spec.key_env else ""
-    if before is None or _where(spec) != _where(before):
-        yield f"send all that is asked of {entry} to {_where(spec)}{key}"
+    destination = _where(spec)
+    moved = before is None or destination != _where(before)
+    if spec.key_env:
+        destination += f" with {spec.key_env}"
+    if before is None or moved:
+        yield Concern(entry, f"send all that is asked of {entry} to {destination}")
         return
-    changed = [name for name in _changed_fields(spec, before) if not _is_harmless(name, spec, before)]
+    changed = [name for name in sorted(_changed_fields(spec, before)) if not _is_harmless(name, spec, before)]
     if changed:
-        yield f"change {', '.join(changed)} of what is sent to {_where(spec)}{key} ({entry})"
+        yield Concern(entry, f"change {', '.join(changed)} of what is sent to {destination} ({entry})")
 
 
-def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[str]:
-    """A price below the trusted one, or where none is known: --max-usd would count less than is paid."""
-    if not isinstance(spec, ModelSpec) or not isinstance(before, ModelSpec):
+def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Concern]:
+    """A price below the trusted one, or where none is known: --max-usd would count less than is paid.
+
+    Another host has prices of its own: what is moved needs consent anyway, unless it is moved to this machine.
+    """
+    if not isinstance(spec, ModelSpec) or not isinstance(before, ModelSpec) or _where(spec) != _where(before):
         return
     for name in _PRICES:
         price, usual = getattr(spec, name), getattr(before, name)
-        if price != usual and (usual is None or price is None or price < usual):
-            yield f"count {name} = {price:g} instead of {usual or 'unknown'} ({entry})"
+        if price is None or price == usual:  # TOML has no null: a table cannot take a price away
+            continue
+        if usual is None:
+            yield Concern(entry, f"count {name} = {price:g} instead of unknown ({entry})", Harm.MONEY)
+        elif price < usual:
+            yield Concern(entry, f"count {name} = {price:g} instead of {usual:g} ({entry})", Harm.MONEY)
 
 
 def _role_concerns(file: Path, user: Path | None) -> Iterator[Concern]:
     """Models that the file's `[roles]` has asked in the place of those that the trusted files name."""
-    trusted, read = load_catalogue(user), load_catalogue(user, file)
-    usual = {**_ROLE_DEFAULTS, **trusted.roles}
-    roles: dict[str, list[str]] = defaultdict(list)
-    for role, name in read.roles.items():
-        if name != usual.get(role):
-            roles[name].append(role)
-    for name, played in roles.items():
-        spec = _model_named(name, read)
-        if not _stays_here(spec):
-            key = f" with {spec.key_env}" if spec.key_env else ""
-            text = (
-                f"send what the {' and the '.join(played)} is asked to {_where(spec)}{key} ([roles], {name})"
-            )
-            yield Concern(entry_of(spec), text, by_role=True)
+    trusted, catalogue = load_catalogue(user), load_catalogue(user, file)
+    usual = _ROLE_DEFAULTS | dict(trusted.roles)
+    roles_by_model: dict[str, list[str]] = defaultdict(list)
+    for role, model in catalogue.roles.items():
+        if model != usual.get(role):
+            roles_by_model[model].append(f"the {role}")
+    for model, roles in roles_by_model.items():
+        alias = _alias(model)
+        spec = catalogue.models[alias]  # every model that is named in [roles] can be found
+        if _stays_here(spec, trusted.models.get(alias)):
+            continue
+        destination = _where(spec)
+        if spec.key_env:
+            destination += f" with {spec.key_env}"
+        text = f"send the requests of {' and '.join(roles)} to {destination} ([roles], {model})"
+        yield Concern(entry_of(spec), text, by_role=True)
 
 
-def _model_named(name: str, catalogue: Catalogue) -> ModelSpec:
-    """The entry of a name in `[roles]`, all of which can be found."""
-    return catalogue.models[_alias(name)]
-
-
-def _changed_fields(spec: Spec, before: Spec) -> list[str]:
-    now, then = _fields(spec), _fields(before)
-    return [name for name in now if now[name] != then.get(name)]
+def _changed_fields(spec: Spec, before: Spec) -> set[str]:
+    """Names of the fields in which two entries differ, among those that have a meaning for the first."""
+    fields, fields_before = _fields(spec), _fields(before)
+    return {name for name, value in fields.items() if value != fields_before.get(name)}
 
 
 def _fields(spec: Spec) -> dict[str, Any]:
     """The fields of an entry by name; without a key, those that say how one is sent have no meaning."""
-    fields = asdict(spec) if isinstance(spec, ModelSpec) else spec.model_dump()
+    if isinstance(spec, ModelSpec):
+        fields = asdict(spec)
+    else:
+        fields = spec.model_dump()
     if not spec.key_env:
         for name in ("key_env", "key_header", "key_format"):
             fields.pop(name, None)
@@ -229,26 +340,36 @@ def _fields(spec: Spec) -> dict[str, Any]:
 
 
 def _is_harmless(name: str, spec: Spec, before: Spec) -> bool:
-    """Whether a folder may change a field of a trusted entry; prices are looked at apart."""
-    if name in _HARMLESS or name in _PRICES:
+    """Whether a folder may change a field of a trusted entry."""
+    if name in _HARMLESS:
         return True
-    if name not in ("params", "text_params"):
+    # The parameters of a search are the service's own, and could be anything.
+    if name not in ("params", "text_params") or not isinstance(spec, ModelSpec):
         return False
-    now, then = getattr(spec, name), getattr(before, name)
-    if not isinstance(spec, ModelSpec):
-        return bool(now == then)
-    for parameter in {*now, *then}:
-        value = now.get(parameter)
-        if value != then.get(parameter) and (parameter not in _SAMPLING or isinstance(value, (dict, list))):
+    params, params_before = getattr(spec, name), getattr(before, name)
+    for parameter in set(params) | set(params_before):
+        value = params.get(parameter)
+        if value == params_before.get(parameter):
+            continue
+        if parameter not in _SAMPLING or isinstance(value, (dict, list)):
             return False
     return True
 
 
-def _stays_here(spec: Spec) -> bool:
+def _stays_here(spec: Spec, before: Spec | None) -> bool:
     """Whether what it is asked goes to no other host: to none, to this machine, or to the pages that a model names."""
-    if isinstance(spec, ModelSpec):
-        return spec.embedded or (spec.base_url_env is None and _is_loopback(_origin(spec)))
-    return spec.kind in ("corpus", "direct") or _is_loopback(_origin(spec))
+    if not isinstance(spec, ModelSpec):
+        return spec.kind in ("corpus", "direct") or _is_loopback(_origin(spec))
+    if spec.embedded:
+        return True
+    if not _is_loopback(_origin(spec)):
+        return False
+    if spec.base_url_env is None:
+        return True
+    # The user may have set a trusted entry's variable: its requests go where they went before, with the same key.
+    if not isinstance(before, ModelSpec) or spec.base_url_env != before.base_url_env:
+        return False
+    return spec.key_env in (None, before.key_env)
 
 
 def _where(spec: Spec) -> str:
@@ -257,17 +378,23 @@ def _where(spec: Spec) -> str:
 
 def sent_keys(used: Iterable[Spec], sources: Mapping[str, Path]) -> str:
     """One line that says which file sends which key variable where, for all that is `used`; "" without keys."""
-    sent = defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+    # File, then what it sends where, then the entries that do so.
+    sent: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for spec in used:
-        if spec.key_env:
-            source = str(sources.get(entry_of(spec), "shipped catalogue"))
-            clear = "" if _is_private(spec) else ", not encrypted"
-            sent[source][f"{spec.key_env} to {_origin(spec)}{clear}"].append(entry_of(spec))
-    return "; ".join(
-        f"{source}: sends "
-        + ", ".join(f"{what} ({', '.join(dict.fromkeys(entries))})" for what, entries in whats.items())
-        for source, whats in sent.items()
-    )
+        if not spec.key_env:
+            continue
+        text = f"{spec.key_env} to {_origin(spec)}"
+        if not _is_private(spec):
+            text += ", not encrypted"
+        entry = entry_of(spec)
+        entries = sent[str(sources.get(entry, "shipped catalogue"))][text]
+        if entry not in entries:
+            entries.append(entry)
+    lines = []
+    for source, entries_by_text in sent.items():
+        parts = [f"{text} ({', '.join(entries)})" for text, entries in entries_by_text.items()]
+        lines.append(f"{source}: sends {', '.join(parts)}")
+    return "; ".join(lines)
 
 
 def is_trusted(file: Path, environ: Mapping[str, str]) -> bool:
@@ -314,14 +441,17 @@ def _record(file: Path, environ: Mapping[str, str]) -> Path | None:
 
 def _by_entry(*files: Path | None) -> dict[str, Spec]:
     models, tools = load_catalogue(*files), load_search(*files)
-    specs: list[Spec] = [*models.models.values(), *tools.engines.values(), *tools.readers.values()]
+    specs: list[Spec] = list(models.models.values())
+    specs += tools.engines.values()
+    specs += tools.readers.values()
     return {entry_of(spec): spec for spec in specs}
 
 
 def entry_of(spec: Spec) -> str:
     """Kind and name of an entry; a model's without the id behind a colon and the name of its prompts."""
-    kind = "model" if isinstance(spec, ModelSpec) else "search" if isinstance(spec, EngineSpec) else "visit"
-    return f"{kind} {_alias(spec.name)}"
+    if isinstance(spec, ModelSpec):
+        return f"model {_alias(spec.name)}"
+    return f"{spec.table} {spec.name}"
 
 
 def _alias(name: str) -> str:
@@ -330,12 +460,19 @@ def _alias(name: str) -> str:
 
 def _origin(spec: Spec) -> str:
     """Scheme, host and port that it sends to; "" if only the environment has the address."""
-    url = spec.base_url if isinstance(spec, ModelSpec) else spec.url
-    return str(URL(url).origin()) if url else ""
+    if isinstance(spec, ModelSpec):
+        url = spec.base_url
+    else:
+        url = spec.url
+    if not url:
+        return ""
+    return str(URL(url).origin())
 
 
 def _address_env(spec: Spec) -> str | None:
-    return spec.base_url_env if isinstance(spec, ModelSpec) else None
+    if isinstance(spec, ModelSpec):
+        return spec.base_url_env
+    return None
 
 
 def _is_private(spec: Spec) -> bool:

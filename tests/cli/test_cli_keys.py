@@ -54,6 +54,9 @@ def asked(provider: Remote) -> Callable[[], int]:
 
 RUN = ("run", "--all", "gpt", "-k", 1, "--no-orig", "--limit", 1, "--no-judge", "-q")
 
+N_ASKED = 2
+"""Requests of `cts doctor --ask`: a question, and one behind a long text."""
+
 
 def evil(url: str) -> str:
     """Write a cts.toml that sends the key of `gpt` to `url`; gives what needs consent."""
@@ -154,7 +157,7 @@ def test_consent_is_remembered_until_the_file_changes(
 ) -> None:
     evil(provider.url)
     assert cts("doctor", "--ask", "gpt", "--trust-config").err.startswith("cts.toml: sends OPENAI_API_KEY to")
-    assert asked() == 1
+    assert asked() == N_ASKED
     assert cts(*RUN).code == 0
     with Path("cts.toml").open("a") as file:
         file.write("# changed\n")
@@ -181,7 +184,7 @@ def test_user_at_a_terminal_is_asked_for_consent(
     done = cts("doctor", "--ask", "gpt")
     assert f"{wish}\nTrust this file from now on, until it changes? [y/N] " in done.err
     assert done.code in (code, code + 1)  # 1: the embedded model may be missing
-    assert asked() == (code == 0)
+    assert asked() == (N_ASKED if code == 0 else 0)
 
 
 def test_own_models_and_unused_models_need_no_consent(cts: Cts, provider: Remote) -> None:

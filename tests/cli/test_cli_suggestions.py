@@ -115,6 +115,10 @@ def test_name_of_a_judge_or_system_with_control_characters_is_refused(tmp_path: 
     (run / "run.json").write_text(
         json.dumps({**manifest, "identity": {**manifest["identity"], "judges": []}})
     )
+    with pytest.raises(InputError, match=r"run.json: field 'players.judge .*': has to be a name of one line"):
+        read_run(run)
+    identity = {**manifest["identity"], "judges": []}
+    (run / "run.json").write_text(json.dumps({**manifest, "identity": identity, "players": {}}))
     with pytest.raises(InputError, match=r"results.jsonl:1: field 'judge': has to be a text of one line"):
         read_run(run)
     with pytest.raises(InputError, match="field 'judge': .* has control characters"):

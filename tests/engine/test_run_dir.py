@@ -213,6 +213,9 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path)
     assert read_manifest(tmp_path) == {"n": 1}
 
 
+A_NAME = "has to be a name of one line, at most 1,000 characters"
+
+
 @pytest.mark.parametrize(
     ("manifest", "problem"),
     [
@@ -227,7 +230,9 @@ def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path)
         ({"data": {"fields": {"a": 1}}}, "'data.fields': has to be an object of names"),
         ({"tools": 5}, "'tools': has to be an object"),
         ({"tools": {"replay": "x"}}, "'tools.replay': has to be a list of paths"),
-        ({"players": {"agent": "x" * 10_000_000}}, "'players': has to be an object of names"),
+        ({"players": 5}, "'players': has to be an object of names"),
+        ({"players": {"agent": "x" * 10_000_000}}, f"'players.agent': {A_NAME}"),
+        ({"players": {"judge \x1b[2J" + "x" * 100: 1}}, f"'players.judge ?[2J{'x' * 50}': {A_NAME}"),
         ({"prices": {"m": {"input": -1.0}}}, "'prices': has to be an object of prices by model"),
         ({"forecast": {"calls": "many"}}, "'forecast': has to be an object of numbers"),
         ({"systems": [1]}, "'systems': has to be a list of names"),
@@ -239,6 +244,24 @@ def test_field_of_another_type_is_named(tmp_path: Path, manifest: dict[str, Any]
     with pytest.raises(InputError) as raised:
         read_manifest(tmp_path)
     assert str(raised.value) == f"{tmp_path}/run.json: field {problem}"
+
+
+def test_fields_that_earlier_versions_left_open_may_be_null(tmp_path: Path) -> None:
+    identity = dict.fromkeys(
+        ("data", "system", "task", "stop_after", "candidates", "current_date", "k", "judges", "agent")
+    )
+    manifest = {
+        "identity": identity,
+        "data": dict.fromkeys(("spec", "path", "gold", "corpus", "fields", "notes")),
+        "tools": dict.fromkeys(("search", "visit", "replay")),
+        "players": {"clarifier": None, "judge lexical": "lexical"},
+        "prices": {"m": {"input": None, "output": 1.5}},
+        "further_judges": {"strict": {"model": {"model": "m"}, "prompts": {}}},
+        "forecast": None,
+        "journal": "/" + "a" * 255 * 15 + "/steps.jsonl",
+    }
+    write_json(tmp_path / "run.json", manifest)
+    assert read_manifest(tmp_path) == manifest
 
 
 @pytest.mark.parametrize("levels", [101, 300, 1015, 100_000])
@@ -359,7 +382,7 @@ def written(folder: Path, manifest: dict[str, Any]) -> Path:
 )
 def test_field_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -> None:
     outer, _, inner = part.partition(".")
-    with pytest.raises(InputError, match=f"run.json: field '{part}': has to be "):
+    with pytest.raises(InputError, match=f"run.json: field '{part}[.a-z]*': has to be "):
         read_manifest(written(tmp_path, SOUND | {outer: {inner: value} if inner else value}))
 
 

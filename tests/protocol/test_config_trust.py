@@ -10,7 +10,7 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
+from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
 from cts_async.search.catalog import load_search
 
 
@@ -157,10 +157,19 @@ TO_SERPER = "of what is sent to https://google.serper.dev with SERPER_API_KEY (s
             "read documents at /etc, outside of its folder (search s)",
         ),
         ('[visit.corpus]\npath = "/etc"', "read documents at /etc, outside of its folder (visit corpus)"),
+        # What a POST could make a program do that listens here.
+        (
+            '[search.s]\nurl = "http://127.0.0.1:8265/api/jobs/"\nbody = { entrypoint = "rm x", q = "{query}" }',
+            "post data of its own to http://127.0.0.1:8265, on this machine (search s)",
+        ),
+        (
+            '[visit.jina]\nkind = "http"\nurl = "http://localhost/{url}"\nkey_env = ""\nmethod = "POST"',
+            "post data of its own to http://localhost, on this machine (visit jina)",
+        ),
         # Prices, by which a budget counts.
         (
             "[models.gpt]\noutput_usd_per_mtok = 0.0",
-            "count output_usd_per_mtok = 0 instead of 14.0 (model gpt)",
+            "count output_usd_per_mtok = 0 instead of 14 (model gpt)",
         ),
         (
             "[models.webdancer]\ninput_usd_per_mtok = 0.0",
@@ -169,7 +178,7 @@ TO_SERPER = "of what is sent to https://google.serper.dev with SERPER_API_KEY (s
         # Who is asked at all.
         (
             '[roles]\njudge = "gpt"\nagent = "gpt"',
-            "send what the judge and the agent is asked to https://api.openai.com with OPENAI_API_KEY ([roles], gpt)",
+            "send the requests of the judge and the agent to https://api.openai.com with OPENAI_API_KEY ([roles], gpt)",
         ),
     ],
 )
@@ -194,6 +203,9 @@ def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, text:
         '[visit.jina]\nkey_env = ""\nrequests_per_min = 20',
         "[visit.direct]\ntimeout_s = 9",
         '[models.local]\nembedded = false\nbase_url = "http://127.0.0.1:8080/v1"',
+        # The price is that of another server, and the variable the user's own, whom it sends there already.
+        '[models.gpt]\nbase_url = "http://127.0.0.1:8000/v1"\nkey_env = "LAB_API_KEY"\ninput_usd_per_mtok = 0.0',
+        '[models.webdancer]\nbase_url = "http://127.0.0.1:8000/v1"\ninput_usd_per_mtok = 0.0',
         '[roles]\njudge = "local"\nsupport = "ernie"\nagent = "webdancer"',
         MODEL + 'base_url = "http://localhost:8000/v1"\n[roles]\njudge = "m"',
     ],
@@ -221,6 +233,19 @@ def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path)
     assert [concern.entry for concern in of_gpt] == ["model gpt", "model kimi"]
     prompted = replace(catalogue, prompts={"short": tmp_path}).resolve("gpt@short", {})
     assert trust.concerns_of([prompted]) == of_gpt, "also with prompts of the user's"
+
+
+def test_long_list_of_concerns_is_cut_behind_the_worst(tmp_path: Path) -> None:
+    small = "".join(f'[models.m{i}]\nmodel = "x"\nbase_url = "https://h{i}.example/v1"\n' for i in range(9))
+    long = f'[models.{"a" * 5_000}]\nmodel = "x"\nbase_url = "https://evil.example/v1"\nkey_env = "SECRET"\n'
+    file = written(tmp_path, small + long)
+    trust = trust_in(file)
+    text = concerns_text(trust.concerns_of([load_catalogue(file).resolve("m3", {})]))
+    secret, used, others = text.split("; ")
+    assert secret.startswith("send SECRET to https://evil.example (model aaa")
+    assert len(secret) < 310
+    assert used == "send all that is asked of model m3 to https://h3.example"
+    assert others == "do 8 more things that need consent"
 
 
 def test_role_of_a_file_needs_consent_unless_its_model_was_named(tmp_path: Path) -> None:
