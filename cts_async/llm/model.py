@@ -96,15 +96,15 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
+            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
             if isinstance(error, ContentRefused | PromptTooLong):
                 raise
             defaults = request.defaults.difference(spec.drops)
-            parameter = refused_parameter(response.status, data, orjson.loads(body), defaults)
+            # By the error's own status: some gateways send errors under HTTP 200.
+            parameter = refused_parameter(error.status, data, orjson.loads(body), defaults)
             if parameter is None:
-                sent = spec.sent(request.params)
-                if hint := setting_hint(spec, response.status, data, sent):
+                if hint := setting_hint(spec, error.status, data, spec.sent(request.params)):
                     raise RejectedError(f"{error} ({hint})", status=error.status) from None
                 raise
             server = spec.base_url, spec.model
@@ -139,17 +139,6 @@ class Client:
         if self._session is None:
             raise RuntimeError("the client is not open")
         return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
-
-
-MAX_WORD: Final = 200
-"""Characters of a model's name or a finish reason, as a reply gives them: they go into notices, tables and counts."""
-
-
-def _bounded(reply: Reply) -> Reply:
-    """The reply with words of its server no longer than any real one is."""
-    if len(reply.model) <= MAX_WORD and len(reply.finish_reason) <= MAX_WORD:
-        return reply
-    return replace(reply, model=reply.model[:MAX_WORD], finish_reason=reply.finish_reason[:MAX_WORD])
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
