@@ -143,6 +143,7 @@ class Client:
 
 # --- One question, as a durable step --------------------------------------------------------------------
 
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply is quoted when the model is asked again."""
@@ -194,8 +195,7 @@ class Model:
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
         params = params or NO_PARAMS
-        default_names = frozenset(defaults).difference(params)
-        all_params = {**defaults, **params} if default_names else params
+        default_names, all_params = _with_defaults(params, defaults)
         own = self.spec.sent(params)
         limit = output_limit(own)
         json_schema, grammar = self._enforced(expect)
@@ -285,6 +285,18 @@ class Model:
         if self._served:
             self._served.note(self.spec.model, reply)
         return response
+
+
+def _with_defaults(
+    params: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> tuple[frozenset[str], Mapping[str, Any]]:
+    """The names of the defaults that `params` do not set, and the parameters with these."""
+    # On the way of every call, most of which have no defaults, or no parameters of their own beside them.
+    if not defaults:
+        return _NO_NAMES, params
+    if not params:
+        return frozenset(defaults), defaults
+    return frozenset(defaults).difference(params), {**defaults, **params}
 
 
 @dataclass(frozen=True, slots=True)
