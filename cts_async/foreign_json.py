@@ -7,6 +7,7 @@ bound can end the program when it is printed or written. Whatever was read here 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, Final
 
 import orjson
@@ -37,14 +38,14 @@ class NestedTooDeeply(ValueError):
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Parse JSON strictly, as `orjson.loads` does; raises ValueError if it is none or nested too deeply."""
     value = orjson.loads(data)
-    if isinstance(data, memoryview):
-        data = bytes(data)
-    # Fewer opening brackets than levels are no deep nesting, whatever stands between them: two counts in C.
-    if isinstance(data, str):
-        opening = data.count("[") + data.count("{")
+    # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C.
+    if isinstance(data, bytes):
+        n_open = data.count(b"[") + data.count(b"{")
+    elif isinstance(data, str):
+        n_open = data.count("[") + data.count("{")
     else:
-        opening = data.count(b"[") + data.count(b"{")
-    if opening > MAX_DEPTH:
+        n_open = len(data)
+    if n_open > MAX_DEPTH:
         check_depth(value)
     return value
 
@@ -75,30 +76,40 @@ MAX_EXACT_INT: Final = 1 << 53
 
 def as_text(value: Any) -> str | None:
     """A string; None for anything else."""
-    return value if isinstance(value, str) else None
+    if isinstance(value, str):
+        return value
+    return None
 
 
 def as_float(value: Any) -> float | None:
     """A number; None for anything else, booleans included."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
 
 
 def as_count(value: Any) -> int:
     """A count from 0 to MAX_EXACT_INT; 0 for anything that is not a number."""
     number = as_float(value)
-    return int(min(max(number, 0.0), MAX_EXACT_INT)) if number is not None and number == number else 0
+    if number is None or isnan(number):
+        return 0
+    return int(min(max(number, 0.0), MAX_EXACT_INT))
 
 
 def as_list(value: Any) -> list[Any]:
     """A list; an empty one for anything else."""
-    return value if isinstance(value, list) else []
+    if isinstance(value, list):
+        return value
+    return []
 
 
 def as_texts(value: Any) -> list[str]:
     """The strings of a list."""
-    return [one for one in as_list(value) if isinstance(one, str)]
+    return [item for item in as_list(value) if isinstance(item, str)]
 
 
 def as_object(value: Any) -> Mapping[str, Any]:
     """An object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,33 +40,44 @@ class _Mark:
 _TABLE: Final = tomllib.loads(Path(__file__).with_name("thoughts.toml").read_text("utf-8"))
 
 
-def _read_mark(row: dict[str, Any], *, is_answer: bool) -> _Mark:
-    return _Mark(
-        re.compile(row["opens"]),
-        re.compile(row["closes"]),
-        bool(row.get("alone")),
-        bool(row.get("paired")),
-        bool(row.get("tag")),
-        is_answer,
-    )
+def _read_marks(rows: Sequence[dict[str, Any]], *, is_answer: bool) -> tuple[_Mark, ...]:
+    marks: list[_Mark] = []
+    for row in rows:
+        mark = _Mark(
+            opens=re.compile(row["opens"]),
+            closes=re.compile(row["closes"]),
+            alone=bool(row.get("alone")),
+            paired=bool(row.get("paired")),
+            tag=bool(row.get("tag")),
+            is_answer=is_answer,
+        )
+        marks.append(mark)
+    return tuple(marks)
 
 
-_MARKS: Final = (
-    *(_read_mark(row, is_answer=False) for row in _TABLE["thoughts"]),
-    *(_read_mark(row, is_answer=True) for row in _TABLE["answers"]),
+_MARKS: Final = _read_marks(_TABLE["thoughts"], is_answer=False) + _read_marks(
+    _TABLE["answers"], is_answer=True
 )
-_TURN: Final = re.compile(_TABLE["turns"]["opens"])
-_TURN_END: Final = re.compile(rf"(?:\s*(?:{_TABLE['turns']['closes']}))+\s*\Z")
-_SPACE: Final = re.compile(r"\s*")
 _ALONE: Final = tuple(mark for mark in _MARKS if mark.alone)
+_TURN: Final = re.compile(_TABLE["turns"]["opens"])
+_TURN_AT_END: Final = re.compile(rf"(?:{_TABLE['turns']['opens']})\Z")
+_TURN_CLOSED: Final = re.compile(rf"(?:{_TABLE['turns']['closes']})\Z")
+_LONGEST_CLOSING: Final = 40
+"""Characters; longer than any mark that ends a turn."""
+_SPACE: Final = re.compile(r"\s*")
 _UNKNOWN: Final = re.compile(_TABLE["unknown"]["mark"])
-_WORDS: Final = tuple(re.compile(pattern) for pattern in _TABLE["unknown"]["words"])
+_WORDS: Final = tuple(map(re.compile, _TABLE["unknown"]["words"]))
+_STRING_END: Final = re.compile(r'"\s*[,:\]}]')
 _FORMATTING: Final = frozenset(_TABLE["unknown"]["formatting"])
 # What a head with a mark can begin with, and what a closing mark without its opening has in it: nearly every reply has
 # neither, and is looked at no further.
-_HEADS: Final = tuple("<[◁【acthH")
+_HEADS: Final = tuple("<[◁【acfthH")
 _ALONE_HINTS: Final = ("|>", "<unused95>", "▷", "[/THINK]", "seed:think", "longcat_think", "assistantfinal")
+_BRACKETS: Final = ("<", "[", "◁", "【")
+# A value or a tag may quote a closing mark, and is no thought.
 _JSON_HEADS: Final = ("{", "[", '"', "<")
+# JSON, as most replies of judges and Clarifiers are: no mark begins so, and nothing is searched for.
+_NO_MARK: Final = ("{", '"')
 
 
 def split_marks(text: str, *, tags: bool = True) -> Split | None:
@@ -74,21 +86,24 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
     Without `tags`, `<think>` and its kind are left in the text, for forms that they belong to. A thought that is never
     closed leaves an empty answer.
     """
+    if text.startswith(_NO_MARK):
+        return None
     position = _skip_space(text, 0)
     if not text.startswith(_HEADS, position):
         return _split_alone(text, position)
     thoughts: list[str] = []
     end = len(text)
-    begun = False
+    has_mark = False
     while position < end:
         turn = _TURN.match(text, position)
         if turn:
-            position, begun = _skip_space(text, turn.end()), True
+            has_mark = True
+            position = _skip_space(text, turn.end())
             continue
         mark, opening = _mark_at(text, position, tags)
         if mark is None or opening is None:
             break
-        begun = True
+        has_mark = True
         closing = mark.closes.search(text, opening.end(), end)
         if mark.is_answer:
             position = _skip_space(text, opening.end())
@@ -101,9 +116,9 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
             break
         thoughts.append(text[opening.end() : closing.start()].strip())
         position = _skip_space(text, closing.end())
-    if not begun:
+    if not has_mark:
         return _split_alone(text, position)
-    return _whole_split(text, thoughts, position, end)
+    return _without_turn_end(text, thoughts, position, end)
 
 
 def unknown_mark(text: str, known: frozenset[str] = frozenset()) -> str:
@@ -112,22 +127,27 @@ def unknown_mark(text: str, known: frozenset[str] = frozenset()) -> str:
     `known` are the names of tags in angle brackets that belong to the text's form.
     """
     position = _skip_space(text, 0)
-    if not text.startswith(("<", "[", "◁", "【"), position):
+    if not text.startswith(_BRACKETS, position):
         return ""
     if mark := _UNKNOWN.match(text, position):
         return mark[0]
     for words in _WORDS:
-        first = words.match(text, position)
-        if first is None:
+        word = words.match(text, position)
+        if word is None:
             continue
-        name = first[0].strip("<>[]◁▷【】/").lower()
-        if name in known or name in _FORMATTING:
+        name = word[0].strip("<>[]◁▷【】/").lower()
+        if name in known or name in _FORMATTING or not _has_second(text, words, word.end()):
             return ""
-        for second in words.finditer(text, first.end()):
-            if text[second.end() :].strip() and text[first.end() : second.start()].strip():
-                return first[0]
-        return ""
+        return word[0]
     return ""
+
+
+def _has_second(text: str, words: re.Pattern[str], position: int) -> bool:
+    """True if another bracketed word follows, with text before and behind it: the first one opened a thought."""
+    for second in words.finditer(text, position):
+        if text[position : second.start()].strip() and text[second.end() :].strip():
+            return True
+    return False
 
 
 def _mark_at(text: str, position: int, tags: bool) -> tuple[_Mark | None, re.Match[str] | None]:
@@ -146,36 +166,62 @@ def _mark_at(text: str, position: int, tags: bool) -> tuple[_Mark | None, re.Mat
 
 def _split_alone(text: str, position: int) -> Split | None:
     """Split a text whose thought was opened by the chat template, where the closing mark can be nothing else."""
-    if text.startswith(_JSON_HEADS, position):
-        return None  # a value or a tag may quote it
-    for hint in _ALONE_HINTS:
-        if hint in text:
-            break
-    else:
+    if text.startswith(_JSON_HEADS, position) or not _has_hint(text):
         return None
     for mark in _ALONE:
         # Of a thought the closing mark ends it, of an answer the opening mark begins it.
-        found = (mark.opens if mark.is_answer else mark.closes).search(text, position)
-        if found is None:
+        separates = mark.opens if mark.is_answer else mark.closes
+        separator = separates.search(text, position)
+        if separator is None or _is_in_json(text, separator):
             continue
-        if not mark.is_answer and mark.opens.search(text, position, found.start()):
+        if not mark.is_answer and mark.opens.search(text, position, separator.start()):
             continue  # both are quoted
+        start = _skip_space(text, separator.end())
         end = len(text)
-        if mark.is_answer and (closing := mark.closes.search(text, found.end())):
-            end = closing.start()
-        start = _skip_space(text, found.end())
-        thought = _TURN_END.sub("", re.sub(rf"(?:{_TURN.pattern})\Z", "", text[position : found.start()]))
-        return _whole_split(text, [thought.strip()], start, max(start, end))
+        if mark.is_answer and (closing := mark.closes.search(text, separator.end())):
+            end = max(start, closing.start())
+        # The answer's own turn may have been opened, and the thought's closed, in front of the separator.
+        thought = _TURN_AT_END.sub("", text[position : separator.start()])
+        thought = thought[: _end_without_marks(thought, 0, len(thought))].strip()
+        return _without_turn_end(text, [thought], start, end)
     return None
 
 
-def _whole_split(text: str, thoughts: list[str], start: int, end: int) -> Split:
-    """A split without the marks that end the model's turn."""
-    if closed := _TURN_END.search(text, start, end):
-        end = closed.start()
-    return Split(tuple(thought for thought in thoughts if thought), min(start, end), end)
+def _is_in_json(text: str, mark: re.Match[str]) -> bool:
+    """True for a mark that is a whole string of JSON behind some words."""
+    return text.endswith('"', 0, mark.start()) and _STRING_END.match(text, mark.end()) is not None
+
+
+def _has_hint(text: str) -> bool:
+    return any(hint in text for hint in _ALONE_HINTS)
+
+
+def _without_turn_end(text: str, thoughts: list[str], start: int, end: int) -> Split:
+    """A split without empty thoughts and the marks that end the model's turn."""
+    end = _end_without_marks(text, start, end)
+    return Split(tuple(filter(None, thoughts)), min(start, end), end)
+
+
+def _end_without_marks(text: str, start: int, end: int) -> int:
+    """The end of text[start:end] without the marks that end a turn, and the space around them; `end` if it has none."""
+    # Backwards, a mark at a time: one pattern for all of them would try each character of a long run of spaces.
+    without_marks = end
+    while True:
+        last = _skip_space_back(text, start, without_marks)
+        closing = _TURN_CLOSED.search(text[max(start, last - _LONGEST_CLOSING) : last])
+        if closing is None:
+            return without_marks
+        without_marks = _skip_space_back(text, start, last - len(closing[0]))
+
+
+def _skip_space_back(text: str, start: int, end: int) -> int:
+    """The position behind the last character of text[start:end] that is no space."""
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def _skip_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return found.end() if found else position
+    """The position of the first character at or behind `position` that is no space."""
+    space = _SPACE.match(text, position)
+    return position if space is None else space.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -30,6 +31,11 @@ FORMATS = {
         f"<|end|><|start|>{HARMONY}",
     ),
     "harmony opened by the template": (f"{T}<|end|><|start|>assistant<|channel|>final<|message|>", ""),
+    "harmony, channel opened by the template": (
+        f"analysis<|message|>{T}<|end|><|start|>assistant<|channel|>final<|message|>",
+        "",
+    ),
+    "harmony, last channel opened by the template": ("final<|message|>", "<|return|>"),
     "harmony words": (f"analysis{T}assistantfinal", ""),
     "harmony words, two thoughts": (f"analysis{T}assistantcommentary{T}assistantfinal", ""),
     "harmony words opened by the template": (f"{T}assistantfinal", ""),
@@ -195,3 +201,26 @@ def test_any_text_is_split_into_parts_of_itself_and_its_answer_is_split_no_furth
     unknown_mark(text)
     with suppress(UnusableOutput):
         AgentTurn(must_answer=False).parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>{T}</think>a{' ' * 100_000}b",
+        f"<|channel|>analysis<|message|>{' ' * 100_000}b",
+        f"<|channel|>final<|message|>{'<|end|> ' * 20_000}",
+    ],
+    ids=["space in the answer", "space in an open thought", "many ends"],
+)
+def test_long_hostile_text_is_split_in_linear_time(text: str) -> None:
+    began = time.thread_time()
+
+    split_thoughts(text)
+
+    assert time.thread_time() - began < 2.0  # quadratic patterns took a minute
+
+
+def test_mark_that_json_quotes_behind_words_stays() -> None:
+    text = 'Here it is:\n{"questions": ["assistantfinal", "[/THINK]"]}'
+
+    assert split_thoughts(text) == ("", text)

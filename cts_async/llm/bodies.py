@@ -19,7 +19,7 @@ from cts_async.llm.redact import SECRETS
 if TYPE_CHECKING:
     from cts_async.llm.apis import Api
 
-__all__ = ["BrokenStream", "UnreadableStream", "event_values", "joined_texts", "read_body", "read_json"]
+__all__ = ["BrokenStream", "UnreadableBody", "event_values", "joined_texts", "read_body", "read_json"]
 
 _MAX_INT: Final = 2**64
 """orjson reads larger integers as floats, and cannot write them."""
@@ -35,15 +35,15 @@ class BrokenStream(ValueError):
     """Server-sent events that end before the reply does."""
 
 
-class UnreadableStream(ValueError):
-    """Server-sent events whose format the wire format's module does not read."""
+class UnreadableBody(ValueError):
+    """A complete body in a form that is not read: several JSON values, or events that are none of the wire format's."""
 
 
 def read_body(api: Api, data: bytes) -> tuple[Any, bool]:
     """Read a response body: its JSON value, and True if it was strict JSON.
 
     Events are put together into the value that the server would have sent without streaming. Raises ValueError
-    (NestedTooDeeply, BrokenStream, UnreadableStream) for anything else.
+    (NestedTooDeeply, BrokenStream, UnreadableBody) for anything else.
     """
     try:
         return loads(data), True
@@ -55,7 +55,7 @@ def read_body(api: Api, data: bytes) -> tuple[Any, bool]:
         return _lenient(text), False
     from_events = getattr(api, "from_events", None)
     if from_events is None:
-        raise UnreadableStream("the server streams its reply although stream = false was sent")
+        raise UnreadableBody("the server streams its reply although stream = false was sent")
     values, done = event_values(text)
     # A key may be split between events: it is looked for in what was put together.
     return SECRETS.value(from_events(values, done)), False
@@ -74,7 +74,7 @@ def read_json(data: bytes) -> Any:
 def event_values(text: str) -> tuple[list[Any], bool]:
     """The JSON values in the data of server-sent events, in order, and True if `[DONE]` ended them.
 
-    Raises BrokenStream where the last event is cut off, ValueError where another one is not JSON.
+    Raises BrokenStream where the last event is cut off, UnreadableBody where another one is not JSON.
     """
     values: list[Any] = []
     # Events are separated by blank lines; the data lines of one event are one text (HTML standard, section 9.2).
@@ -91,7 +91,7 @@ def event_values(text: str) -> tuple[list[Any], bool]:
             except ValueError:
                 if number == len(events):
                     raise BrokenStream("the last event is cut off") from None
-                raise
+                raise UnreadableBody("an event of its stream is not JSON") from None
     return values, False
 
 
@@ -106,13 +106,12 @@ def _payloads(event: str) -> list[str]:
     """The data of an event: one text, or the text of each line where servers leave out the blank lines between."""
     lines = [line[5:].strip() for line in event.split("\n") if line.startswith("data:")]
     whole = "\n".join(lines)
-    if len(lines) < 2:
-        return [whole] if whole else []
-    try:
-        _parsed(whole)
-    except ValueError:
-        return [line for line in lines if line]
-    return [whole]
+    if len(lines) > 1:
+        try:
+            _parsed(whole)
+        except ValueError:
+            return list(filter(None, lines))
+    return list(filter(None, [whole]))
 
 
 def _parsed(text: str) -> Any:
@@ -137,7 +136,8 @@ def _lenient(text: str) -> Any:
     except RecursionError:
         raise NestedTooDeeply from None
     if not _TERMINATOR.fullmatch(text, end):
-        raise ValueError("there is other text behind the JSON")
+        # What was cut off has no complete value: to ask again and again would only be charged again.
+        raise UnreadableBody("there is other text behind its JSON")
     check_depth(value)
     return SECRETS.value(_writable(value))
 
@@ -145,7 +145,9 @@ def _lenient(text: str) -> Any:
 def _integer(digits: str) -> int | float:
     # Python refuses to convert more than 4,300 digits; as a float, any number of them is at most infinite.
     number = float(digits)
-    return int(digits) if -_MAX_INT / 2 <= number < _MAX_INT else number
+    if -_MAX_INT / 2 <= number < _MAX_INT:
+        return int(digits)
+    return number
 
 
 _DECODER: Final = json.JSONDecoder(strict=False, parse_int=_integer)
@@ -155,10 +157,11 @@ def _writable(value: Any) -> Any:
     """A value of no more than `MAX_DEPTH` levels as it can be written: no lone surrogates, no NaN, no infinity."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such numbers
     if isinstance(value, list):
         return [_writable(item) for item in value]
     if isinstance(value, dict):
+        # Names are texts, too, and may have surrogates.
         return {_writable(name): _writable(item) for name, item in value.items()}
     return value

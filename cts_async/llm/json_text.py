@@ -206,6 +206,10 @@ def split_thoughts(text: str, *, tags: bool = True) -> tuple[str, str]:
     Only thoughts at the very beginning count: further on, a mark may be quoted from a page or a candidate. A thought
     that is never closed was cut off, and leaves no answer. Without `tags`, `<think>` and its kind stay in the answer.
     """
+    if (
+        text.startswith("{") and "<" not in text
+    ):  # as the replies of judges: no mark begins so, and none can follow
+        return "", text
     if split := split_marks(text, tags=tags):
         return "\n\n".join(split.thoughts), text[split.start : split.end]
     if not tags or "<" not in text:

@@ -96,15 +96,15 @@ class Client:
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
-            reply = _bounded(read_reply(api, spec, response.status, response.headers, data, time.time()))
+            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
         except RejectedError as error:
             if isinstance(error, ContentRefused | PromptTooLong):
                 raise
             defaults = request.defaults.difference(spec.drops)
-            parameter = refused_parameter(response.status, data, orjson.loads(body), defaults)
+            # By the error's own status: some gateways send errors under HTTP 200.
+            parameter = refused_parameter(error.status, data, orjson.loads(body), defaults)
             if parameter is None:
-                sent = spec.sent(request.params)
-                if hint := setting_hint(spec, response.status, data, sent):
+                if hint := setting_hint(spec, error.status, data, spec.sent(request.params)):
                     raise RejectedError(f"{error} ({hint})", status=error.status) from None
                 raise
             server = spec.base_url, spec.model
@@ -141,19 +141,9 @@ class Client:
         return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
 
 
-MAX_WORD: Final = 200
-"""Characters of a model's name or a finish reason, as a reply gives them: they go into notices, tables and counts."""
-
-
-def _bounded(reply: Reply) -> Reply:
-    """The reply with words of its server no longer than any real one is."""
-    if len(reply.model) <= MAX_WORD and len(reply.finish_reason) <= MAX_WORD:
-        return reply
-    return replace(reply, model=reply.model[:MAX_WORD], finish_reason=reply.finish_reason[:MAX_WORD])
-
-
 # --- One question, as a durable step --------------------------------------------------------------------
 
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply is quoted when the model is asked again."""
@@ -205,8 +195,7 @@ class Model:
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
         params = params or NO_PARAMS
-        default_names = frozenset(defaults).difference(params)
-        all_params = {**defaults, **params} if default_names else params
+        default_names, all_params = _with_defaults(params, defaults)
         own = self.spec.sent(params)
         limit = output_limit(own)
         json_schema, grammar = self._enforced(expect)
@@ -296,6 +285,18 @@ class Model:
         if self._served:
             self._served.note(self.spec.model, reply)
         return response
+
+
+def _with_defaults(
+    params: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> tuple[frozenset[str], Mapping[str, Any]]:
+    """The names of the defaults that `params` do not set, and the parameters with these."""
+    # On the way of every call, most of which have no defaults, or no parameters of their own beside them.
+    if not defaults:
+        return _NO_NAMES, params
+    if not params:
+        return frozenset(defaults), defaults
+    return frozenset(defaults).difference(params), {**defaults, **params}
 
 
 @dataclass(frozen=True, slots=True)

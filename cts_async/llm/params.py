@@ -18,8 +18,12 @@ from cts_async.foreign_json import NestedTooDeeply, check_depth
 __all__ = ["output_limit", "params_problem", "uncounted_bytes"]
 
 OUTPUT_LIMITS: Final = (
-    *("max_tokens", "max_completion_tokens", "max_output_tokens"),
-    *("n_predict", "max_new_tokens", "num_predict"),
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "n_predict",
+    "max_new_tokens",
+    "num_predict",
 )
 """Names that limit a reply's tokens: OpenAI's old and new one, the Responses API's; llama.cpp's, TGI's and Ollama's."""
 MAX_OUTPUT_TOKENS: Final = 10_000_000
@@ -37,7 +41,7 @@ def params_problem(params: Mapping[str, Any]) -> tuple[str, str] | None:
             return name, "is no parameter: the request has its own"
         if name in OUTPUT_LIMITS and not _is_output_limit(value):
             return name, f"must be an integer from 1 to {MAX_OUTPUT_TOKENS:,}; leave it out for no limit"
-        if name in REPLY_COUNTS and value is not None and (isinstance(value, bool) or value != 1):
+        if name in REPLY_COUNTS and not _is_one(value):
             return name, "must be 1: every reply is charged, and only the first is read"
         try:
             check_depth(value)
@@ -52,6 +56,7 @@ def output_limit(params: Mapping[str, Any]) -> int | None:
     """The most tokens that a reply may have by a request's parameters; None where they set no limit."""
     if not params:
         return None
+    # null is what some clients send for no limit.
     limits = [params[name] for name in OUTPUT_LIMITS if params.get(name) is not None]
     return max(limits, default=None)
 
@@ -60,16 +65,25 @@ def uncounted_bytes(params: Mapping[str, Any]) -> int:
     """Bytes of parameters that a model reads beside the messages: descriptions of tools, a schema of the reply."""
     size = 0
     for value in params.values():
+        # Numbers, as nearly all parameters are, only set how the model samples.
         if isinstance(value, (str, list, dict)):
             size += len(orjson.dumps(value))
     return size
 
 
 def _is_output_limit(value: object) -> bool:
-    # null is what some clients send for no limit; True is an int to Python, and "9" or 9.0 one to lenient servers only.
     if value is None:
         return True
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_OUTPUT_TOKENS
+    # True is an integer to Python, and "9" or 9.0 one to lenient servers only.
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return 1 <= value <= MAX_OUTPUT_TOKENS
+
+
+def _is_one(value: object) -> bool:
+    if value is None:
+        return True
+    return not isinstance(value, bool) and value == 1
 
 
 def _all_finite(value: object) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from cts_async.errors import (
     RequestForbidden,
     TransientError,
 )
+from cts_async.foreign_json import as_list, as_object
 from cts_async.llm.bodies import read_json
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import (
@@ -76,13 +77,15 @@ class _Error:
 def _meaning(name: str) -> _Meaning:
     table = _TABLES[name]
     # No words match nothing; an empty pattern would match everything.
-    return _Meaning(frozenset(table["codes"]), _pattern(table["words"] or [r"(?!)"]))
+    words = table["words"] or [r"(?!)"]
+    return _Meaning(frozenset(table["codes"]), _pattern(words))
 
 
 _UNPAID, _DAY_QUOTA, _RATE_LIMIT = map(_meaning, ("unpaid", "day_quota", "rate_limit"))
 _CONTENT, _FIREWALL = map(_meaning, ("content", "firewall"))
 _ACCOUNT, _WRONG_KEY = map(_meaning, ("account", "wrong_key"))
 _TOO_LONG, _TOO_LARGE, _UNSUPPORTED = map(_meaning, ("too_long", "too_large", "unsupported"))
+_EXPLANATIONS: Final = (_UNPAID, _DAY_QUOTA, _RATE_LIMIT, _CONTENT, _WRONG_KEY, _TOO_LONG)
 
 # --- Errors ---------------------------------------------------------------------------------------------
 
@@ -142,9 +145,16 @@ def is_error(parsed: Any) -> bool:
     return _minimax_code(parsed) is not None
 
 
-def names_a_status(data: bytes) -> bool:
-    """True for the body of an error without the field `error`, which says itself which status it should have had."""
-    return _inner_status(_read_error(data)) != 200
+def explains_itself(data: bytes) -> bool:
+    """True for a body that is no completion and, without the field `error`, says what is wrong: by a status of its own
+    (`{"code": 500, "msg": ...}`), or by a code or message that is known."""
+    error = _read_error(data)
+    if _inner_status(error) != 200:
+        return True
+    # Without a message of its own the body's text stands for it, which may be anything.
+    if not _message(error.fields):
+        error = replace(error, message="")
+    return any(meaning.is_said(error) for meaning in _EXPLANATIONS)
 
 
 def _is_unpaid(spec: ModelSpec, error: _Error, status: int) -> bool:
@@ -152,13 +162,14 @@ def _is_unpaid(spec: ModelSpec, error: _Error, status: int) -> bool:
     # A server in trouble quotes what it likes: its own words are believed where it refuses.
     if status < 500 and _UNPAID.words.search(error.message):
         return True
-    codes = error.codes.difference(spec.rate_limit_words)
-    if codes & _UNPAID.codes or any(code.endswith("_spend_limit_exceeded") for code in codes):
-        return True
+    for code in error.codes.difference(spec.rate_limit_words):
+        if code in _UNPAID.codes or code.endswith("_spend_limit_exceeded"):
+            return True
     # Gemini names the limits that were hit; the waiting time beside them is wrong for those of a day.
     quotas: list[str] = []
     for detail in _details(error, "QuotaFailure"):
-        quotas.extend(str(violation.get("quotaId")) for violation in _objects(detail.get("violations")))
+        violations = _objects(detail.get("violations"))
+        quotas += [str(violation.get("quotaId")) for violation in violations]
     return bool(quotas) and all("PerDay" in quota for quota in quotas)
 
 
@@ -171,10 +182,16 @@ def _is_too_long(error: _Error, status: int) -> bool:
 
 def _inner_status(error: _Error) -> int:
     """The status that an error under HTTP 200 should have had; 200 if it does not say."""
-    code = error.fields.get("code")
-    if isinstance(code, int) and 400 <= code < 600:
-        return code
-    return 429 if error.codes & _RATE_LIMIT.codes else 200
+    for name in _STATUS_FIELDS:
+        code = error.fields.get(name)
+        # Some gateways write numbers as texts.
+        if isinstance(code, str) and _STATUS.fullmatch(code):
+            code = int(code)
+        if isinstance(code, int) and 400 <= code < 600:
+            return code
+    if error.codes & _RATE_LIMIT.codes:
+        return 429
+    return 200
 
 
 # --- Waiting times --------------------------------------------------------------------------------------
@@ -218,20 +235,17 @@ def wait_in_words(message: str, now: float) -> float | None:
     seconds from the wall-clock time `now`; None if it names none."""
     waits: list[float | None] = []
     for durations in _DURATIONS:
-        waits.extend(spoken_duration_s(found["time"]) for found in durations.finditer(message))
+        waits += [spoken_duration_s(duration["time"]) for duration in durations.finditer(message)]
     for dates in _DATES:
-        for found in dates.finditer(message):
-            zone = (found["zone"] or "").upper().replace("UTC", "Z").replace("GMT", "Z")
-            waits.append(seconds_until(f"{found['date']}T{found['clock']}{zone}", now))
+        for date in dates.finditer(message):
+            zone = (date["zone"] or "").upper().replace("UTC", "Z").replace("GMT", "Z")
+            waits.append(seconds_until(f"{date['date']}T{date['clock']}{zone}", now))
     return max((wait for wait in waits if wait is not None and wait >= 0), default=None)
 
 
 def _passed_on_headers(error: _Error) -> dict[str, str]:
     """The provider's headers that a gateway (OpenRouter) repeats in the body of an error."""
-    metadata = error.fields.get("metadata")
-    headers = metadata.get("headers") if isinstance(metadata, dict) else None
-    if not isinstance(headers, dict):
-        return {}
+    headers = as_object(as_object(error.fields.get("metadata")).get("headers"))
     return {str(name).lower(): str(text) for name, text in headers.items()}
 
 
@@ -239,7 +253,7 @@ def _passed_on_headers(error: _Error) -> dict[str, str]:
 
 
 def refused_parameter(
-    status: int, data: bytes, sent: Iterable[str], defaults: Iterable[str] = ()
+    status: int | None, data: bytes, sent: Iterable[str], defaults: Iterable[str] = ()
 ) -> str | None:
     """The one of the parameters `sent` that the response refuses, if the request can do without it; else None.
 
@@ -248,18 +262,12 @@ def refused_parameter(
     if status not in (400, 422):
         return None
     error = _read_error(data)
-    nobody_set = list(defaults)
-    if error.fields.get("param") in nobody_set:
-        return str(error.fields["param"])
-    if refused_defaults := _named(error, nobody_set):
-        return refused_defaults[0]
-    if not _is_unsupported(error):
-        return None
-    optional = [name for name in sent if name in _OPTIONAL_PARAMS]
-    if error.fields.get("param") in optional:
-        return str(error.fields["param"])
-    named = _named(error, optional)
-    return named[0] if named else None
+    refused = _named(error, list(defaults))
+    if not refused and _is_unsupported(error):
+        refused = _named(error, [name for name in sent if name in _OPTIONAL_PARAMS])
+    if refused:
+        return refused[0]
+    return None
 
 
 def setting_hint(spec: ModelSpec, status: int | None, data: bytes, sent: Collection[str]) -> str:
@@ -267,18 +275,17 @@ def setting_hint(spec: ModelSpec, status: int | None, data: bytes, sent: Collect
     if status not in (400, 422):
         return ""
     error = _read_error(data)
-    names = _named(error, [name for name in sent if name in _OPTIONAL_PARAMS])
     every_name = _named(error, sent)
+    optional = [name for name in every_name if name in _OPTIONAL_PARAMS]
+    names = {"": optional, "all": optional, "last": optional[-1:], "any": every_name}
+    # "gpt:another-id@prompts" is set in the table of "gpt".
+    model = spec.name.partition(":")[0].partition("@")[0]
     for hint in _HINTS:
         if not hint.words.search(error.message) or (hint.unsupported and not _is_unsupported(error)):
             continue
-        listed = every_name if hint.named == "any" else names
-        if hint.named and not listed:
+        if hint.named and not names[hint.named]:
             continue
-        if hint.named == "last":
-            listed = listed[-1:]
-        model = spec.name.partition(":")[0].partition("@")[0]
-        return hint.text.format(model=model, names='", "'.join(listed))
+        return hint.text.format(model=model, names='", "'.join(names[hint.named]))
     return ""
 
 
@@ -304,17 +311,22 @@ def _is_unsupported(error: _Error) -> bool:
 
 
 def _named(error: _Error, names: Iterable[str]) -> list[str]:
-    """Those of `names` that the message names, in its order."""
-    places = {}
+    """Those of `names` that the error names: the one in its field `param`, else those in its message, in its order."""
+    places: dict[int, str] = {}
     for name in names:
-        if found := re.search(rf"\b{re.escape(name)}\b", error.message):
-            places[found.start()] = name
-    return [places[place] for place in sorted(places)]
+        if name == error.fields.get("param"):
+            return [name]
+        place = re.search(rf"\b{re.escape(name)}\b", error.message)
+        if place:
+            places[place.start()] = name
+    return [places[start] for start in sorted(places)]
 
 
 # --- Bodies ---------------------------------------------------------------------------------------------
 
 _CODE_FIELDS: Final = ("code", "type", "status", "error_code")
+_STATUS_FIELDS: Final = ("code", "status", "error_code", "status_code")
+_STATUS: Final = re.compile(r"[45]\d\d")
 _MESSAGE_FIELDS: Final = ("message", "error_msg", "detail", "msg", "status_msg", "error_description", "error")
 _TITLE: Final = re.compile(r"<title[^>]*>([^<]{1,200})</title>", re.IGNORECASE)
 
@@ -322,8 +334,12 @@ _TITLE: Final = re.compile(r"<title[^>]*>([^<]{1,200})</title>", re.IGNORECASE)
 def _read_error(data: bytes) -> _Error:
     """The error in a body; without fields if it is no JSON object."""
     fields = _error_fields(data)
-    codes = {str(fields[name]).lower() for name in _CODE_FIELDS if fields.get(name)}
-    if (minimax := _minimax_code(fields)) is not None:
+    codes: set[str] = set()
+    for name in _CODE_FIELDS:
+        if fields.get(name):
+            codes.add(str(fields[name]).lower())
+    minimax = _minimax_code(fields)
+    if minimax is not None:
         codes.add(f"base_resp.{minimax}")
     message = " ".join(_message(fields).split()) or excerpt(data)
     is_page = data[:400].lstrip().startswith(b"<")
@@ -352,16 +368,18 @@ def _message(fields: Mapping[str, Any]) -> str:
     """The message of an error, "" if it has none; what a gateway (OpenRouter) quotes of the provider follows it."""
     message = ""
     for name in _MESSAGE_FIELDS:
-        if message := _as_text(fields.get(name)):
+        message = _as_text(fields.get(name))
+        if message:
             break
-    if not message and (result := fields.get("base_resp")) and isinstance(result, dict):
-        message = _as_text(result.get("status_msg"))
+    if not message:  # MiniMax
+        message = _as_text(as_object(fields.get("base_resp")).get("status_msg"))
     if not message:
         for error in _objects(fields.get("errors"))[:1]:  # Cloudflare's API
             message = _as_text(error.get("message"))
-    metadata = fields.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f"{message}: {raw}" if isinstance(raw, str) else message
+    raw = as_object(fields.get("metadata")).get("raw")
+    if isinstance(raw, str):
+        return f"{message}: {raw}"
+    return message
 
 
 def _as_text(value: Any) -> str:
@@ -370,19 +388,19 @@ def _as_text(value: Any) -> str:
         return value
     if isinstance(value, dict):
         return _as_text(value.get("detail") or value.get("message"))
-    problems = []
+    problems: list[str] = []
     for problem in _objects(value):
-        place = problem.get("loc")
-        where = ".".join(map(str, place)) if isinstance(place, list) else ""
+        where = ".".join(map(str, as_list(problem.get("loc"))))
         problems.append(f"{where}: {problem.get('msg')}")
     return "; ".join(problems)
 
 
 def _minimax_code(fields: Mapping[str, Any]) -> int | None:
     """MiniMax's error code, which stands in every reply; None for 0 or none."""
-    result = fields.get("base_resp")
-    code = result.get("status_code") if isinstance(result, dict) else None
-    return code if isinstance(code, int) and code else None
+    code = as_object(fields.get("base_resp")).get("status_code")
+    if isinstance(code, int) and code:
+        return code
+    return None
 
 
 def _details(error: _Error, kind: str) -> list[dict[str, Any]]:
@@ -392,14 +410,13 @@ def _details(error: _Error, kind: str) -> list[dict[str, Any]]:
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
-    if not isinstance(values, list):
-        return []
-    return [value for value in values if isinstance(value, dict)]
+    return [value for value in as_list(values) if isinstance(value, dict)]
 
 
 def excerpt(data: bytes) -> str:
     """The beginning of a body, on one line; of a web page its title."""
     text = " ".join(data[:2000].decode(errors="replace").split())
-    if text.startswith("<") and (title := _TITLE.search(text)):
+    title = _TITLE.search(text)
+    if title and text.startswith("<"):
         return f"a web page, {title[1].strip()!r}"
     return text[:200] or "(empty body)"

@@ -16,10 +16,10 @@ import orjson
 from cts_async.errors import NoCompletion, TransientError
 from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.apis import Api, Reply
-from cts_async.llm.bodies import BrokenStream, UnreadableStream, read_body
+from cts_async.llm.bodies import BrokenStream, UnreadableBody, read_body
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import quotas_in
-from cts_async.llm.refusals import error_from_response, excerpt, is_error, names_a_status
+from cts_async.llm.refusals import error_from_response, excerpt, explains_itself, is_error
 
 _WORDS: Final = tomllib.loads(Path(__file__).with_name("responses.toml").read_text("utf-8"))
 
@@ -34,7 +34,7 @@ def read_reply(
         parsed, strict = read_body(api, data)
     except BrokenStream as broken:
         raise TransientError(f"{spec.name}: the server broke its reply off ({broken})", status=200) from None
-    except (NestedTooDeeply, UnreadableStream) as problem:
+    except (NestedTooDeeply, UnreadableBody) as problem:
         raise NoCompletion(f"{spec.name}: the response is not a chat completion: {problem}") from None
     except ValueError:
         problem_text = f"{spec.name}: the response is not a chat completion: {excerpt(data)}"
@@ -46,7 +46,7 @@ def read_reply(
     try:
         reply = api.reply(parsed, quotas_in(head, now))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
-        if names_a_status(data):  # an error without the field `error`, as Zhipu's
+        if explains_itself(data):  # as Zhipu's and SiliconFlow's
             raise error_from_response(spec, status, head, data, now) from None
         raise NoCompletion(
             f"{spec.name}: the response is not a chat completion (api = {spec.api!r}): {excerpt(data)}"

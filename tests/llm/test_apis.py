@@ -179,7 +179,29 @@ def test_bytes_that_other_clients_read_are_read(data: bytes, text: str) -> None:
 
 
 def test_text_behind_the_json_is_no_completion() -> None:
-    assert type(raised(200, orjson.dumps(GOOD) + orjson.dumps(GOOD))) is TransientError
+    failed = raised(200, orjson.dumps(GOOD) + orjson.dumps(GOOD))
+
+    assert type(failed) is NoCompletion  # complete, so that another attempt would be charged for nothing
+    assert "other text behind its JSON" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("parsed", "kind"),
+    [
+        ({"code": 30001, "message": "Sorry, your account balance is insufficient"}, ProviderRefused),
+        ({"code": "insufficient_quota", "message": "used up"}, ProviderRefused),
+        ({"code": "503", "message": "busy"}, TransientError),
+        ({"status": 429, "title": "Too Many Requests"}, RateLimited),
+        ({"code": "content_filter", "message": "no"}, ContentRefused),
+        # A reply in another format, whose text may say anything, is no error message.
+        ({"message": {"role": "assistant", "content": "insufficient balance"}}, NoCompletion),
+        ({"detail": "Not Found"}, NoCompletion),
+    ],
+)
+def test_error_without_the_field_error_has_its_true_kind(
+    parsed: dict[str, Any], kind: type[CTSError]
+) -> None:
+    assert type(raised(200, orjson.dumps(parsed))) is kind
 
 
 def stream(*events: Any, end: str = "data: [DONE]\n\n") -> bytes:
@@ -254,7 +276,9 @@ def test_events_of_claude_are_put_together() -> None:
         (SPEC, stream(error("insufficient_quota")), ProviderRefused, "out of quota"),
         (CLAUDE, stream({"type": "error", "error": {"message": "busy"}}), TransientError, "busy"),
         (SPEC, stream({}), NoCompletion, "not a chat completion"),
-        (SPEC, b"data: hello\n\ndata: [DONE]\n\n", TransientError, "not a chat completion"),
+        (SPEC, stream({"object": "error", "message": "boom", "code": 500}), TransientError, "boom"),
+        (SPEC, stream({"code": 429, "message": "slow down"}, end=""), RateLimited, "slow down"),
+        (SPEC, b"data: hello\n\ndata: [DONE]\n\n", NoCompletion, "not JSON"),
     ],
 )
 def test_stream_that_is_no_reply_fails_by_its_kind(

@@ -9,6 +9,7 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.ratelimit import Quotas
+from cts_async.foreign_json import as_list
 from cts_async.llm.apis import ChatRequest, Reply, plausible_usage, served_name, with_system_in_user_turn
 from cts_async.llm.bodies import BrokenStream, joined_texts
 from cts_async.llm.catalog import ModelSpec
@@ -164,18 +165,23 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
     texts: dict[str, list[str]] = {name: [] for name in _STREAMED_TEXTS}
     content: list[Any] = []
     calls: dict[int, dict[str, list[str]]] = {}
+    others: list[dict[str, Any]] = []
+    has_choices = False
     reason: Any = None
     message: Any = None
     for event in events:
         if not isinstance(event, dict):
             continue
-        if event.get("error"):
+        if event.get("error") or event.get("object") == "error":  # the second: vLLM
             return event
         for name in ("model", "usage"):
             if event.get(name):
                 parsed[name] = event[name]
-        choices = event.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
+        if "choices" in event:
+            has_choices = True
+        else:
+            others.append(event)
+        for choice in as_list(event.get("choices")):
             if not isinstance(choice, dict) or choice.get("index") not in (None, 0):
                 continue
             reason = choice.get("finish_reason") or reason
@@ -191,6 +197,8 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
             if piece:
                 content += piece if isinstance(piece, list) else [piece]
             _add_calls(calls, delta.get("tool_calls"))
+    if not has_choices and others:
+        return others[-1]  # an error in a form of its own, which its reader may know
     if not done and not reason:
         raise BrokenStream("the stream ended before the reply did")
     if message is None and (content or calls or reason or any(texts.values())):
@@ -207,7 +215,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
 
 def _add_calls(calls: dict[int, dict[str, list[str]]], pieces: Any) -> None:
     """Add the pieces of calls of tools in one chunk: the first names the tool, further ones continue its arguments."""
-    for position, piece in enumerate(pieces if isinstance(pieces, list) else ()):
+    for position, piece in enumerate(as_list(pieces)):
         if not isinstance(piece, dict):
             continue
         index = piece.get("index")
