@@ -386,8 +386,20 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         # One of six differs, by a half: either sign is as extreme.
         (
             {"orig": "nnnnnn", "gpt_k1": "pnnnnn"},
-            "Does asking help? Not shown: gpt-k1 changes the mean score by +8.33 [+0.00, +25.00]† points against "
-            "orig, which chance may explain (95 % interval, n = 6, judge ernie, p = 1.000).",
+            "Does asking help? Not shown: gpt-k1 changes the mean score by +8.33 [+0.00, +25.00] points against "
+            "orig, but too few instances differ for any test to show it (95 % interval, too short: 1 of 6 "
+            "instances differ, n = 6, judge ernie, p = 1.000).",
+        ),
+        # Six of six differ by a half, five up: 14 of 64 choices of signs are as extreme.
+        (
+            {"orig": "nnnnnp", "gpt_k1": "pppppn"},
+            "Does asking help? Not shown: gpt-k1 changes the mean score by +33.33 [+0.00, +50.00] points against "
+            "orig, which chance may explain (95 % interval, too short: 6 of 6 instances differ, n = 6, judge ernie, "
+            "p = 0.219).",
+        ),
+        (
+            {"orig": "nnpf", "gpt_k1": "nnpf"},
+            "Does asking help? Not shown: gpt-k1 has the same score as orig on every instance (n = 4, judge ernie).",
         ),
         ({"gpt_k1": "ffff", "kimi_k1": "pppp"}, ""),
         ({"orig": "nnnn", "gold": "ffff"}, ""),

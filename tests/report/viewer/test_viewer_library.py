@@ -194,9 +194,9 @@ def test_difference_is_refused_or_explained_where_there_is_none(tmp_path: Path) 
 
 
 def test_difference_without_an_interval_says_whether_the_scores_are_the_same(tmp_path: Path) -> None:
-    """orig has nothing of two instances; same-k1 neither, and gpt-k1 all of both: by how much others gain is not seen."""
+    """Of two instances orig and same-k1 say nothing, gpt-k1 everything: neither difference varies, and one is none."""
     labels = {"orig": "nn", "same-k1": "nn", "gpt-k1": "ff"}
-    runs = {label: made_run(tmp_path, label=label, rows=rows(word)) for label, word in labels.items()}
+    runs = {label: made_run(tmp_path, label=label, rows=rows(word, word)) for label, word in labels.items()}
     found = differences_of(runs, [("same-k1", "orig"), ("gpt-k1", "orig")])
     names = ("difference", "n_differ", "no_difference", "low", "high")
     by_judge = {
