@@ -588,6 +588,9 @@ def headline(found: RunsCompared) -> Iterator[str]:
     if n_failed := sum(one.scores.n_failed for one in judged.standings):
         of = sum(one.scores.n_expected for one in judged.standings)
         yield f"{n_failed:,} of {counted(of, 'instance')} failed: they have no score, and are in no mean."
+    # The first sentence has an interval, and no table with a legend stands above it.
+    if judged.best and judged.best[0].delta:
+        yield from interval_notes([judged.best[0].delta])
 
 
 def answer_sentence(found: RunsCompared) -> str:

@@ -365,6 +365,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         "every other is worse at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
+        "[-] no interval: fewer than 5 instances, or all of them have the same value.",
     ]
 
 
@@ -419,5 +420,6 @@ def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -
         "Highest mean by judge ernie (orig and gold do not compete): gpt-k1 with 50.00, "
         "-50.00 [-] over orig; too few instances differ for any test to tell it from kimi-k1.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
+        "[-] no interval: fewer than 5 instances, or all of them have the same value.",
     ]
     assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []
