@@ -168,7 +168,7 @@ def test_instances_that_failed_later_count_where_they_were_asked(archive: Path) 
     progress = {row["system"]: row for row in found["runs"]}["alpha-k1"]
     stages = ("n", "failed", "missing", "failed_later", "scored")
     assert [progress[name] for name in stages] == [14, 0, 0, 1, 13]
-    assert any("failed after they were asked and answered" in note for note in found["notes"])
+    assert any("failed after being asked and answered" in note for note in found["notes"])
 
 
 def test_repeated_commands_leave_finished_runs_as_they_are(

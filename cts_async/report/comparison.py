@@ -45,6 +45,7 @@ from cts_async.report.tables import (
     text,
     text_columns,
     with_caveats,
+    with_interval,
 )
 
 NO_ANSWERS: Final = (
@@ -587,6 +588,9 @@ def headline(found: RunsCompared) -> Iterator[str]:
     if n_failed := sum(one.scores.n_failed for one in judged.standings):
         of = sum(one.scores.n_expected for one in judged.standings)
         yield f"{n_failed:,} of {counted(of, 'instance')} failed: they have no score, and are in no mean."
+    # The first sentence has an interval, and no table with a legend stands above it.
+    if judged.best and judged.best[0].delta:
+        yield from interval_notes([judged.best[0].delta])
 
 
 def answer_sentence(found: RunsCompared) -> str:
@@ -599,26 +603,36 @@ def answer_sentence(found: RunsCompared) -> str:
     if found.caveats or systems.get(baseline) != ORIG or not judged.best:
         return ""
     best = judged.best[0]
-    if best.delta is None or best.p_holm is None:
+    tests = {frozenset((pair.system, pair.other)): pair for pair in judged.pairs}
+    test = tests.get(frozenset((best.system, baseline)))
+    if best.delta is None or test is None:
         return ""
     # Candidates that somebody else made may have asked nothing.
     question = "Does asking help?" if best.k else f"Is any system better than {baseline}?"
     n_rivals = sum(standing.best is not None for standing in judged.standings)
     who = best.system if n_rivals == 1 else f"{best.system}, the best of {n_rivals} systems,"
-    amount, interval = f"{best.delta.mean:+.2f}", "no interval, "
+    basis = f"n = {best.delta.n:,}, judge {judged.judge}"
+    if not test.n_differ:
+        return f"{question} Not shown: {who} has the same score as {baseline} on every instance ({basis})."
+    amount, interval = f"{best.delta.mean:+.2f}", "no interval"
     if best.delta.interval:
-        amount, interval = difference_text(best.delta, "+.2f"), "95 % interval, "
+        amount, interval = with_interval(best.delta.mean, *best.delta.interval, "+.2f"), "95 % interval"
+        # No table with the legend of the dagger stands here.
+        if best.delta.too_short:
+            interval += f", too short: {test.n_differ} of {test.n} instances differ"
     gained = f"{who} changes the mean score by {amount} points against {baseline}"
-    if best.p_holm > ALPHA:
+    if test.hopeless:
+        answer = f"Not shown: {gained}, but too few instances differ for any test to show it"
+    elif not test.significant:
         answer = f"Not shown: {gained}, which chance may explain"
     elif best.delta.mean > 0:
         answer = f"Yes: {gained}"
     else:
         answer = f"No: even {gained}"
-    p = "p < 0.001" if best.p_holm < 0.0005 else f"p = {best.p_holm:.3f}"
-    tests = len(judged.pairs)
-    corrected = f" after Holm's correction of {tests} tests" if tests > 1 else ""
-    return f"{question} {answer} ({interval}n = {best.delta.n:,}, judge {judged.judge}, {p}{corrected})."
+    p = "p < 0.001" if test.p_holm < 0.0005 else f"p = {test.p_holm:.3f}"
+    if test.n_tests > 1:
+        p += f" after Holm's correction of {test.n_tests} tests"
+    return f"{question} {answer} ({interval}, {basis}, {p})."
 
 
 NO_REFERENCES: Final = "(orig and gold do not compete)"

@@ -32,6 +32,7 @@ from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.records import Caveat, caveats_in
 from cts_async.report.cut_prompts import cut_prompt_lines
+from cts_async.report.output import counted
 from cts_async.report.results import CAVEATS
 from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import caveats_json, cut_prompts_in
@@ -204,8 +205,8 @@ def board_interactions(
         systems.append(system)
         if n := system.n_failed_later:
             notes.append(
-                f"{entrant.label}: {n} instance(s) failed after they were asked and answered; the tables of questions "
-                "and answers count them (version 0.11 and before did not)"
+                f"{entrant.label}: {counted(n, 'instance')} failed after being asked and answered; the tables of "
+                "questions and answers count them (version 0.11 and before did not)"
             )
     return systems, notes
 

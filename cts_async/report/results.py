@@ -19,7 +19,7 @@ from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, n_absent, results_of
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
 from cts_async.report.cut_prompts import cut_prompt_lines
-from cts_async.report.output import duration, plain, print_plainly
+from cts_async.report.output import counted, duration, plain, print_plainly
 from cts_async.report.summary import (
     MOST,
     TOOLS,
@@ -197,7 +197,10 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
                 )
                 yield f"{summary.label}, {scores.judge}: {means}."
         for judge, n in summary.unjudged.items():
-            yield f"{summary.label}: {judge} has still to judge {n} answer(s); the same command adds its verdicts."
+            yield (
+                f"{summary.label}: {judge} has still to judge {counted(n, 'answer')}; "
+                "the same command adds its verdicts."
+            )
     if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
         yield (
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
@@ -232,9 +235,9 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
     replies = _replies(summaries)
     for (model, name), n in dropped.items():
         shown = printable_name(name)
-        counted = f"{n} of {replies[model].total()} replies were made without"
+        affected = f"{n} of {replies[model].total()} replies were made without"
         saved = f'drops = ["{shown}"] in its table of cts.toml saves the refused request'
-        yield f"Without {shown}: {printable_name(model)} refuses it, {counted} ({saved})"
+        yield f"Without {shown}: {printable_name(model)} refuses it, {affected} ({saved})"
 
 
 def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:
@@ -397,8 +400,8 @@ def _effort_row(name: str, run: RunSummary) -> Row:
 
 def failures_table(runs: NamedRuns) -> DataTable:
     """Failures by step and kind, the most frequent first, each with one example."""
-    counted = [row for name, run in runs for row in _failures_of(name, run)]
-    rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
+    causes = [row for name, run in runs for row in _failures_of(name, run)]
+    rows = sorted(causes, key=lambda row: -row["n"])[:MOST_KINDS]
     columns = (
         *text_columns("system", "step", "kind"),
         *number_columns(n="d"),

@@ -55,6 +55,7 @@ def test_two_runs_have_their_mean_difference_with_interval_and_p(page: Page, vie
     panel = page.locator(".pair-difference")
     expect(panel.locator("dl")).to_have_text(
         f"Mean score, A − B+33.195 % interval[+{low:.1f}, +{high:.1f}]p{judged.pairs[0].p:.4f}Scored in both108"
+        f"Of them differ{judged.pairs[0].n_differ}"
     )
     expect(panel).to_contain_text("By judge ernie")
     page.goto(viewer.at("compare", a=MADE_ORIG, b=LIST))

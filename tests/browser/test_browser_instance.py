@@ -101,7 +101,7 @@ def test_nuggets_have_their_text_weight_sources_and_each_judges_word(museum: Pag
     expect(row.locator("[data-label=Weight]")).to_have_text("3")
     expect(row.locator("[data-label=made-up]")).to_contain_text("full")
     expect(row.locator("[data-label=lexical]")).to_contain_text("full")
-    expect(row).to_contain_text("d013")
+    expect(row).to_contain_text("https://tidewheel.example/visit/prices-2033")
     pass_ = nuggets.get_by_role("row").filter(has_text="also admits one grandchild")
     expect(pass_.locator("[data-label=made-up]")).to_contain_text("partial")
 

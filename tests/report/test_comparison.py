@@ -365,6 +365,7 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         "every other is worse at p ≤ 0.05 after Holm's correction.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 6 tests: 1 of 2; worse: 0.",
         "1 of 48 instances failed: they have no score, and are in no mean.",
+        "[-] no interval: fewer than 5 instances, or all of them have the same value.",
     ]
 
 
@@ -386,8 +387,20 @@ def test_headline_names_best_system_differences_and_failures(tmp_path: Path) -> 
         # One of six differs, by a half: either sign is as extreme.
         (
             {"orig": "nnnnnn", "gpt_k1": "pnnnnn"},
-            "Does asking help? Not shown: gpt-k1 changes the mean score by +8.33 [+0.00, +25.00]† points against "
-            "orig, which chance may explain (95 % interval, n = 6, judge ernie, p = 1.000).",
+            "Does asking help? Not shown: gpt-k1 changes the mean score by +8.33 [+0.00, +25.00] points against "
+            "orig, but too few instances differ for any test to show it (95 % interval, too short: 1 of 6 "
+            "instances differ, n = 6, judge ernie, p = 1.000).",
+        ),
+        # Six of six differ by a half, five up: 14 of 64 choices of signs are as extreme.
+        (
+            {"orig": "nnnnnp", "gpt_k1": "pppppn"},
+            "Does asking help? Not shown: gpt-k1 changes the mean score by +33.33 [+0.00, +50.00] points against "
+            "orig, which chance may explain (95 % interval, too short: 6 of 6 instances differ, n = 6, judge ernie, "
+            "p = 0.219).",
+        ),
+        (
+            {"orig": "nnpf", "gpt_k1": "nnpf"},
+            "Does asking help? Not shown: gpt-k1 has the same score as orig on every instance (n = 4, judge ernie).",
         ),
         ({"gpt_k1": "ffff", "kimi_k1": "pppp"}, ""),
         ({"orig": "nnnn", "gold": "ffff"}, ""),
@@ -407,5 +420,6 @@ def test_headline_names_all_best_systems_and_counts_worse_ones(tmp_path: Path) -
         "Highest mean by judge ernie (orig and gold do not compete): gpt-k1 with 50.00, "
         "-50.00 [-] over orig; too few instances differ for any test to tell it from kimi-k1.",
         "Better than orig at p ≤ 0.05 after Holm's correction of 3 tests: 0 of 2; worse: 2.",
+        "[-] no interval: fewer than 5 instances, or all of them have the same value.",
     ]
     assert sentences(tmp_path / "smoke", orig="n", local_k1="f") == []

@@ -180,8 +180,9 @@ def differences_of(
 ) -> Mapping[tuple[str, str], Json]:
     """For each pair of names, A and B, what `cts compare A B --baseline B` says of A under each judge of both.
 
-    {"judges": [{judge, n, difference, low, high, too_short, p}], "problem": ""}: the mean difference over n instances in
-    points of restore_score_100, the ends of its 95 % interval (None where none is shown) and the p of its test.
+    {"judges": [{judge, n, n_differ, no_difference, difference, low, high, too_short, p}], "problem": ""}: the mean
+    difference in points of restore_score_100 over n instances, of which n_differ have not the same score, the ends of
+    its 95 % interval (None where none is shown) and the p of its test.
     """
     from cts_async.analysis.board import make_board
     from cts_async.analysis.runs import read_path
@@ -211,6 +212,7 @@ def _board_of_two(board: Board, a: int, b: int) -> Board:
         entrants=(board.entrants[a], board.entrants[b]),
         scores={judge: scores[:, columns] for judge, scores in board.scores.items()},
         labels={judge: labels[:, columns] for judge, labels in board.labels.items()},
+        answers=board.answers[:, columns],
     )
 
 
@@ -228,6 +230,8 @@ def _difference_under(board: Board, judge: str) -> Json | None:
     return {
         "judge": judge,
         "n": delta.n,
+        "n_differ": judged.pairs[0].n_differ,
+        "no_difference": delta.nowhere,
         "difference": delta.mean,
         "low": low,
         "high": high,

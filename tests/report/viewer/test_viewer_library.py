@@ -159,6 +159,8 @@ def test_difference_of_two_runs_has_the_numbers_of_compare(tmp_path: Path) -> No
             {
                 "judge": "ernie",
                 "n": 28,
+                "n_differ": test.n_differ,
+                "no_difference": False,
                 "difference": delta.mean,
                 "low": low,
                 "high": high,
@@ -189,6 +191,20 @@ def test_difference_is_refused_or_explained_where_there_is_none(tmp_path: Path) 
         asked = {"runs": "made-orig,made-gpt-k1"}
         found = asker.until("difference", lambda said: not said["computing"], **asked)
         assert (found["judges"], found["problem"]) == ([], "")
+
+
+def test_difference_without_an_interval_says_whether_the_scores_are_the_same(tmp_path: Path) -> None:
+    """Of two instances orig and same-k1 say nothing, gpt-k1 everything: neither difference varies, and one is none."""
+    labels = {"orig": "nn", "same-k1": "nn", "gpt-k1": "ff"}
+    runs = {label: made_run(tmp_path, label=label, rows=rows(word, word)) for label, word in labels.items()}
+    found = differences_of(runs, [("same-k1", "orig"), ("gpt-k1", "orig")])
+    names = ("difference", "n_differ", "no_difference", "low", "high")
+    by_judge = {
+        pair: {judged["judge"]: tuple(judged[name] for name in names) for judged in difference["judges"]}
+        for pair, difference in found.items()
+    }
+    assert by_judge["same-k1", "orig"]["ernie"] == (0.0, 0, True, None, None)
+    assert by_judge["gpt-k1", "orig"]["ernie"] == (100.0, 2, False, None, None)
 
 
 def test_oldest_differences_are_forgotten(tmp_path: Path) -> None:

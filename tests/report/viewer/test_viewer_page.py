@@ -124,13 +124,16 @@ _BEGUN = re.compile(r"\bt\(`(\w+_)\$\{")
 
 
 def words_of(language: str) -> dict[str, str]:
-    """The words by key; every line of the file between its braces has to be one, or empty."""
+    """The words by key; every line of the file between its braces has to be one, or empty, and no key comes twice."""
     lines = (STATIC / f"words.{language}.js").read_text().splitlines()
     assert lines[0] == f"export const {language} = {{"
     assert lines[-1] == "};"
     found = [_WORD.match(line) for line in lines[1:-1] if line]
     assert all(found)
-    return {match[1]: match[2] for match in found if match}
+    words = {match[1]: match[2] for match in found if match}
+    # JavaScript takes the last of two without a word.
+    assert len(words) == len(found)
+    return words
 
 
 def spoken() -> str:

@@ -16,7 +16,9 @@ export function pairDifference(signal) {
 
   async function fetched(runs) {
     const found = await get("difference", { runs }, signal);
-    if (runs === shown) difference = found;
+    // An answer that came late must not stand in the place of the pair that was chosen since.
+    if (runs !== shown) return [...place.childNodes];
+    difference = found;
     if (found.computing) setTimeout(() => again(runs), AGAIN_MS);
     return drawn(difference, judge);
   }
@@ -43,15 +45,18 @@ function drawn({ judges, problem, computing }, judge) {
   if (computing) return h("p", { class: "muted", role: "status" }, t("computing"));
   if (problem) return h("p", { class: "notice" }, visible(problem));
   const found = judges.find((one) => one.judge === judge);
-  if (!found) return h("p", { class: "muted" }, t("noDifference", { judge: visible(judge) }));
+  if (!found) return h("p", { class: "muted" }, t("noScoreInBoth", { judge: visible(judge) }));
   const mark = found.too_short ? "\u2020" : "";
-  const interval = found.low === null ? t("noInterval") : `[${signed(found.low)}, ${signed(found.high)}]${mark}`;
+  let interval = t("noInterval");
+  if (found.no_difference) interval = t("noDifference");
+  else if (found.low !== null) interval = `[${signed(found.low)}, ${signed(found.high)}]${mark}`;
   return [
     facts([
       [t("pairDifference"), h("strong", {}, signed(found.difference))],
       [t("interval"), interval],
       [t("pValue"), pValue(found.p)],
       [t("scoredInBoth"), count(found.n)],
+      [t("ofThemDiffer"), count(found.n_differ)],
     ]),
     h("p", { class: "muted small" }, t("pairNote", { judge: visible(judge) }), mark ? ` ${t("shortNote")}` : null),
   ];
