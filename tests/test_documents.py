@@ -71,6 +71,7 @@ PROSE = {
     "cli/run.py ": "the way of a command through the modules",
     "q --Clarifier-->": "the protocol as a picture",
     "gold.jsonl\n{": "three files, written by `save_files`",
+    "python3 -c": "converts a pickle of others, which runs what stands in it",
 }
 """How a block begins that has no command in it."""
 

@@ -36,5 +36,15 @@ def test_readme_names_what_exists() -> None:
     targets = set(re.findall(r"^([a-z ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     known = {name for target in targets for name in target.split()}
     assert {words[0] for words in typed("make")} <= known
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if "://" not in link]
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    for link in re.findall(r"\]\(([^)]+)\)", TEXT):
+        file, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        assert (ROOT / file).exists(), link
+        assert not anchor or anchor in anchors(ROOT / file), f"{link}: no such heading"
+
+
+def anchors(document: Path) -> set[str]:
+    """What GitHub calls the headings of a document in links: lower case, hyphens for spaces, no punctuation."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -65,8 +65,10 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"cts_async"}
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
-        here = {path.name for path in (REPOSITORY / folder).iterdir()}
-        assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
+        prefix = f"cts_async/{packed}/"
+        root = REPOSITORY / folder
+        here = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+        assert here == {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
     schemas = [f"schemas/{kind}.schema.json" for kind in ("run", "steps", "results", "judgments", "summary")]
     exported = [f"report/{name}" for name in ("columns.toml", "dataset_card.md", *schemas)]
     data = ("llm/models.toml", "search/web.toml", "report/plots/style.json", "py.typed", *exported)

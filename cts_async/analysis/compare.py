@@ -220,8 +220,11 @@ class PairTest:
 
     @property
     def hopeless(self) -> bool:
-        """True if too few instances differ for any p to reach ALPHA after Holm's correction."""
-        return self.n_tests * self.p_floor > stats.ALPHA
+        """True if too few instances differ for any p to reach ALPHA / n_tests, the strictest of Holm's levels.
+
+        False for what is significant: beside smaller p values Holm's correction asks less of the later ones.
+        """
+        return not self.significant and self.n_tests * self.p_floor > stats.ALPHA
 
 
 def compare_pairs(

@@ -226,6 +226,7 @@ LONG_PROMPT_TOKENS: Final = 10_000
 _SENTENCE: Final = "The ferry to the island leaves the quay in the morning and comes back when it is dark. "
 _BYTES_PER_TOKEN: Final = 4.5
 """Of plain English in current tokenizers (o200k, Llama 3, Qwen 3), with the space before a word."""
+UNTOLD: Final = "the server's usage does not tell whether it reads long prompts in full"
 _CUT_SHARE: Final = 0.7
 """A server that counts less than this share of the tokens was sent more than it read."""
 
@@ -261,8 +262,10 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, C
             raise ContentRefused(f"{spec.name}: {reply.refused}")
         answer = split_thoughts(reply.text)[1].strip()[:80]
         # The embedded model's context is known, and a long prompt takes it a minute.
-        if spec.embedded or reply.usage is None or reply.usage.input_tokens <= 0:
+        if spec.embedded:
             return answer, None
+        if reply.usage is None or reply.usage.input_tokens <= 0:
+            return answer, CheckResult(f"long prompt {spec.name}", None, f"{UNTOLD}: it reports no usage")
         return answer, await _long_prompt(client, spec, reply.usage.input_tokens)
 
 
@@ -277,8 +280,8 @@ async def _chat(client: Client, spec: ModelSpec, question: str) -> Reply:
             continue
 
 
-async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> CheckResult | None:
-    """Say whether the server reads a long prompt in full, by its usage; None where that says nothing."""
+async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> CheckResult:
+    """Say whether the server reads a long prompt in full, by its usage, or that this does not tell."""
     from cts_async.llm.prompt_cuts import cut_prompt_text
 
     name = f"long prompt {spec.name}"
@@ -293,7 +296,9 @@ async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> Ch
         return CheckResult(name, None, problem)
     counted = reply.usage.input_tokens if reply.usage else 0
     if counted <= short_tokens:
-        return None  # no usage, or the same number whatever is sent
+        # Some servers count the same whatever is sent, or leave cached tokens out.
+        problem = f"{UNTOLD}: it counts {counted:,} tokens for it, and {short_tokens:,} for a short one"
+        return CheckResult(name, None, problem)
     if counted < _CUT_SHARE * tokens:
         return CheckResult(name, False, cut_prompt_text(spec.name, counted, tokens))
     return CheckResult(name, True, f"all of about {tokens:,} tokens are read")

@@ -262,7 +262,7 @@ TrustConfig = Annotated[
     option(
         MODELS,
         "--trust-config",
-        help="Accept where ./cts.toml sends your API keys, until the file changes.",
+        help="Accept where ./cts.toml sends your keys and data, until the file changes.",
     ),
 ]
 Prompts = Annotated[

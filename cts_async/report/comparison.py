@@ -458,7 +458,7 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
     )
     caption = f"judge {judged.judge}; Holm over {family}"
     if hopeless:
-        caption += f". Too few instances differ in {hopeless} of {tests} tests for any p to reach {ALPHA}"
+        caption += f". Too few instances differ in {hopeless} of {tests} tests for any p to reach {level}"
     elif least < ENOUGH:
         caption += (
             f". Few instances (n from {least}): a p above {ALPHA} does not show that two systems are equal"

@@ -144,6 +144,15 @@ def test_tests_of_all_pairs_match_hand_calculation(tmp_path: Path) -> None:
     assert (against["orig", "a-k1"].difference, against["orig", "a-k1"].p_holm) == (-2.0, 0.5)
 
 
+def test_pair_that_is_significant_after_holm_is_not_hopeless(tmp_path: Path) -> None:
+    """Seven differ: p = 2/2^7 is above .05 / 6, the strictest level, and below .05 / 2, its own after five of 2/2^10."""
+    board = scored(tmp_path, orig=[0.0] * 10, a_k1=[5.0] * 10, b_k1=[10.0] * 10, c_k1=[11.0] * 7 + [10.0] * 3)
+    pair = by_name(compare_pairs(board, "ernie"))["c-k1", "b-k1"]
+    assert (pair.n_differ, pair.n_tests, pair.p) == (7, 6, 2 / 2**7)
+    assert pair.significant
+    assert not pair.hopeless
+
+
 def test_detectable_difference_of_eight_instances_matches_hand_calculation(tmp_path: Path) -> None:
     """Differences 1 to 8 have the mean 4.5 and the variance 6. 2 / 2^8 reaches .05, and .05 / 3 as well."""
     gains = [float(i) for i in range(1, 9)]
