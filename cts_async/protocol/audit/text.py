@@ -367,6 +367,8 @@ LEAST_HIDDEN: Final = 4
 """Hidden words below which the share says nothing: a single constraint ("for founding a food cooperative") has three."""
 _MANY_HIDDEN: Final = 8
 """A short phrase that answers one question needs fewer words of q*: of 10,276 answers of people one had as many."""
+_LEAST_REPEATED: Final = 2
+"""Words of q that one who recites q* repeats; of a shorter q, q* in one piece and `_MANY_HIDDEN` words tell."""
 _QUOTED: Final = 0.9
 """An answer with this share of q*'s units in one piece quotes q* ("the whole query", which prompts forbid)."""
 _ALOUD: Final = 0.5
@@ -418,8 +420,10 @@ class Disclosure:
         thinks = self.n_own >= _OWN_WORDS or (self.says_unknown and self.n_own >= _OWN_WORDS_BEFORE_UNKNOWN)
         if self.told and (self.marks or (self.share >= _ALOUD and thinks)):
             return "the answer thinks aloud about q*"
-        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question.
-        recites = self._tells_all and 0 < self.n_shared <= 2 * self.n_repeated
+        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question; one word
+        # of it may be the noun that the answer is about ("waterproof hiking boots, size 38" to q "boots").
+        repeats_q = self.n_repeated >= _LEAST_REPEATED and self.n_shared <= 2 * self.n_repeated
+        recites = self._tells_all and repeats_q
         has_phrases = len(self.hidden) + self.n_shared >= LEAST_HIDDEN
         if recites or (self.quotes and len(self.hidden) > 1 and has_phrases):
             return "the answer is most of q*, not what the question asks for"
