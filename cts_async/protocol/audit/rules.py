@@ -60,7 +60,7 @@ from cts_async.protocol.audit.evidence import (
     role_and_turn,
     texts_in,
 )
-from cts_async.protocol.audit.text import Secret, additions, disclosure
+from cts_async.protocol.audit.text import Secret, additions, disclosure, mark_of_thoughts
 from cts_async.protocol.results import Line, answered, failed
 from cts_async.records import UNKNOWN
 
@@ -540,15 +540,15 @@ class Rules:
             if isinstance(questions, list) and isinstance(answers, list):
                 for question, answer in zip(questions, answers, strict=False):
                     in_result.setdefault(str(question), []).append(str(answer))
-        found: dict[tuple[str, str, str], None] = {}
+        known: dict[tuple[str, str, str], None] = {}
         for record in self._records:
             step = str(record["step"])
             if role_and_turn(step)[0] == "answer" and asking_step(step) is None and record.get("ok"):
                 question = question_of(record)
                 for answer in in_result.get(question) or possible_answers(record)[:1]:
                     if answer != UNKNOWN:
-                        found[step, question, answer] = None
-        return list(found)
+                        known[step, question, answer] = None
+        return list(known)
 
     # --- Rewritten queries
 
@@ -560,15 +560,16 @@ class Rules:
         rewritten = [(step, line) for step, lines in self._replies.rewrites.items() for line in lines]
         for step, q_hat in dict.fromkeys(rewritten):
             pairs = self._replies.pairs_of.get(q_hat, self._replies.pairs())
-            found = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
+            added = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
             self.n_rewrites += 1
-            self.n_unsupported += any(addition.level == "unsupported" for addition in found)
-            for addition in found:
-                problem = (
-                    "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
-                    if addition.level == "leak"
-                    else "q-hat contains a constraint that no answer elicited"
-                )
+            self.n_unsupported += any(addition.level == "unsupported" for addition in added)
+            if mark := mark_of_thoughts(q_hat, self._queries.fused):
+                problem = "q-hat has a mark of thoughts: they were taken for the query"
+                yield self._finding("provenance", step, problem, mark)
+            for addition in added:
+                problem = "q-hat contains a constraint that no answer elicited"
+                if addition.level == "leak":
+                    problem = "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
                 yield self._finding(addition.level, step, problem, addition.text)
 
     # --- The result

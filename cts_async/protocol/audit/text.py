@@ -439,7 +439,6 @@ def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclo
     hidden = [word for word in of_intent if not known.has(word)]
     common = [word for word in of_intent if shared.has(word)]
     own = [word for word in _content_words(answer) if not (known.has(word) or intent.has(word))]
-    mark = None if _THOUGHT_MARKS.search(q_star) else _THOUGHT_MARKS.search(answer)
     return Disclosure(
         hidden=tuple(of_intent[word] for word in hidden),
         told=tuple(of_intent[word] for word in hidden if told.has(word)),
@@ -447,9 +446,15 @@ def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclo
         n_repeated=sum(told.has(word) for word in common),
         n_own=len(own),
         quotes=_quotes(answer, q_star),
-        marks=mark[0] if mark else "",
+        marks=mark_of_thoughts(answer, q_star),
         says_unknown=_ENDS_UNKNOWN.search(answer) is not None and answer.casefold() != UNKNOWN,
     )
+
+
+def mark_of_thoughts(text: str, q_star: str) -> str:
+    """Return the first mark of a model's thoughts in a text; "" if there is none, or if q* itself has one."""
+    mark = _THOUGHT_MARKS.search(text)
+    return mark[0] if mark and not _THOUGHT_MARKS.search(q_star) else ""
 
 
 def _content_words(text: str) -> dict[str, str]:
@@ -457,13 +462,13 @@ def _content_words(text: str) -> dict[str, str]:
 
     Compared are words without their endings, and numbers in digits.
     """
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for piece in pieces(fold(normalised(text))):
         if not is_word(piece) or piece in FUNCTION_WORDS or _FUNCTION_HAN.issuperset(piece):
             continue
         number = next(iter(spelled_numbers(piece)), "")
-        found.setdefault(number or stem(piece), piece)
-    return found
+        words.setdefault(number or stem(piece), piece)
+    return words
 
 
 class _Words:
