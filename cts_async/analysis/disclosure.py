@@ -6,13 +6,15 @@ an audit of the same run agree. The wording of `unknown` stands in the journal o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from cts_async.engine.journal import read_records
 from cts_async.errors import UnusableOutput
+from cts_async.llm.json_text import answer_text
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.protocol.audit.text import Disclosure
 from cts_async.records import UNKNOWN
@@ -39,7 +41,8 @@ class GivenAway:
 
 def given_away(disclosures: Iterable[Disclosure]) -> GivenAway:
     """Count over the known answers of a run."""
-    shares, over_informing, named = list[float](), 0, 0
+    shares: list[float] = []
+    over_informing = named = 0
     for disclosed in disclosures:
         shares.append(disclosed.share)
         over_informing += disclosed.over_informs
@@ -59,28 +62,50 @@ class UnknownWording:
 
 
 def wording_of_unknown(text: str) -> Literal["exact", "paraphrased", ""]:
-    """Return how a reply of the User Answerer says `unknown`; "" for an answer, and for an unusable reply."""
-    if text.strip() == UNKNOWN:
-        return "exact"
+    """Return how a reply of the User Answerer says `unknown`; "" for an answer, and for an unusable reply.
+
+    Thoughts before the reply are no part of its wording.
+    """
     try:
+        if answer_text(text).strip() == UNKNOWN:
+            return "exact"
         return "paraphrased" if ShortPhrase().parse(text).unknown else ""
     except UnusableOutput:
         return ""
 
 
-def unknown_wording(journal: Path, ids: Collection[str]) -> UnknownWording | None:
-    """Count the recorded replies of the User Answerer to the instances `ids`; None if the journal has none."""
-    wordings: dict[tuple[str, str], str] = {}
+def unknown_wording(journal: Path, answers: Mapping[str, Sequence[str]]) -> UnknownWording | None:
+    """Count the recorded replies of the User Answerer; None if the journal has none.
+
+    `answers` are those of each instance's result, in order: a reply that was passed on as something else does not count.
+    """
+    wordings: dict[tuple[str, int], str] = {}
     for record in read_records(journal):
         instance, step, response = record.get("instance"), record.get("step"), record.get("response")
-        if not (
-            isinstance(step, str) and step.startswith("answer/") and instance in ids and record.get("ok")
-        ):
+        if not record.get("ok") or not isinstance(response, dict) or instance not in answers:
             continue
         # A custom role's own calls to models (answer/1/llm/2) are no answers.
-        if step.count("/") == 1 and isinstance(response, dict):
-            wordings[str(instance), step] = wording_of_unknown(str(response.get("text")))
+        role, _, number = str(step).partition("/")
+        if role != "answer" or not number.isdecimal():
+            continue
+        passed_on = answers[str(instance)][int(number) - 1 : int(number)]
+        wording = wording_of_unknown(str(response.get("text")))
+        if passed_on and not _means_unknown(passed_on[0]):
+            wording = ""
+        # Of a step that was repeated the latest record counts.
+        wordings[str(instance), int(number)] = wording
     if not wordings:
         return None
-    said = list(wordings.values())
-    return UnknownWording(said.count("exact"), said.count("paraphrased"))
+    counts = Counter(wordings.values())
+    return UnknownWording(counts["exact"], counts["paraphrased"])
+
+
+def _means_unknown(answer: str) -> bool:
+    """True for `unknown`, and for its paraphrases, which are answers in runs as published.
+
+    Thoughts that end with the word were an answer up to version 0.11: they told more than that.
+    """
+    try:
+        return ShortPhrase(with_marks=True).parse(answer).unknown
+    except UnusableOutput:
+        return False

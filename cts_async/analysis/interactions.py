@@ -106,8 +106,10 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
     failed afterwards. Raises InputError if a question has no answer.
     """
     rows: list[Interaction] = []
+    answers: dict[str, Sequence[str]] = {}
     n_failed_later = 0
     for item in run.asked:
+        answers[item.id] = item.answers
         if len(item.questions) != len(item.answers):
             problem = f"{item.id}: {len(item.questions)} questions and {len(item.answers)} answers"
             raise InputError(run.directory / "results.jsonl", problem, field="answers")
@@ -129,7 +131,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         n_expected=run.n_expected,
         caveat=run.caveat,
         n_failed_later=n_failed_later,
-        unknown_wording=unknown_wording(run.directory / STEPS, {row.id for row in rows}),
+        unknown_wording=unknown_wording(run.directory / STEPS, answers),
     )
 
 
@@ -137,16 +139,16 @@ def _disclosures(item: Item | FailedItem, mode: str) -> list[Disclosure | None]:
     """Return what each known answer of an instance gives away; None for `unknown`, [] if q or q* is not recorded."""
     if not (item.fused_query and item.blurred_query):
         return []
-    found: list[Disclosure | None] = []
+    disclosures: list[Disclosure | None] = []
     before: list[str] = []
     for question, answer in zip(item.questions, item.answers, strict=True):
-        told = None
+        disclosed = None
         if answer != UNKNOWN:
-            told = disclosure(answer, item.blurred_query, item.fused_query, [question, *before])
-        found.append(told)
+            disclosed = disclosure(answer, item.blurred_query, item.fused_query, [question, *before])
+        disclosures.append(disclosed)
         if mode == "respond":  # only there the user was asked in view of what had been said
             before += [question, answer]
-    return found
+    return disclosures
 
 
 # Unknown answers (tables 4 and 7)

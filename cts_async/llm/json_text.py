@@ -90,6 +90,11 @@ def strip_thoughts(text: str) -> str:
     """
     if split := split_marks(text):
         text = text[split.start : split.end]
+    return strip_think_tags(text)
+
+
+def strip_think_tags(text: str) -> str:
+    """Remove `<think>…</think>` and surrounding space; other marks of thoughts stay, as up to version 0.11."""
     if "<" in text:
         end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
         thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]

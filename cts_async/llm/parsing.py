@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string
+from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string, strip_think_tags
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
 T_co = TypeVar("T_co", covariant=True)
@@ -94,10 +94,12 @@ class ShortPhrase:
     are its synonyms (未知, "not specified"); a phrase that only contains such words is an ordinary answer. `strict`:
     only the word itself counts, as up to version 0.6, and for answers of people. `exact`: only a reply that is the
     word and nothing else, compared character by character, as the paper has it; "Unknown." is an answer then.
+    `with_marks`: marks of thoughts other than `<think>` stay in the text, as up to version 0.11.
     """
 
     strict: bool = False
     exact: bool = False
+    with_marks: bool = False
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = (
         f'root ::= "{UNKNOWN}" | phrase\n'
@@ -105,7 +107,7 @@ class ShortPhrase:
     )
 
     def parse(self, text: str) -> Answer:
-        line = next(_lines(text), None)
+        line = next(_lines(text, with_marks=self.with_marks), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
         if self.exact:
@@ -119,22 +121,27 @@ class ShortPhrase:
 
 @dataclass(frozen=True, slots=True)
 class OneLine:
-    """The Rewriter's reply: exactly one non-empty line, without quotes, fence or label around it."""
+    """The Rewriter's reply: exactly one non-empty line, without quotes, fence or label around it.
 
+    `with_marks`: marks of thoughts other than `<think>` stay in the text, as up to version 0.11.
+    """
+
+    with_marks: bool = False
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = f"root ::= [^\\x00-\\x20\\x7F<] [^\\x00-\\x1F\\x7F]{{0,{MAX_LINE_CHARS - 1}}}\n"
 
     def parse(self, text: str) -> str:
-        lines = list(_lines(text))
+        lines = list(_lines(text, with_marks=self.with_marks))
         if len(lines) != 1:
             got = f"{len(lines)} lines" if lines else "nothing"
             raise UnusableOutput(f"expected exactly one line with the rewritten query, got {got}", text=text)
         return lines[0]
 
 
-def _lines(text: str) -> Iterator[str]:
+def _lines(text: str, *, with_marks: bool = False) -> Iterator[str]:
     """The non-empty lines of a reply without thoughts and fences, each without label and quotes."""
-    for line in _plain(answer_text(text)).splitlines():
+    answer = strip_think_tags(text) if with_marks else answer_text(text)
+    for line in _plain(answer).splitlines():
         if not _FENCE_LINE.fullmatch(line.strip()) and (line := _unwrap(line)):
             yield line
 

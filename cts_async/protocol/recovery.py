@@ -131,6 +131,7 @@ def _answer(response: Mapping[str, Any]) -> str | None:
     if not isinstance(text, str):
         return None
     with suppress(UnusableOutput):
-        # People's answers name the question that they were given to, and are taken as they are.
-        return ShortPhrase(strict="question" in response).parse(text).text
+        # People's answers name the question that they were given to, and are taken as they are. Marks of thoughts, which
+        # the versions that lost these answers took for a part of them, stay.
+        return ShortPhrase(strict="question" in response, with_marks=True).parse(text).text
     return None

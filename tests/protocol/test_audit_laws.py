@@ -112,13 +112,21 @@ def record(step: str, request: Record, reply: str) -> Record:
     }
 
 
-WALKS = st.builds(
-    Walk,
-    intent=TOKENS,
-    query=TOKENS,
-    questions=st.tuples(TOKENS, TOKENS),
-    answers=st.tuples(TOKENS | st.just([]), TOKENS | st.just([])),
-)
+def walks(answers: st.SearchStrategy[list[str]]) -> st.SearchStrategy[Walk]:
+    return st.builds(
+        Walk,
+        intent=TOKENS,
+        query=TOKENS,
+        questions=st.tuples(TOKENS, TOKENS),
+        answers=st.tuples(answers, answers),
+    )
+
+
+LEAST_TOLD = 4
+"""Words of q* in the shortest answer that can be named: fewer are an answer, however short q* is."""
+BRIEF = walks(st.lists(st.sampled_from(WORDS), max_size=LEAST_TOLD - 1))
+WALKS = walks(TOKENS | st.just([]))
+"""Answers may tell all of q*, as no good user does."""
 
 
 def audited(walk: Walk, records: list[Record]) -> Any:
@@ -145,9 +153,19 @@ def audited(walk: Walk, records: list[Record]) -> Any:
 
 
 @settings(max_examples=60, deadline=None)
-@given(WALKS)
-def test_untouched_run_is_clean(walk: Walk) -> None:
+@given(BRIEF)
+def test_untouched_run_with_short_answers_is_clean(walk: Walk) -> None:
     assert audited(walk, walk.records()).findings == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(WALKS)
+def test_untouched_run_has_no_findings_but_answers_with_much_of_the_intent(walk: Walk) -> None:
+    for finding in audited(walk, walk.records()).findings:
+        role, _, turn = finding.step.partition("/")
+        assert (finding.level, role) == ("leak", "answer")
+        told = set(map(str.casefold, walk.answers[int(turn) - 1])) & set(map(str.casefold, walk.intent))
+        assert len(told) >= LEAST_TOLD
 
 
 @pytest.mark.parametrize("now", ["unknown", "未说明"])

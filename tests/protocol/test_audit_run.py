@@ -173,6 +173,23 @@ def test_answer_with_the_intent_is_a_leak(run: Path, instance: str, said: str) -
     assert f"over-informing answers: 1 of {audit.n_known} (" in audit.verdict()
 
 
+@pytest.mark.parametrize("mark", ["<|channel|>analysis<|message|>", "analysis", "<|channel>thought "])
+def test_thoughts_of_the_rewriter_are_a_violation(run: Path, mark: str) -> None:
+    """As version 0.11 passed them on: with their marks they were searched for."""
+    query = record_of(run, ENGLISH, "rewrite")["response"]["text"]
+    thought = f"{mark}We rewrite it.{'<channel|>' if 'thought' in mark else 'assistantfinal'}{query}"
+    lines = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        if line["id"] == ENGLISH:
+            line["rewritten_query"] = thought
+    write(run / "results.jsonl", lines)
+    plant(run, ENGLISH, "rewrite", lambda record: record["response"].update(text=thought))
+    plant(run, ENGLISH, "search/turn/1", lambda record: fields(record).update(question=thought))
+    found = violations(audit_run(run))
+    assert [(finding.level, finding.step) for finding in found] == [("provenance", "rewrite")]
+    assert found[0].problem.startswith("q-hat has a mark of thoughts")
+
+
 def test_answer_that_is_a_mark_of_thoughts_is_a_violation(run: Path) -> None:
     """The first line of Gemma's thoughts, which tells nothing of the intent."""
     answered(run, ENGLISH, "<|channel>thought")

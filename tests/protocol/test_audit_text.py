@@ -181,6 +181,7 @@ def test_paraphrase_of_an_answer_is_no_addition(
 # --- What an answer gives away
 
 STAY, STAY_Q = "hiking hut in Scotland for two people in June with a wheelchair", "hiking hut Scotland"
+BOOTS, TRAM = "women's size 38 waterproof hiking boots under 150 euros", "适合轮椅使用者的低地板电车的时刻表"
 VISA, VISA_Q = "2033年北京市随迁子女小学入学需要什么材料", "小学入学材料"
 WHAT, SEASON = "What exactly would you like to know?", "Which season do you mean?"
 RECITES = "the answer is most of q*, not what the question asks for"
@@ -198,6 +199,15 @@ THINKS = "the answer thinks aloud about q*"
         ("grant for founding a food cooperative", "grant", "For what?", "founding a food cooperative", ""),
         (VISA, VISA_Q, "哪一年？", "2033年", ""),
         (VISA, VISA_Q, "您具体想了解什么？", "北京市随迁子女", ""),
+        # With the noun that the answer is about, which a short query consists of.
+        (
+            BOOTS,
+            "boots",
+            "What kind of boots?",
+            "waterproof hiking boots, women's size 38, under 150 euros",
+            "",
+        ),
+        (TRAM, "电车时刻表", "您需要哪种电车？", "适合轮椅使用者的低地板电车", ""),
         # Recited, whole or nearly, with or without an introduction.
         (STAY, STAY_Q, SEASON, STAY, RECITES),
         (STAY, STAY_Q, WHAT, f"I am looking for a {STAY}.", RECITES),

@@ -423,17 +423,17 @@ def test_losses_of_a_large_run_are_those_of_instances_evenly_taken(
 def test_answers_that_give_away_the_intent_are_counted(tmp_path: Path) -> None:
     """Hidden beyond query and question: winter, weekday, north, quay. Told: all and recited, one of four, unknown."""
     q_star, q = "winter weekday ferry from North Quay", "ferry"
-    said = [f"The query is {q_star}", "in winter", U]
+    aloud = f"analysisThe query is {q_star}.assistantfinalunknown"  # as version 0.11 passed it on
+    said = {"a": aloud, "b": "in winter", "c": U, "e": U}
     rows = [
         Row(id, ["Which season?"], [answer], score=10.0, fused_query=q_star, blurred_query=q)
-        for id, answer in zip("abc", said, strict=True)
+        for id, answer in said.items()
     ]
     run = made_run(tmp_path, label="gpt-k1", rows=rows)
-    replies = [said[0], said[1], "Not specified.", "unknown"]
-    steps = [("a", "answer/1"), ("b", "answer/1"), ("c", "answer/1"), ("d", "answer/1")]
+    replies = {**said, "c": "Not specified.", "d": "unknown", "e": "<think>Not said.</think>\n\nunknown"}
     records = [
-        {"key": "", "ok": True, "instance": id, "step": step, "response": {"text": text}}
-        for (id, step), text in zip(steps, replies, strict=True)
+        {"key": "", "ok": True, "instance": id, "step": "answer/1", "response": {"text": text}}
+        for id, text in replies.items()
     ]
     text = "".join(json.dumps(record) + "\n" for record in records)
     (run / "steps.jsonl").write_text(text, encoding="utf-8")
@@ -442,4 +442,4 @@ def test_answers_that_give_away_the_intent_are_counted(tmp_path: Path) -> None:
     assert (row["known"], row["over_informing"], row["named"]) == (2, 1, 1)
     assert (row["told"], row["over_informing_rate"]) == ((1 + 1 / 4) / 2, 1 / 2)
     (row,) = found["unknown_wording"]
-    assert (row["exact"], row["paraphrased"]) == (0, 1), "d has no outcome"
+    assert (row["exact"], row["paraphrased"]) == (1, 1), "d has no outcome, and a was taken for an answer"

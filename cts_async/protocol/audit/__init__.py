@@ -137,10 +137,10 @@ def _add(
         problem = "its q and q* are not recorded: use --data to name the data"
         findings.append(Finding("missing", instance, "", problem))
     else:
-        rules = Rules(run, instance, queries, records, sources.given_texts(instance, queries, line))
+        given = sources.given_texts(instance, queries, line)
+        rules = Rules(run, instance, queries, records, given, line)
         findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
-        findings += rules.given_away(line)
-        findings += rules.result(line) if line is not None else ()
+        findings += [*rules.given_away(), *rules.result()]
         audit.n_rewrites += rules.n_rewrites
         audit.n_unsupported += rules.n_unsupported
         audit.n_known += rules.n_known

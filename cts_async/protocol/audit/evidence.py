@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -111,9 +111,28 @@ def parsed_reply(record: Record, expect: Expect[T]) -> T | None:
         return None
 
 
-def rewritten_query(record: Record) -> str | None:
-    """Return the Rewriter's or reformulator's reply; None for a failed record."""
-    return parsed_reply(record, OneLine()) if record.get("ok") else None
+def passed_on_texts(line: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the answers and rewritten queries of a result; the empty set without one."""
+    if line is None:
+        return frozenset()
+    texts = [line.get("rewritten_query")]
+    if isinstance(answers := line.get("answers"), list):
+        texts += answers
+    if isinstance(turns := line.get("turns"), list):
+        for turn in turns:
+            texts.append(fields_of({"view": turn}, "view").get("query"))
+    return frozenset(text for text in texts if isinstance(text, str))
+
+
+def rewritten_query(record: Record, passed_on: Collection[str] = ()) -> str | None:
+    """Return the Rewriter's or reformulator's reply; None for a failed record.
+
+    It has the marks of thoughts that version 0.11 left in it, if so it was `passed_on`.
+    """
+    if not record.get("ok"):
+        return None
+    with_marks = parsed_reply(record, OneLine(with_marks=True))
+    return with_marks if with_marks in passed_on else parsed_reply(record, OneLine())
 
 
 def question_of(record: Record) -> str:
@@ -123,14 +142,18 @@ def question_of(record: Record) -> str:
     return str(asked or fields_of(request, "view").get("question"))
 
 
-def possible_answers(record: Record) -> list[str]:
+def possible_answers(record: Record, passed_on: Collection[str] = ()) -> list[str]:
     """Return the readings of a recorded answer; [] if it is unusable.
 
     Nearly `unknown` answers ("未说明") have several: a model's is read as unknown, a person's, and any in a run as
-    published, literally.
+    published, literally. Marks of thoughts, which version 0.11 left in answers, are in a reading only if it was
+    `passed_on`: else thoughts would count as said, and what is leaked of them would not be found.
     """
     forms = (ShortPhrase(), ShortPhrase(strict=True), ShortPhrase(exact=True))
     readings = [parsed_reply(record, form) for form in forms]
+    with_marks = parsed_reply(record, ShortPhrase(strict=True, with_marks=True))
+    if with_marks and with_marks.text in passed_on:
+        readings.append(with_marks)
     return list(dict.fromkeys(answer.text for answer in readings if answer))
 
 
@@ -217,9 +240,15 @@ class RecordedReplies:
     """The usable replies of one instance, by turn; given questions stand in the place of the Clarifier's."""
 
     def __init__(
-        self, scheme: RunScheme, q: str, records: Iterable[Record], given: tuple[str, ...] = ()
+        self,
+        scheme: RunScheme,
+        q: str,
+        records: Iterable[Record],
+        given: tuple[str, ...] = (),
+        passed_on: Collection[str] = (),
     ) -> None:
-        self.scheme, self.q = scheme, q
+        """`passed_on` are the answers and rewritten queries of the result (`passed_on_texts`)."""
+        self.scheme, self.q, self.passed_on = scheme, q, passed_on
         self.offers: dict[int, list[Clarified]] = {1: [Clarified(given)]} if scheme.given else {}
         self.rewrites: dict[str, list[str]] = {}
         """Rewritten queries by step: "rewrite", "reformulate/2"."""
@@ -238,10 +267,10 @@ class RecordedReplies:
             self.offers.setdefault(turn, []).append(offer)
         elif role == "answer":
             answers = self._answers.setdefault(turn, {}).setdefault(question_of(record), [])
-            answers.extend(possible_answers(record))
+            answers.extend(possible_answers(record, self.passed_on))
         elif role == "select":
             self._choices.setdefault(turn, []).append(record)
-        elif role in ("rewrite", "reformulate") and (line := rewritten_query(record)):
+        elif role in ("rewrite", "reformulate") and (line := rewritten_query(record, self.passed_on)):
             self.rewrites.setdefault(step, []).append(line)
 
     @property

@@ -53,13 +53,14 @@ from cts_async.protocol.audit.evidence import (
     asking_step,
     fields_of,
     named_texts,
+    passed_on_texts,
     possible_answers,
     question_of,
     rewritten_query,
     role_and_turn,
     texts_in,
 )
-from cts_async.protocol.audit.text import Secret, additions, disclosure
+from cts_async.protocol.audit.text import Secret, additions, disclosure, mark_of_thoughts
 from cts_async.protocol.results import Line, answered, failed
 from cts_async.records import UNKNOWN
 
@@ -155,12 +156,15 @@ class Rules:
         queries: Queries,
         records: Sequence[Record],
         given: tuple[str, ...] = (),
+        line: Line | None = None,
     ) -> None:
-        """`given` are the questions, or the one rewritten query, that a file gave."""
+        """`given` are the questions, or the one rewritten query, that a file gave; `line` is the result."""
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
         self._scheme, self._given = run.scheme, given
         own = [record for record in records if asking_step(str(record["step"])) is None]
-        self._replies = RecordedReplies(run.scheme, queries.blurred, own, given[: run.scheme.k])
+        self._line = line
+        questions = given[: run.scheme.k]
+        self._replies = RecordedReplies(run.scheme, queries.blurred, own, questions, passed_on_texts(line))
         self._unheard: dict[str, Secret] = {}
         """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
@@ -209,9 +213,9 @@ class Rules:
         elif role == "select":
             yield from self._select(step, request, turn)
         elif role == "reformulate":
-            yield from self._reformulate(step, request, turn, rewritten_query(record))
+            yield from self._reformulate(step, request, turn, self._query_of(record))
         elif role == "rewrite":
-            yield from self._rewrite(step, request, rewritten_query(record))
+            yield from self._rewrite(step, request, self._query_of(record))
         else:
             yield from self._search_turn(step, request)
 
@@ -384,7 +388,7 @@ class Rules:
         pairs = next((pairs for pairs in possible if given == [list(pair) for pair in pairs]), None)
         if pairs is None:
             yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
-        elif role in ("rewrite", "reformulate") and (query := rewritten_query(record)) is not None:
+        elif role in ("rewrite", "reformulate") and (query := self._query_of(record)) is not None:
             self._replies.pairs_of[query] = pairs
 
     def _hidden_from(self, step: str) -> Secret | None:
@@ -471,6 +475,10 @@ class Rules:
             for answers in islice(product(*given), _MAX_COMBINATIONS):
                 yield tuple(zip(questions, answers, strict=True))
 
+    def _query_of(self, record: Record) -> str | None:
+        """Return the rewritten query of a record, as it was passed on."""
+        return rewritten_query(record, self._replies.passed_on)
+
     def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
         """Check the field `conversation`, and return what the turns before number `turn` can have been."""
         text = str(fields.get("conversation"))
@@ -501,12 +509,12 @@ class Rules:
 
     # --- Answers
 
-    def given_away(self, line: Line | None) -> Iterator[Finding]:
-        """Yield the answers that give away more of q* than their questions ask for; `line` is the result.
+    def given_away(self) -> Iterator[Finding]:
+        """Yield the answers that give away more of q* than their questions ask for.
 
         People's answers are counted and not named: they are data, and no model's.
         """
-        for step, question, answer in self._known_answers(line):
+        for step, question, answer in self._known_answers():
             _, turn = role_and_turn(step)
             before = self._replies.texts(turn - 1) if self._scheme.mode == "respond" else []
             told = disclosure(answer, self._queries.blurred, self._queries.fused, [question, *before])
@@ -520,27 +528,27 @@ class Rules:
                 problem = "the answer begins or ends with a mark of thoughts: they were taken for the answer"
                 yield self._finding("provenance", step, problem, told.marks)
 
-    def _known_answers(self, line: Line | None) -> list[tuple[str, str, str]]:
+    def _known_answers(self) -> list[tuple[str, str, str]]:
         """Return the (step, question, answer) of each answer but `unknown`, each once.
 
         The result's answer counts before the recorded reply: what was passed on is what was given away, also where
         today's parser would read another answer in the reply.
         """
         in_result: dict[str, list[str]] = {}
-        if line is not None:
-            questions, answers = line.get("questions"), line.get("answers")
+        if self._line is not None:
+            questions, answers = self._line.get("questions"), self._line.get("answers")
             if isinstance(questions, list) and isinstance(answers, list):
                 for question, answer in zip(questions, answers, strict=False):
                     in_result.setdefault(str(question), []).append(str(answer))
-        found: dict[tuple[str, str, str], None] = {}
+        known: dict[tuple[str, str, str], None] = {}
         for record in self._records:
             step = str(record["step"])
             if role_and_turn(step)[0] == "answer" and asking_step(step) is None and record.get("ok"):
                 question = question_of(record)
                 for answer in in_result.get(question) or possible_answers(record)[:1]:
                     if answer != UNKNOWN:
-                        found[step, question, answer] = None
-        return list(found)
+                        known[step, question, answer] = None
+        return list(known)
 
     # --- Rewritten queries
 
@@ -552,21 +560,25 @@ class Rules:
         rewritten = [(step, line) for step, lines in self._replies.rewrites.items() for line in lines]
         for step, q_hat in dict.fromkeys(rewritten):
             pairs = self._replies.pairs_of.get(q_hat, self._replies.pairs())
-            found = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
+            added = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
             self.n_rewrites += 1
-            self.n_unsupported += any(addition.level == "unsupported" for addition in found)
-            for addition in found:
-                problem = (
-                    "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
-                    if addition.level == "leak"
-                    else "q-hat contains a constraint that no answer elicited"
-                )
+            self.n_unsupported += any(addition.level == "unsupported" for addition in added)
+            if mark := mark_of_thoughts(q_hat, self._queries.fused):
+                problem = "q-hat has a mark of thoughts: they were taken for the query"
+                yield self._finding("provenance", step, problem, mark)
+            for addition in added:
+                problem = "q-hat contains a constraint that no answer elicited"
+                if addition.level == "leak":
+                    problem = "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
                 yield self._finding(addition.level, step, problem, addition.text)
 
     # --- The result
 
-    def result(self, line: Line) -> Iterator[Finding]:
-        """Whether the result follows from the recorded steps, and none of its steps is missing."""
+    def result(self) -> Iterator[Finding]:
+        """Whether the result follows from the recorded steps, and none of its steps is missing; nothing without one."""
+        line = self._line
+        if line is None:
+            return
         for name, query in (("fused_query", self._queries.fused), ("blurred_query", self._queries.blurred)):
             if line.get(name) != query:
                 yield self._finding("provenance", "results", f"its result's {name} is not that of the data")

@@ -367,6 +367,8 @@ LEAST_HIDDEN: Final = 4
 """Hidden words below which the share says nothing: a single constraint ("for founding a food cooperative") has three."""
 _MANY_HIDDEN: Final = 8
 """A short phrase that answers one question needs fewer words of q*: of 10,276 answers of people one had as many."""
+_LEAST_REPEATED: Final = 2
+"""Words of q that one who recites q* repeats; of a shorter q, q* in one piece and `_MANY_HIDDEN` words tell."""
 _QUOTED: Final = 0.9
 """An answer with this share of q*'s units in one piece quotes q* ("the whole query", which prompts forbid)."""
 _ALOUD: Final = 0.5
@@ -418,8 +420,10 @@ class Disclosure:
         thinks = self.n_own >= _OWN_WORDS or (self.says_unknown and self.n_own >= _OWN_WORDS_BEFORE_UNKNOWN)
         if self.told and (self.marks or (self.share >= _ALOUD and thinks)):
             return "the answer thinks aloud about q*"
-        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question.
-        recites = self._tells_all and 0 < self.n_shared <= 2 * self.n_repeated
+        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question; one word
+        # of it may be the noun that the answer is about ("waterproof hiking boots, size 38" to q "boots").
+        repeats_q = self.n_repeated >= _LEAST_REPEATED and self.n_shared <= 2 * self.n_repeated
+        recites = self._tells_all and repeats_q
         has_phrases = len(self.hidden) + self.n_shared >= LEAST_HIDDEN
         if recites or (self.quotes and len(self.hidden) > 1 and has_phrases):
             return "the answer is most of q*, not what the question asks for"
@@ -435,7 +439,6 @@ def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclo
     hidden = [word for word in of_intent if not known.has(word)]
     common = [word for word in of_intent if shared.has(word)]
     own = [word for word in _content_words(answer) if not (known.has(word) or intent.has(word))]
-    mark = None if _THOUGHT_MARKS.search(q_star) else _THOUGHT_MARKS.search(answer)
     return Disclosure(
         hidden=tuple(of_intent[word] for word in hidden),
         told=tuple(of_intent[word] for word in hidden if told.has(word)),
@@ -443,9 +446,15 @@ def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclo
         n_repeated=sum(told.has(word) for word in common),
         n_own=len(own),
         quotes=_quotes(answer, q_star),
-        marks=mark[0] if mark else "",
+        marks=mark_of_thoughts(answer, q_star),
         says_unknown=_ENDS_UNKNOWN.search(answer) is not None and answer.casefold() != UNKNOWN,
     )
+
+
+def mark_of_thoughts(text: str, q_star: str) -> str:
+    """Return the first mark of a model's thoughts in a text; "" if there is none, or if q* itself has one."""
+    mark = _THOUGHT_MARKS.search(text)
+    return mark[0] if mark and not _THOUGHT_MARKS.search(q_star) else ""
 
 
 def _content_words(text: str) -> dict[str, str]:
@@ -453,13 +462,13 @@ def _content_words(text: str) -> dict[str, str]:
 
     Compared are words without their endings, and numbers in digits.
     """
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for piece in pieces(fold(normalised(text))):
         if not is_word(piece) or piece in FUNCTION_WORDS or _FUNCTION_HAN.issuperset(piece):
             continue
         number = next(iter(spelled_numbers(piece)), "")
-        found.setdefault(number or stem(piece), piece)
-    return found
+        words.setdefault(number or stem(piece), piece)
+    return words
 
 
 class _Words:
