@@ -23,8 +23,6 @@ from cts_async.protocol.run_files import RESULTS
 
 _AFTER_ANSWERS: Final = ("rewrite", "reformulate", "search", "judge")
 """The first words of the steps that follow once all questions are answered."""
-
-
 _MOST_IDS: Final = 10
 """Instances that a note names."""
 
@@ -55,17 +53,25 @@ def lost_answers(line: Mapping[str, Any]) -> bool:
 
 def loss_notes(directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
     """Say which of a run's instances version 0.11 or before left out of scores and of tables; nothing for others."""
-    judging, answers = set[str](), set[str]()
-    for line in read_results(directory / RESULTS):  # the last line of an id counts
-        (judging.add if lost_judging(line) else judging.discard)(line["id"])
-        (answers.add if lost_answers(line) else answers.discard)(line["id"])
-    if judging:
-        yield lost_judging_note(directory, sorted(judging), command_of(manifest))
+    without_labels: set[str] = set()
+    without_answers: set[str] = set()
+    for line in read_results(directory / RESULTS):
+        # The last line of an id counts: a retried failure is none any more.
+        without_labels.discard(line["id"])
+        without_answers.discard(line["id"])
+        if lost_judging(line):
+            without_labels.add(line["id"])
+        if lost_answers(line):
+            without_answers.add(line["id"])
+    if without_labels:
+        yield lost_judging_note(directory, sorted(without_labels), command_of(manifest))
     identity = manifest.get("identity") or {}
-    if answers and identity.get("k") and identity.get("mode") != "select":
+    # Questions that are only selected are never answered.
+    if without_answers and identity.get("k") and identity.get("mode") != "select":
         yield (
-            f"{directory}: {len(answers)} instance(s) failed after their questions were asked and answered; tables 4, "
-            "5, 7, 8 and 10 of version 0.11 or before left them out. cts diagnose counts them, from the journal."
+            f"{directory}: {len(without_answers)} instance(s) failed after their questions were asked and answered; "
+            "tables 4, 5, 7, 8 and 10 of version 0.11 or before left them out. cts diagnose counts them, from the "
+            "journal."
         )
 
 
@@ -97,12 +103,16 @@ def asked_in_journal(journal: Path, ids: Collection[str]) -> dict[str, Asked]:
         step, instance = record.get("step"), record.get("instance")
         if record.get("ok") is True and instance in wanted and str(step).startswith("answer/"):
             answers[str(instance)][str(step)] = record
-    found: dict[str, Asked] = {}
+    asked_by_id: dict[str, Asked] = {}
     for id, by_step in answers.items():
         pairs = list(_pairs(by_step))
-        if len(pairs) == sum(step.removeprefix("answer/").isdecimal() for step in by_step):
-            found[id] = Asked(tuple(question for question, _ in pairs), tuple(text for _, text in pairs))
-    return found
+        # Steps such as answer/1/llm are what a custom role asked by itself.
+        n_turns = sum(step.removeprefix("answer/").isdecimal() for step in by_step)
+        # A turn that cannot be read would shift all later ones: rather none of this instance.
+        if pairs and len(pairs) == n_turns:
+            questions, texts = zip(*pairs, strict=True)
+            asked_by_id[id] = Asked(questions, texts)
+    return asked_by_id
 
 
 def _pairs(by_step: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

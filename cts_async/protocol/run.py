@@ -661,15 +661,15 @@ def _with_score(line: Line, instance: Instance, scoring: str, verdict: Judgment 
     scored: Line = {"judge": scoring}
     if not isinstance(verdict, StepError):
         scored = judged(instance.nuggets, verdict)
-    found: Line = {}
+    updated: Line = {}
     for name in line:
         if name == "judge":  # the fields' order is that of a line that was judged at once
-            found |= scored
+            updated |= scored
         elif name not in ("nuggets", "restore_score_100", "error"):
-            found[name] = line[name]
+            updated[name] = line[name]
     if isinstance(verdict, StepError):
-        found["error"] = error_json(verdict)
-    return found
+        updated["error"] = error_json(verdict)
+    return updated
 
 
 def judge_names(plan: Plan) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from custom_roles import command, script
@@ -33,19 +34,19 @@ def test_killed_run_of_an_agent_library_pays_for_no_call_twice(tmp_path: Path) -
         run.configure(provider.url, max_concurrency=IN_FLIGHT)
         killed = run.start()
         until = time.monotonic() + 120
-        while provider.stats()["paid"] < N * CALLS // 3:
+        # On a loaded machine agents start seconds apart: two may be over before a third has asked.
+        while provider.stats()["paid"] < N * CALLS // 3 or not unfinished_calls(run):
             assert killed.poll() is None, killed.communicate()[1]
             assert time.monotonic() < until
             time.sleep(0.02)
         killed.kill()
         killed.communicate()
         paid, recorded = paid_at_rest(provider), len(run.records())
-        steps = list(read_records(tmp_path / "runs/r/steps.jsonl"))
-        over = {one["instance"] for one in steps if one["step"] == "search"}
-        to_replay = [one for one in run.records() if one["instance"] not in over]
+        to_replay = unfinished_calls(run)
         assert to_replay
         assert recorded < N * CALLS
-        assert 0 <= paid - recorded <= IN_FLIGHT
+        # Each place may hold one call on its way, and one answered whose line is just being written.
+        assert 0 <= paid - recorded <= 2 * IN_FLIGHT
 
         resumed = run.start()
         _, notices = resumed.communicate(timeout=180)
@@ -57,6 +58,13 @@ def test_killed_run_of_an_agent_library_pays_for_no_call_twice(tmp_path: Path) -
         assert provider.stats()["paid_twice"] == paid - recorded
         share = f"{len(to_replay)} of {len(to_replay)} model calls answered from the journal"
         assert share in " ".join(notices.split())
+
+
+def unfinished_calls(run: RealRun) -> list[dict[str, Any]]:
+    """The journal's model calls of instances whose search is not over."""
+    steps = list(read_records(run.here / "runs/r/steps.jsonl"))
+    over = {step["instance"] for step in steps if step["step"] == "search"}
+    return [call for call in run.records() if call["instance"] not in over]
 
 
 def paid_at_rest(provider: Remote) -> int:
