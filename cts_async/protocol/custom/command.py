@@ -218,6 +218,11 @@ class _Process:
         except NestedTooDeeply as error:
             # Whoever waits for it must be told: a line that is only ignored would let its request hang.
             problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)
+            if id is None:
+                # It answers a request that cannot be told from the others in flight: all of them are asked again.
+                for waiting_reply in self._waiting.values():
+                    if not waiting_reply.done():
+                        waiting_reply.set_exception(UnusableOutput(str(problem)))
         waiting = self._waiting.get(str(id)) if isinstance(id, str | int) else None
         if waiting is None or waiting.done():
             self._ignored(line)
