@@ -72,7 +72,7 @@ _FORMATTING: Final = frozenset(_TABLE["unknown"]["formatting"])
 # What a head with a mark can begin with, and what a closing mark without its opening has in it: nearly every reply has
 # neither, and is looked at no further.
 _HEADS: Final = tuple("<[◁【acfthH")
-_ALONE_HINTS: Final = ("|>", "<unused95>", "▷", "[/THINK]", "seed:think", "longcat_think", "assistantfinal")
+_ANGLE_HINTS: Final = ("|>", "<unused95>", "seed:think", "longcat_think")
 _BRACKETS: Final = ("<", "[", "◁", "【")
 # A value or a tag may quote a closing mark, and is no thought.
 _JSON_HEADS: Final = ("{", "[", '"', "<")
@@ -193,7 +193,11 @@ def _is_in_json(text: str, mark: re.Match[str]) -> bool:
 
 
 def _has_hint(text: str) -> bool:
-    return any(hint in text for hint in _ALONE_HINTS)
+    """True if a closing mark without its opening may be in the text."""
+    # Every candidate answer comes here: one search for each last character, and no loop for ordinary prose.
+    if ">" in text and any(hint in text for hint in _ANGLE_HINTS):
+        return True
+    return "assistantfinal" in text or "[/THINK]" in text or "▷" in text
 
 
 def _without_turn_end(text: str, thoughts: list[str], start: int, end: int) -> Split:

@@ -44,6 +44,7 @@ class PromptCuts:
         if n_bytes <= 0 or tokens <= 0:
             return None  # no usage
         if tokens > self._most:
+            # What was the largest number so far was no limit: those prompts were read in full, too.
             self._tokens_below += self._n_at_most * self._most
             self._bytes_below += self._bytes_at_most
             self._most, self._n_at_most, self._bytes_at_most = tokens, 1, n_bytes
@@ -61,8 +62,11 @@ class PromptCuts:
         if self._longest_at_most < GROWTH * self._shortest_at_most or not self._bytes_below:
             # Equal prompts; or a server that reports the same number whatever it is sent.
             return None
+        # By what the shorter prompts, which were read in full, have in tokens per byte.
         sent = self._tokens_below / self._bytes_below * n_bytes
-        return round(sent) if sent >= GROWTH * tokens else None
+        if sent < GROWTH * tokens:
+            return None
+        return round(sent)
 
     def _add_below(self, n_bytes: int, tokens: int) -> int | None:
         """Add a call that was counted as fewer tokens than another was.
@@ -90,4 +94,6 @@ def cut_prompt_text(model: str, counted: int, sent: int) -> str:
 
 def _rounded(tokens: int) -> int:
     """An estimate without digits that it does not have."""
-    return round(tokens, -2) if tokens >= 1000 else round(tokens, -1)
+    if tokens >= 1000:
+        return round(tokens, -2)
+    return round(tokens, -1)

@@ -306,8 +306,8 @@ _HINTS: Final = tuple(
 
 
 def _is_unsupported(error: _Error) -> bool:
-    said = f"{error.message} {error.fields.get('code')}".replace("_", " ")
-    return _UNSUPPORTED.words.search(said) is not None
+    words = f"{error.message} {error.fields.get('code')}".replace("_", " ")
+    return _UNSUPPORTED.words.search(words) is not None
 
 
 def _named(error: _Error, names: Iterable[str]) -> list[str]:

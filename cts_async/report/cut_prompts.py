@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from cts_async.foreign_json import as_list, as_object, as_texts
 from cts_async.llm.apis import MAX_USAGE_TOKENS
 from cts_async.llm.model import FIRST_PER_BYTE, printable_name
 from cts_async.llm.prompt_cuts import MIN_CALLS, MIN_TOKENS, cut_prompt_text
@@ -58,11 +59,12 @@ class JournalCuts:
         response, step = record.get("response"), record.get("step")
         if not isinstance(response, dict) or not isinstance(step, str):
             return
-        instance = hash(str(record.get("instance")))
-        if step.startswith(_TOOL) and "/query/" in step:
-            number = _number_in(step[len(_TOOL) :].partition(".")[0])
-            if number is not None:
-                self._tools.extend((instance, number, _result_bytes(response)))
+        is_turn = step.startswith(_TURN)
+        sent = response.get("cut_prompt")
+        if not is_turn and sent is None:
+            # Most steps: of these only what the agent was given to read says anything.
+            if step.startswith(_TOOL) and "/query/" in step:
+                self._add_tool(record, step, response)
             return
         usage, model = record.get("usage"), record.get("model")
         # The usage of several attempts is one sum.
@@ -71,31 +73,49 @@ class JournalCuts:
         tokens = usage.get("input")
         if not isinstance(tokens, int) or not 0 < tokens <= MAX_USAGE_TOKENS:
             return
-        sent = response.get("cut_prompt")
         if isinstance(sent, int) and tokens < sent <= MAX_USAGE_TOKENS:
             self._mark(model, tokens, sent)
-        number = _number_in(step[len(_TURN) :]) if step.startswith(_TURN) else None
-        if number is not None:
-            if model not in self._models:
-                self._models.append(model)
-            request = record.get("request")
-            shortened = isinstance(request, dict) and ("dropped" in request or "demand" in request)
-            reply = str(response.get("text")).encode("utf-8", "replace")
-            index = self._models.index(model)
-            self._turns.extend((instance, number, tokens, len(reply), index, int(shortened)))
+        if is_turn:
+            self._add_turn(record, step, response, model, tokens)
 
-    def found(self) -> dict[str, CutPrompts]:
+    def _add_tool(self, record: Mapping[str, Any], step: str, response: Mapping[str, Any]) -> None:
+        number = _number_in(step[len(_TOOL) :].partition(".")[0])
+        if number is not None:
+            self._tools.extend((_instance_of(record), number, _result_bytes(response)))
+
+    def _add_turn(
+        self, record: Mapping[str, Any], step: str, response: Mapping[str, Any], model: str, tokens: int
+    ) -> None:
+        number = _number_in(step[len(_TURN) :])
+        if number is None:
+            return
+        if model not in self._models:
+            self._models.append(model)
+        request = as_object(record.get("request"))
+        shortened = "dropped" in request or "demand" in request
+        n_bytes = len(str(response.get("text")).encode("utf-8", "replace"))
+        index = self._models.index(model)
+        self._turns.extend((_instance_of(record), number, tokens, n_bytes, index, int(shortened)))
+
+    def by_model(self) -> dict[str, CutPrompts]:
         """What was cut, by model; empty if nothing says so."""
-        found = dict(self._marked)
+        cuts = dict(self._marked)
         for index, model in enumerate(self._models):
-            if model not in found and (cut := self._plateau(index)):
-                found[model] = cut
-        return found
+            if model in cuts:
+                continue
+            plateau = self._plateau(index)
+            if plateau:
+                cuts[model] = plateau
+        return cuts
 
     def _mark(self, model: str, tokens: int, sent: int) -> None:
-        before = self._marked.get(model, CutPrompts(tokens, sent, 0))
-        longest = (tokens, sent) if sent > before.sent else (before.counted, before.sent)
-        self._marked[model] = CutPrompts(*longest, before.calls + 1)
+        cut = self._marked.get(model)
+        if cut is None:
+            self._marked[model] = CutPrompts(tokens, sent, 1)
+        elif sent > cut.sent:
+            self._marked[model] = CutPrompts(tokens, sent, cut.calls + 1)
+        else:
+            self._marked[model] = CutPrompts(cut.counted, cut.sent, cut.calls + 1)
 
     def _plateau(self, index: int) -> CutPrompts | None:
         """What the turns of one model show: successive ones that are counted as the same, largest number."""
@@ -121,7 +141,9 @@ class JournalCuts:
                     calls += 1
                     sent = max(sent, round(whole_tokens + FIRST_PER_BYTE * whole_bytes))
             before = turn
-        return CutPrompts(most, max(sent, most), calls) if calls >= MIN_CALLS else None
+        if calls < MIN_CALLS:
+            return None
+        return CutPrompts(most, max(sent, most), calls)
 
     def _turns_of(self, index: int) -> Iterator[_Turn]:
         results: dict[tuple[int, int], int] = {}
@@ -135,25 +157,32 @@ class JournalCuts:
                 yield _Turn(instance, number, tokens, after, bool(shortened))
 
 
+def _instance_of(record: Mapping[str, Any]) -> int:
+    return hash(str(record.get("instance")))
+
+
 def _number_in(text: str) -> int | None:
     """The number of a turn in a step's name; None if it is none."""
-    return int(text) if text.isdecimal() and len(text) < 7 else None
+    # Journals may be a stranger's: more digits would not fit into the columns.
+    if text.isdecimal() and len(text) < 7:
+        return int(text)
+    return None
 
 
 def _result_bytes(response: Mapping[str, Any]) -> int:
     """About the bytes of the search results that the agent reads."""
     size = 0
-    hits = response.get("hits")
-    for hit in hits if isinstance(hits, list) else ():
-        for text in hit if isinstance(hit, list) else ():
-            if isinstance(text, str):
-                size += len(text.encode("utf-8", "replace"))
+    for hit in as_list(response.get("hits")):
+        for text in as_texts(hit):
+            size += len(text.encode("utf-8", "replace"))
         size += _HIT_CHARS
     return size
 
 
-def cut_prompt_lines(found: Mapping[str, CutPrompts]) -> Iterator[str]:
+def cut_prompt_lines(cuts: Mapping[str, CutPrompts]) -> Iterator[str]:
     """Yield a line for each model whose server cuts prompts."""
-    for model, cut in sorted(found.items()):
-        prompts = "1 prompt was" if cut.calls == 1 else f"{cut.calls:,} prompts were"
+    for model, cut in sorted(cuts.items()):
+        prompts = "1 prompt was"
+        if cut.calls > 1:
+            prompts = f"{cut.calls:,} prompts were"
         yield f"{cut_prompt_text(printable_name(model), cut.counted, cut.sent)} ({prompts} cut)"

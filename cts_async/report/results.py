@@ -209,7 +209,7 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
     for summary in summaries:
-        yield from (f"{summary.label}: {line}" for line in cut_prompt_lines(summary.spent.cuts.found()))
+        yield from (f"{summary.label}: {line}" for line in cut_prompt_lines(summary.spent.cuts.by_model()))
     for summary in summaries:
         yield from (f"{summary.label}: {line}" for line in summary.tools.lines())
 

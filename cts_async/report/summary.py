@@ -703,7 +703,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
             if (dropped := summary.spent.dropped)
             else {}
         ),
-        **_cut_prompts_json(summary.spent.cuts.found()),
+        **_cut_prompts_json(summary.spent.cuts.by_model()),
         "priced_usd": known_cost,
         "unpriced_models": len(unpriced),
         "latency_per_instance_s": summary.spent.latency_per_instance_s(),
@@ -772,7 +772,7 @@ def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
     for record in read_records(journal):
         if not shared or str(record.get("instance")).partition("/")[0] == directory.name:
             cuts.add(record)
-    return cuts.found()
+    return cuts.by_model()
 
 
 def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:

@@ -60,7 +60,7 @@ def found_in(steps: list[dict[str, Any]]) -> dict[str, CutPrompts]:
     cuts = JournalCuts()
     for step in steps:
         cuts.add(step)
-    return cuts.found()
+    return cuts.by_model()
 
 
 def test_turns_that_grow_and_are_counted_the_same_were_cut_in_any_order_of_lines() -> None:
@@ -106,7 +106,7 @@ def test_summary_and_printed_notes_say_what_was_marked_or_found(tmp_path: Path) 
         "m-1": {"counted": 4000, "sent": 7150, "calls": 3},
         "m-2": {"counted": 3900, "sent": 8000, "calls": 1},
     }
-    assert cut_prompts_in(tmp_path) == summary.spent.cuts.found()
+    assert cut_prompts_in(tmp_path) == summary.spent.cuts.by_model()
     notes = [line for line in _remarks([summary]) if "cuts prompts" in line]
     assert len(notes) == 2
     assert notes[1].startswith("mine-k1: m-2: the server counted 3,900 of about 8,000 tokens")
