@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from cts_async.llm.apis import MAX_USAGE_TOKENS
 from cts_async.llm.model import FIRST_PER_BYTE, printable_name
 from cts_async.llm.prompt_cuts import MIN_CALLS, MIN_TOKENS, cut_prompt_text
+from cts_async.report.untrusted import as_list
 
 __all__ = ["CutPrompts", "JournalCuts", "cut_prompt_lines"]
 
@@ -74,7 +75,9 @@ class JournalCuts:
         sent = response.get("cut_prompt")
         if isinstance(sent, int) and tokens < sent <= MAX_USAGE_TOKENS:
             self._mark(model, tokens, sent)
-        number = _number_in(step[len(_TURN) :]) if step.startswith(_TURN) else None
+        number = None
+        if step.startswith(_TURN):
+            number = _number_in(step[len(_TURN) :])
         if number is not None:
             if model not in self._models:
                 self._models.append(model)
@@ -104,8 +107,8 @@ class JournalCuts:
         if most < MIN_TOKENS or min(turn.tokens for turn in turns) == most:
             return None  # a server that reports the same number whatever it is sent
         sent, calls = 0, 0
+        # Of the last prompt of this conversation that was counted in full, and what was added since.
         whole_tokens = whole_bytes = 0
-        """Of the last prompt of this conversation that was counted in full, and what was added since."""
         before: _Turn | None = None
         for turn in turns:
             follows = (
@@ -137,15 +140,18 @@ class JournalCuts:
 
 def _number_in(text: str) -> int | None:
     """The number of a turn in a step's name; None if it is none."""
-    return int(text) if text.isdecimal() and len(text) < 7 else None
+    # Seven digits are more than any conversation has, and a number of thousands of digits cannot be read at all.
+    if text.isdecimal() and len(text) < 7:
+        return int(text)
+    return None
 
 
 def _result_bytes(response: Mapping[str, Any]) -> int:
     """About the bytes of the search results that the agent reads."""
     size = 0
-    hits = response.get("hits")
-    for hit in hits if isinstance(hits, list) else ():
-        for text in hit if isinstance(hit, list) else ():
+    # A journal may be a stranger's: whatever is no list holds nothing.
+    for hit in as_list(response.get("hits")):
+        for text in as_list(hit):
             if isinstance(text, str):
                 size += len(text.encode("utf-8", "replace"))
         size += _HIT_CHARS
