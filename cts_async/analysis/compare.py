@@ -113,32 +113,33 @@ def compare_under(
     pairs = compare_pairs(board, judge, baseline, seed=seed) if against_baseline else every
     standings = leaderboard(board, judge, baseline, seed=seed)
     references = {entrant.label for entrant in board.entrants if entrant.system in REFERENCES}
-    rivals = [one for one in standings if one.common_mean is not None and one.system not in references]
-    first = min(rivals, key=_by_common_mean).system if rivals else ""
-    # In a pair of equal means either may come first.
-    of_first = {
-        test.other if test.system == first else test.system: test
-        for test in every
-        if first in (test.system, test.other)
-    }
+    competing = [standing for standing in standings if standing.system not in references]
+    rivals = [standing for standing in competing if standing.common_mean is not None]
+    first = ""
+    if rivals:
+        first = min(rivals, key=_by_common_mean).system
+    tests_of_first = _tests_of(first, every)
     worse = {test.other for test in every if test.system == first and test.significant}
-    best = {one.system: one.system not in worse for one in rivals}
-    testable = {name: not test.hopeless for name, test in of_first.items() if name in best}
-    tests = {
-        test.system if test.other == baseline else test.other: test.p_holm
-        for test in pairs
-        if baseline in (test.system, test.other)
-    }
-    found = [
-        replace(
-            standing,
-            p_holm=tests.get(standing.system),
-            best=best.get(standing.system),
-            testable=testable.get(standing.system),
-        )
-        for standing in standings
-    ]
-    return Judged(judge, baseline, tuple(found), pairs)
+    best = {rival.system: rival.system not in worse for rival in rivals}
+    testable = {name: not test.hopeless for name, test in tests_of_first.items() if name in best}
+    tests_of_baseline = _tests_of(baseline, pairs)
+    completed = []
+    for standing in standings:
+        name = standing.system
+        p_holm = tests_of_baseline[name].p_holm if name in tests_of_baseline else None
+        completed.append(replace(standing, p_holm=p_holm, best=best.get(name), testable=testable.get(name)))
+    return Judged(judge, baseline, tuple(completed), pairs)
+
+
+def _tests_of(system: str, pairs: Sequence[PairTest]) -> dict[str, PairTest]:
+    """Return the tests of one system, by the other one; in a pair of equal means either may come first."""
+    tests = {}
+    for test in pairs:
+        if test.system == system:
+            tests[test.other] = test
+        elif test.other == system:
+            tests[test.system] = test
+    return tests
 
 
 def compare_over_common(

@@ -621,14 +621,14 @@ def answer_sentence(found: RunsCompared) -> str:
         if best.delta.too_short:
             interval += f", too short: {test.n_differ} of {test.n} instances differ"
     gained = f"{who} changes the mean score by {amount} points against {baseline}"
-    if test.hopeless:
-        answer = f"Not shown: {gained}, but too few instances differ for any test to show it"
-    elif not test.significant:
-        answer = f"Not shown: {gained}, which chance may explain"
-    elif best.delta.mean > 0:
+    if test.significant and best.delta.mean > 0:
         answer = f"Yes: {gained}"
-    else:
+    elif test.significant:
         answer = f"No: even {gained}"
+    elif test.hopeless:
+        answer = f"Not shown: {gained}, but too few instances differ for any test to show it"
+    else:
+        answer = f"Not shown: {gained}, which chance may explain"
     p = "p < 0.001" if test.p_holm < 0.0005 else f"p = {test.p_holm:.3f}"
     if test.n_tests > 1:
         p += f" after Holm's correction of {test.n_tests} tests"

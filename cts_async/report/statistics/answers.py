@@ -19,10 +19,17 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
 
 def _given_away(diagnosis: Diagnosis) -> DataTable:
     rows = []
-    for run, one in run_rows(diagnosis):
-        if (found := one.given_away) is not None:
-            counts = {"known": found.known, "over_informing": found.over_informing, "named": found.named}
-            rows.append({**run, **counts, "told": found.told, "over_informing_rate": found.rate})
+    for run, diagnosed in run_rows(diagnosis):
+        # None where q and q* are not recorded, so that nobody can say what an answer gave away.
+        if (disclosed := diagnosed.given_away) is None:
+            continue
+        row = dict(run)
+        row["known"] = disclosed.known
+        row["over_informing"] = disclosed.over_informing
+        row["named"] = disclosed.named
+        row["told"] = disclosed.told
+        row["over_informing_rate"] = disclosed.rate
+        rows.append(row)
     columns = (
         *RUN_COLUMNS,
         Column("known", text("known")),
@@ -41,10 +48,15 @@ def _given_away(diagnosis: Diagnosis) -> DataTable:
 
 def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
     rows = []
-    for run, one in run_rows(diagnosis):
-        if (found := one.system.unknown_wording) is not None:
-            rows.append({**run, "exact": found.exact, "paraphrased": found.paraphrased})
-    columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("exact", "paraphrased")))
+    for run, diagnosed in run_rows(diagnosis):
+        # The results have `unknown` only: without a journal nobody knows how it was said.
+        if (wording := diagnosed.system.unknown_wording) is None:
+            continue
+        row = dict(run)
+        row["exact"] = wording.exact
+        row["paraphrased"] = wording.paraphrased
+        rows.append(row)
+    columns = (*RUN_COLUMNS, Column("exact", text("exact")), Column("paraphrased", text("paraphrased")))
     caption = (
         "Replies that are exactly the word unknown, and those that mean it in other words or another spelling: they "
         "count as unknown, except in runs as published, where they are answers."

@@ -339,8 +339,9 @@ def _document_urls(metadata: Metadata, ids: Collection[str]) -> dict[str, str]:
                     digest.update(line)
                     document = record_in(line) or {}
                     id, url = document.get("id"), document.get("url")
-                    if id in ids and isinstance(url, str):
-                        urls[str(id)] = url
+                    # Anybody's file, until its digest is known: an id may be a list, which no set can hold.
+                    if isinstance(id, str) and isinstance(url, str) and id in ids:
+                        urls[id] = url
                 if digest.hexdigest() == metadata.corpus_sha256:
                     return urls
     return {}

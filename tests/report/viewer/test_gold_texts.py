@@ -60,7 +60,8 @@ def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) 
     line = {**gold_line(), "sources": []}
     gold = written(tmp_path / "g.jsonl", line)
     documents = [{"id": f"d{n}", "url": f"https://a.example/{n}", "title": "", "text": ""} for n in (2, 3)]
-    corpus = written(tmp_path / "corpus.jsonl", *documents)
+    unusable = [{"id": ["d1"], "url": "https://a.example/1"}, {"id": {}, "url": 1}]
+    corpus = written(tmp_path / "corpus.jsonl", *unusable, *documents)
 
     def sources(digest: str, folder: str) -> tuple[str, ...]:
         about(tmp_path / folder, gold)
