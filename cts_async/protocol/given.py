@@ -63,6 +63,8 @@ class GivenRows:
 
     def __init__(self, source: Path, kind: GivenKind, fields: Mapping[str, str] | None = None) -> None:
         """Read the source. Raises InputError."""
+        if not source.exists():
+            raise InputError(source, "no such file or run; check the path (runs: cts status)")
         self.kind, self.source, self.file, self.is_run = kind, source, source, source.is_dir()
         if self.is_run:
             self.file = source / RESULTS

@@ -433,7 +433,7 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
             "--rewrites starts with the search",
         ),
         ({"stop_after": "rewrite", "references": ("gold",)}, "--gold-query: .*ends before the search"),
-        ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file"),
+        ({"given_questions": (Path("nowhere.csv"),)}, "nowhere.csv: no such file or run"),
         ({"given_questions": (Path("empty"),)}, "not a run directory"),
     ],
 )
