@@ -19,32 +19,39 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
 
 def _given_away(diagnosis: Diagnosis) -> DataTable:
     rows = []
-    for run, one in run_rows(diagnosis):
-        if (found := one.given_away) is not None:
-            counts = {"known": found.known, "over_informing": found.over_informing, "named": found.named}
-            rows.append({**run, **counts, "told": found.told, "over_informing_rate": found.rate})
-    columns = (
-        *RUN_COLUMNS,
-        Column("known", text("known")),
-        *rates("told"),
-        Column("over-informing", text("over_informing")),
-        *rates("over_informing_rate"),
-        Column("named", text("named")),
-    )
+    for row, run in run_rows(diagnosis):
+        disclosed = run.given_away
+        if disclosed is None:  # q or q* is not recorded
+            continue
+        row["known"] = disclosed.n_known
+        row["over_informing"] = disclosed.n_over_informing
+        row["named"] = disclosed.n_named
+        row["told"] = disclosed.mean_share
+        row["over_informing_rate"] = disclosed.rate
+        rows.append(row)
+    # Counts are integers, shares have three places: in the order of "of how many, how much, how often".
+    columns = [*RUN_COLUMNS, Column("known", text("known"))]
+    columns += rates("told")
+    columns.append(Column("over-informing", text("over_informing")))
+    columns += rates("over_informing_rate")
+    columns.append(Column("named", text("named")))
     caption = (
         "known: answers that are not unknown. told: mean share of the intent's content words, beyond those of query and "
         "question, that an answer has. over-informing: answers that tell more than 0.8 of at least 4 such words, or "
         "that cts audit names: they recite the intent, or think aloud."
     )
-    return DataTable("given_away", "What the user gave away", caption, columns, rows, group="k")
+    return DataTable("given_away", "What the user gave away", caption, tuple(columns), rows, group="k")
 
 
 def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
     rows = []
-    for run, one in run_rows(diagnosis):
-        if (found := one.system.unknown_wording) is not None:
-            rows.append({**run, "exact": found.exact, "paraphrased": found.paraphrased})
-    columns = (*RUN_COLUMNS, *(Column(key, text(key)) for key in ("exact", "paraphrased")))
+    for row, run in run_rows(diagnosis):
+        wording = run.system.unknown_wording
+        if wording is not None:  # without a journal, or its answers, nothing is known of their wording
+            row["exact"] = wording.exact
+            row["paraphrased"] = wording.paraphrased
+            rows.append(row)
+    columns = (*RUN_COLUMNS, Column("exact", text("exact")), Column("paraphrased", text("paraphrased")))
     caption = (
         "Replies that are exactly the word unknown, and those that mean it in other words or another spelling: they "
         "count as unknown, except in runs as published, where they are answers."
