@@ -43,6 +43,7 @@ class GivenAway:
 
 def given_away(disclosures: Iterable[Disclosure], *, people_answered: bool = False) -> GivenAway:
     """Count over the known answers of a run; of people's answers the audit names none."""
+    # The mean is over answers, not over instances: an instance of which much is unknown weighs less.
     shares: list[float] = []
     n_over_informing = n_named = 0
     for disclosed in disclosures:
@@ -95,6 +96,7 @@ def unknown_wording(journal: Path, answers: Mapping[str, Sequence[str]]) -> Unkn
         role, _, number = str(step).partition("/")
         if role != "answer" or not number.isdecimal():
             continue
+        # A slice: a journal may have more turns than the result has answers.
         passed_on = answers[str(instance)][int(number) - 1 : int(number)]
         wording = wording_of_unknown(str(response.get("text")))
         if passed_on and not _means_unknown(passed_on[0]):

@@ -30,7 +30,8 @@ def _given_away(diagnosis: Diagnosis) -> DataTable:
         row["over_informing_rate"] = disclosed.rate
         rows.append(row)
     # Counts are integers, shares have three places: in the order of "of how many, how much, how often".
-    columns = [*RUN_COLUMNS, Column("known", text("known"))]
+    columns = list(RUN_COLUMNS)
+    columns.append(Column("known", text("known")))
     columns += rates("told")
     columns.append(Column("over-informing", text("over_informing")))
     columns += rates("over_informing_rate")
@@ -51,9 +52,11 @@ def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
             row["exact"] = wording.exact
             row["paraphrased"] = wording.paraphrased
             rows.append(row)
-    columns = (*RUN_COLUMNS, Column("exact", text("exact")), Column("paraphrased", text("paraphrased")))
+    columns = list(RUN_COLUMNS)
+    columns.append(Column("exact", text("exact")))
+    columns.append(Column("paraphrased", text("paraphrased")))
     caption = (
         "Replies that are exactly the word unknown, and those that mean it in other words or another spelling: they "
         "count as unknown, except in runs as published, where they are answers."
     )
-    return DataTable("unknown_wording", "How unknown was said", caption, columns, rows, group="k")
+    return DataTable("unknown_wording", "How unknown was said", caption, tuple(columns), rows, group="k")
