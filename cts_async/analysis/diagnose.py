@@ -92,7 +92,9 @@ def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) ->
 def _given_away(system: Interactions) -> GivenAway | None:
     asked = (turn for row in system.rows for turn in row.turns)
     disclosures = [turn.disclosed for turn in asked if turn.disclosed is not None]
-    return given_away(disclosures) if disclosures else None
+    if not disclosures:
+        return None
+    return given_away(disclosures, people_answered=system.people_answered)
 
 
 # Score and gain by the number of known answers (table 7's classes)

@@ -24,31 +24,37 @@ from cts_async.records import UNKNOWN
 class GivenAway:
     """What the known answers of one run give away, over all of them together."""
 
-    known: int
+    n_known: int
     """Answers that are not `unknown`."""
-    told: float | None
+    mean_share: float | None
     """Mean share of the words that q* has beyond q and the question; None without known answers."""
-    over_informing: int
+    n_over_informing: int
     """Answers that tell nearly all of these words (`Disclosure.over_informs`)."""
-    named: int
+    n_named: int
     """Those of them that `cts audit` names; people's answers it does not name."""
 
     @property
     def rate(self) -> float | None:
         """Fraction of the known answers that over-inform; None without known answers."""
-        return self.over_informing / self.known if self.known else None
+        if self.n_known == 0:
+            return None
+        return self.n_over_informing / self.n_known
 
 
-def given_away(disclosures: Iterable[Disclosure]) -> GivenAway:
-    """Count over the known answers of a run."""
+def given_away(disclosures: Iterable[Disclosure], *, people_answered: bool = False) -> GivenAway:
+    """Count over the known answers of a run; of people's answers the audit names none."""
+    # The mean is over answers, not over instances: an instance of which much is unknown weighs less.
     shares: list[float] = []
-    over_informing = named = 0
+    n_over_informing = n_named = 0
     for disclosed in disclosures:
         shares.append(disclosed.share)
-        over_informing += disclosed.over_informs
-        named += disclosed.problem != ""
-    mean = sum(shares) / len(shares) if shares else None
-    return GivenAway(len(shares), mean, over_informing, named)
+        n_over_informing += disclosed.over_informs
+        if not people_answered:  # as the audit: their answers are data, and no model's
+            n_named += disclosed.problem != ""
+    mean: float | None = None
+    if shares:
+        mean = sum(shares) / len(shares)
+    return GivenAway(len(shares), mean, n_over_informing, n_named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +75,11 @@ def wording_of_unknown(text: str) -> Literal["exact", "paraphrased", ""]:
     try:
         if answer_text(text).strip() == UNKNOWN:
             return "exact"
-        return "paraphrased" if ShortPhrase().parse(text).unknown else ""
+        if ShortPhrase().parse(text).unknown:
+            return "paraphrased"
     except UnusableOutput:
-        return ""
+        pass
+    return ""
 
 
 def unknown_wording(journal: Path, answers: Mapping[str, Sequence[str]]) -> UnknownWording | None:
@@ -88,6 +96,7 @@ def unknown_wording(journal: Path, answers: Mapping[str, Sequence[str]]) -> Unkn
         role, _, number = str(step).partition("/")
         if role != "answer" or not number.isdecimal():
             continue
+        # A slice: a journal may have more turns than the result has answers.
         passed_on = answers[str(instance)][int(number) - 1 : int(number)]
         wording = wording_of_unknown(str(response.get("text")))
         if passed_on and not _means_unknown(passed_on[0]):

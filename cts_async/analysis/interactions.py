@@ -65,6 +65,8 @@ class Interactions:
     """Of the rows, the instances whose search or rewriting failed; their judges' failures do not count."""
     unknown_wording: UnknownWording | None = None
     """None without a journal."""
+    people_answered: bool = False
+    """True if people's recorded answers stood for the User Answerer's."""
 
     @property
     def n_turns(self) -> int:
@@ -132,6 +134,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         caveat=run.caveat,
         n_failed_later=n_failed_later,
         unknown_wording=unknown_wording(run.directory / STEPS, answers),
+        people_answered=run.people_answered,
     )
 
 

@@ -140,6 +140,8 @@ class FinishedRun:
     """The stage that a run without search and judges ended with; "" for all other runs."""
     as_published: bool = False
     """True if the paper's protocol was played to the letter."""
+    people_answered: bool = False
+    """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
 
     @property
     def support(self) -> str:
@@ -429,6 +431,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         n_absent=run_files.n_absent(manifest),
         stop_after=str(identity.get("stop_after") or ""),
         as_published=identity.get("as_published") is True,
+        people_answered=bool(identity.get("answers")),
     )
 
 

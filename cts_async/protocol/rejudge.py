@@ -236,8 +236,21 @@ def plan_judging(
         prompts=prompts,
         custom=custom,
         catalogue=catalogue if custom else None,
-        remarks=(*notes, *remarks_on(prompts)),
+        remarks=(*notes, *remarks_on(prompts), *_remarks_on_published(config, specs)),
     )
+
+
+def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -> Iterator[str]:
+    """Say where a further judge is asked otherwise than the judges of a run as published."""
+    if config.nuggets_per_call or not specs:
+        return
+    for run in config.runs:
+        identity = (read_manifest(run) or {}).get("identity", {})
+        if identity.get("as_published") is True:
+            yield (
+                f"{run.name} was made as published, with all nuggets in one call of its judge; here a call has at most "
+                "those of the judge's judge_nuggets (20): --nuggets-per-call 999 for all in one"
+            )
 
 
 def _check_options(config: JudgeConfig) -> None:

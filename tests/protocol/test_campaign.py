@@ -19,7 +19,7 @@ from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
 from cts_async.analysis.board import make_board
 from cts_async.analysis.runs import read_run
-from cts_async.config import BudgetConfig, RunConfig
+from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded, Usage
@@ -32,6 +32,7 @@ from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.model import Client
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.rejudge import plan_judging
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, summary_json, write_summary
@@ -502,6 +503,9 @@ def test_run_as_published_plays_the_paper_to_the_letter(
     assert summary_json(summarise_run(run))["unknown_paraphrased"] == 1
     found = make_board([read_run(run)])
     assert any("--as-published" in remark for remark in found.remarks) == as_published
+    judging = JudgeConfig(runs=(run,), judges=("gpt",))
+    remarks = plan_judging(judging, load_catalogue(None), {}, keyless=True).remarks
+    assert any("--nuggets-per-call" in remark for remark in remarks) == as_published
 
 
 @pytest.mark.parametrize(
