@@ -215,6 +215,8 @@ class _Process:
         try:
             reply = read_reply(line)
             id = reply.get("id") if isinstance(reply, dict) else None
+            if reply is None and (id := id_of(line)) is not None:
+                problem = UnusableOutput(f"{self._name}: its reply cannot be read as JSON")
         except NestedTooDeeply as error:
             # Whoever waits for it must be told: a line that is only ignored would let its request hang.
             problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)

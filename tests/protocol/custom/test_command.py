@@ -128,6 +128,20 @@ for n, line in enumerate(sys.stdin):
     asyncio.run(main())
 
 
+def test_reply_that_is_no_json_fails_its_request_instead_of_letting_it_hang(tmp_path: Path) -> None:
+    content = """
+for line in sys.stdin:
+    print('{"id": "%s", "answer": %s}' % (json.loads(line)["id"], "9" * 5_000), flush=True)
+"""
+
+    async def main() -> None:
+        async with started(tmp_path, content, Events()) as process:
+            with pytest.raises(UnusableOutput, match="its reply cannot be read as JSON"):
+                await answered(process, 1)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("flood", FLOODS)
 def test_command_that_floods_a_stream_is_answered_all_the_same(tmp_path: Path, run: Run, flood: str) -> None:
     seen: list[Event] = []
