@@ -54,7 +54,8 @@ def test_process_is_charged_its_cpu_time(tmp_path: Path) -> None:
 
 def test_memory_is_that_of_a_process_and_its_children() -> None:
     """Each holds 60 MB beside its interpreter; when they have gone the peak stays."""
-    hold = "import sys; held = b'x' * 60_000_000; print('held', flush=True); sys.stdin.read()"
+    # One write for text and line break: both processes share the pipe.
+    hold = r"import os, sys; held = b'x' * 60_000_000; os.write(1, b'held\n'); sys.stdin.read()"
     parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-S', '-c', {hold!r}]); {hold}"
     peak = Peak()
     command = [sys.executable, "-S", "-c", parent]
