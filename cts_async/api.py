@@ -20,12 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from cts_async.analysis.runs import find_runs
 from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import InputError, RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.report.rows import Tables as Tables
-from cts_async.report.rows import tables_of
+from cts_async.runs.finished import find_runs
+from cts_async.tables.rows import Tables as Tables
+from cts_async.tables.rows import tables_of
 
 T = TypeVar("T")
 MOST_QUESTIONS: Final = 3
@@ -61,8 +61,8 @@ def run(
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
-    from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import RunGroup
+    from cts_async.runs.files import RESULTS
+    from cts_async.watch.progress import RunGroup
 
     names = _Names()
     with _naming_parameters():
@@ -89,7 +89,7 @@ def judge(
     """
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
-    from cts_async.report.progress import RunGroup
+    from cts_async.watch.progress import RunGroup
 
     words = [runs] if isinstance(runs, str | Path) else list(runs)
     paths = tuple(one.path for one in find_runs([str(word) for word in words]))
@@ -116,14 +116,14 @@ def compare(
 
     With `published` there is also ours beside the paper's values, under that name.
     """
-    from cts_async.report.comparison import compare_runs, comparison_json
+    from cts_async.tables.comparison import compare_runs, comparison_json
 
     words = [str(run) for run in runs or ("runs",)]
     judges = [judges] if isinstance(judges, str) else judges
     found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
     if not published:
         return comparison_json(found)
-    from cts_async.report.published import published_json, published_of
+    from cts_async.tables.published import published_json, published_of
 
     return comparison_json(found) | {"published": published_json(published_of(found))}
 

@@ -262,3 +262,7 @@ def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
         return lambda one: (cls, tuple(getattr(one, name) for name in names))
     all_of = attrgetter(*names)
     return lambda one: (cls, all_of(one))
+
+
+JUDGING: Final = "judge/"
+"""The steps of judges are named judge/NAME, and what code of the user's asks there judge/NAME/..."""

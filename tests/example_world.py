@@ -17,7 +17,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.tables.summary import summarise_run, write_summary
 
 
 def play_examples(folder: Path) -> list[Path]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from made_runs import Row, made_run
 
-from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.plots import Drawn, Figure
+from cts_async.pages.plots import Drawn, Figure
+from cts_async.tables.comparison import RunsCompared, compare_runs
 
 LINK = '<a href="javascript:alert(1)">x</a>'
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, cast
 
-from cts_async.report.live import LiveFile, LiveLane, LivePart, LiveWorker
+from cts_async.watch.live import LiveFile, LiveLane, LivePart, LiveWorker
 
 
 def part(name: str, done: int = 0, expected: int = 10, **fields: Any) -> LivePart:

@@ -23,11 +23,11 @@ from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared_limit import fullest, wait_s
-from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine.journal import read_records
 from cts_async.engine.journal_index import scan_journal
 from cts_async.llm.coverage import CoverageList
+from cts_async.runs.finished import read_run
 
 
 def cpu(seconds: float) -> Spent:

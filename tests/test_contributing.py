@@ -21,8 +21,8 @@ from cts_async.llm.apis import ChatRequest, Reply
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Client
 from cts_async.records import Instance
-from cts_async.report import statistics
-from cts_async.report.diagnosis import diagnose_named, report_json
+from cts_async.tables import statistics
+from cts_async.tables.diagnosis import diagnose_named, report_json
 
 EXAMPLES = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL
@@ -91,7 +91,7 @@ def test_dataset_is_read_and_a_bad_line_named(example: None, tmp_path: Path) -> 
         open_dataset(f"pairs:{path}")
 
 
-@pytest.mark.parametrize("example", [(2, "cts_async.report.statistics", "all_answered")], indirect=True)
+@pytest.mark.parametrize("example", [(2, "cts_async.tables.statistics", "all_answered")], indirect=True)
 def test_statistic_is_part_of_a_diagnosis(example: None, tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row(id, score=10.0) for id in "abc"])
     rows = [

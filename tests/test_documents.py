@@ -45,7 +45,7 @@ MINE = '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "my-model"\n'
 REPLACED = (
     # What a block cannot have here, and what stands for it.
     ("--search serper", "--corpus docs.jsonl"),  # a key of Serper's
-    ("--plots figures --plot-format pdf", ""),  # a browser to draw with; tests/report/plots draw
+    ("--plots figures --plot-format pdf", ""),  # a browser to draw with; tests/pages/plots draw
     ("--plots figures", ""),
     (
         " ... --answers qulac",
@@ -246,7 +246,7 @@ def check(block: Block) -> None:
     elif block.language == "toml":
         read_toml(block)
     elif block.language == "latex":
-        assert r"\input{tables/results}" in block.text, "tests/report/test_latex.py has what it inputs"
+        assert r"\input{tables/results}" in block.text, "tests/tables/test_latex.py has what it inputs"
     elif block.commands:
         known = ("cts ", "for ", *NOT_COMMANDS)
         unknown = [line for line in block.text.splitlines() if line and not line.startswith(known)]

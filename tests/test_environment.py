@@ -13,8 +13,8 @@ from cts_async.cli.init import init
 from cts_async.config import config_home, home_folder, user_config_file
 from cts_async.engine.processes import PASSED_ON
 from cts_async.errors import UsageError
+from cts_async.pages.plots.image_files import BROWSER_VARIABLES
 from cts_async.protocol.config_trust import is_trusted, remember
-from cts_async.report.plots.image_files import BROWSER_VARIABLES
 from cts_async.search.backends.corpus import default_cache_dir
 
 PACKAGE = Path(cts_async.__file__).parent

@@ -38,11 +38,11 @@ from golden_world import (
     without_added,
 )
 
-from cts_async.analysis import runs
 from cts_async.errors import UsageError
-from cts_async.report import summary
-from cts_async.report.statistics import paper_tables
-from cts_async.report.tables import DataTable
+from cts_async.runs import finished as runs
+from cts_async.tables import summary
+from cts_async.tables.statistics import paper_tables
+from cts_async.tables.table import DataTable
 
 RETIRED = re.compile(r'"(?!agent|answer|clarify|judge|rewrite)\w+\.small\.(?:en|zh)": "[0-9a-f]{64}",$')
 """Prompts for small models that 0.7.0 shipped for the roles beyond those of a default run."""

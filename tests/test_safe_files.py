@@ -208,7 +208,7 @@ WRITING_CALLS = {
 }
 ELSEWHERE = {
     "cli/streams.py": "the null device, in place of a standard stream that is closed or fails",
-    "report/output.py": "the null device, in place of a standard output that fails",
+    "tables/output.py": "the null device, in place of a standard output that fails",
     "search/backends/corpus.py": "bm25s and numpy save into a folder that tempfile has just made",
 }
 

@@ -70,13 +70,10 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
         here = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
         assert here == {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
     schemas = [f"schemas/{kind}.schema.json" for kind in ("run", "steps", "results", "judgments", "summary")]
-    exported = [f"report/{name}" for name in ("columns.toml", "dataset_card.md", *schemas)]
-    data = ("llm/models.toml", "search/web.toml", "report/plots/style.json", "py.typed", *exported)
+    exported = [f"tables/{name}" for name in ("columns.toml", "dataset_card.md", *schemas)]
+    data = ("llm/models.toml", "search/web.toml", "pages/plots/style.json", "py.typed", *exported)
     assert {f"cts_async/{name}" for name in data} <= set(names)
-    page = {
-        f"cts_async/report/viewer/static/{name}"
-        for name in ("index.html", "main.js", "theme.css", "icon.svg")
-    }
+    page = {f"cts_async/viewer/static/{name}" for name in ("index.html", "main.js", "theme.css", "icon.svg")}
     assert page <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
 

@@ -20,9 +20,9 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from cts_async.report.viewer import app, library, pages
-from cts_async.report.viewer.app import runner_of
-from cts_async.report.viewer.library import Library
+from cts_async.viewer import app, library, pages
+from cts_async.viewer.app import runner_of
+from cts_async.viewer.library import Library
 
 TIMEOUT_S = 20.0
 

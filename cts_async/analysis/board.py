@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from cts_async.analysis.runs import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
+from cts_async.runs.finished import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
 from cts_async.scorer import restore_score_100
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -10,14 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from cts_async.engine.journal import read_records
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import answer_text
-from cts_async.llm.parsing import ShortPhrase
+from cts_async.llm.parsing import ShortPhrase, wording_of_unknown
 from cts_async.protocol.audit.text import Disclosure
-from cts_async.records import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +62,6 @@ class UnknownWording:
     """Replies that are the word `unknown` and nothing else."""
     paraphrased: int = 0
     """Replies that mean the same: another spelling ("Unknown."), or other words ("not specified")."""
-
-
-def wording_of_unknown(text: str) -> Literal["exact", "paraphrased", ""]:
-    """Return how a reply of the User Answerer says `unknown`; "" for an answer, and for an unusable reply.
-
-    Thoughts before the reply are no part of its wording.
-    """
-    try:
-        if answer_text(text).strip() == UNKNOWN:
-            return "exact"
-        if ShortPhrase().parse(text).unknown:
-            return "paraphrased"
-    except UnusableOutput:
-        pass
-    return ""
 
 
 def unknown_wording(journal: Path, answers: Mapping[str, Sequence[str]]) -> UnknownWording | None:

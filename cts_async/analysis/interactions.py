@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from cts_async.analysis.disclosure import UnknownWording, unknown_wording
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
-from cts_async.analysis.runs import FailedItem, FinishedRun, Item
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
 from cts_async.protocol.audit.text import Disclosure, disclosure
-from cts_async.protocol.run_files import STEPS
 from cts_async.records import UNKNOWN, Caveat, Language, language_of, value
+from cts_async.runs.files import STEPS
+from cts_async.runs.finished import FailedItem, FinishedRun, Item
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]

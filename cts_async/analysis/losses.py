@@ -15,8 +15,9 @@ from typing import Final, Literal, TypeAlias
 
 from cts_async.protocol.judge import FULL_AT, is_chinese, lexical_coverage, terms_among, terms_of
 from cts_async.records import Coverage
+from cts_async.runs.gold_texts import GoldNugget
 from cts_async.scorer import GAIN
-from cts_async.search.backends.corpus import canonical_url, is_address
+from cts_async.search.backends.corpus import canonical_url
 
 Stage: TypeAlias = Literal["said", "read", "found", "not_found", "not_asked", "unknown"]
 STAGES: Final[tuple[Stage, ...]] = ("not_asked", "not_found", "found", "read", "unknown")
@@ -47,22 +48,6 @@ class Document:
     """Its place among the results of its search, from 1; 0 for a page."""
     unread: str = ""
     """The whole text of a page of which the agent had only `text`."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoldNugget:
-    """A nugget's text and sources: their URLs, else their ids in the gold."""
-
-    text: str
-    weight: float
-    sources: tuple[str, ...]
-    references: tuple[str, ...] = ()
-    """The URLs that its intent's gold gives for all its nuggets together."""
-
-    @property
-    def placed(self) -> bool:
-        """False if the gold names sources, and none of them by an address."""
-        return not self.sources or any(is_address(source) for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True)

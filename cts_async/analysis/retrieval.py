@@ -12,10 +12,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from cts_async.analysis.stats import PairedT, holm, paired_t_test
-from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.results import Line, failed, latest_results
-from cts_async.protocol.run_files import RESULTS
 from cts_async.records import (
     MODES,
     SCHEMES,
@@ -26,6 +23,9 @@ from cts_async.records import (
     Mode,
     Scheme,
 )
+from cts_async.runs.files import RESULTS
+from cts_async.runs.manifest import read_manifest
+from cts_async.runs.results import Line, failed, latest_results
 from cts_async.search.backends import Ranked
 from cts_async.search.rankers import Ranker
 

@@ -11,9 +11,9 @@ from operator import itemgetter
 from typing import Final, TypedDict
 
 from cts_async.analysis.lexicon import enclosing, regions_in
-from cts_async.analysis.runs import FinishedRun, Item
 from cts_async.analysis.stats import Difference, clustered_mean
 from cts_async.records import UNKNOWN, language_of
+from cts_async.runs.finished import FinishedRun, Item
 from cts_async.search.terms import fold, is_word, pieces, stem
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json, print_plainly, visible
+from cts_async.tables.output import print_json, print_plainly, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +50,7 @@ def audit(
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.protocol.audit import audit_run
-    from cts_async.protocol.run_files import run_folders
+    from cts_async.runs.files import run_folders
 
     audits = [audit_run(run, data) for run in run_folders(runs)]
     if as_json:

@@ -46,14 +46,14 @@ def compare(
 
     Example: cts compare runs/hard518-* --published --csv tables
     """
-    from cts_async.report.comparison import compare_runs, comparison_json, comparison_tables
-    from cts_async.report.results import CAVEATS
-    from cts_async.report.tables import show_tables, with_free_names
+    from cts_async.tables.comparison import compare_runs, comparison_json, comparison_tables
+    from cts_async.tables.results import CAVEATS
+    from cts_async.tables.table import show_tables, with_free_names
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
     lead, extra = list[str](), dict[str, Any]()
     if published:
-        from cts_async.report.published import published_json, published_lines, published_of, published_tables
+        from cts_async.tables.published import published_json, published_lines, published_of, published_tables
 
         both = published_of(found)
         lead, extra = list(published_lines(both)), {"published": published_json(both)}

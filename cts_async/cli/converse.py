@@ -101,10 +101,10 @@ def converse(
     from cts_async.neighbours.at_cot.evaluation import evaluate_conversations, open_judgments
     from cts_async.neighbours.at_cot.generation import open_scorer
     from cts_async.protocol.converse import plan_conversations, run_conversations
-    from cts_async.report.progress import RunGroup
-    from cts_async.report.results import caveats_of, conversations_table, print_failures
-    from cts_async.report.summary import caveats_json
-    from cts_async.report.tables import make_table_folder, show_tables
+    from cts_async.tables.results import caveats_of, conversations_table, print_failures
+    from cts_async.tables.summary import caveats_json
+    from cts_async.tables.table import make_table_folder, show_tables
+    from cts_async.watch.progress import RunGroup
 
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder, published)

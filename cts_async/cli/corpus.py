@@ -39,9 +39,9 @@ def show(
     """
     from itertools import islice
 
-    from cts_async.report.datasets import documents_table, facts_table
-    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
+    from cts_async.tables.datasets import documents_table, facts_table
+    from cts_async.tables.table import show_tables
 
     opened = Corpus.open(path)
     chars = sum(len(page.text) for page in opened.documents())
@@ -80,9 +80,9 @@ def search(
     Example: cts corpus search docs.jsonl "great wall" --rerank castorini/monot5-base-msmarco
     """
     from cts_async.errors import UsageError
-    from cts_async.report.datasets import found_table
-    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
+    from cts_async.tables.datasets import found_table
+    from cts_async.tables.table import show_tables
 
     if model not in MODELS:
         raise UsageError(f"--model {model}: must be one of {', '.join(MODELS)}")
@@ -104,9 +104,9 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     """
     from time import perf_counter
 
-    from cts_async.report.datasets import facts_table
-    from cts_async.report.tables import show_tables
     from cts_async.search.backends.corpus import Corpus
+    from cts_async.tables.datasets import facts_table
+    from cts_async.tables.table import show_tables
 
     start = perf_counter()
     opened = Corpus.open(path)

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from cts_async.cli import options
-from cts_async.report.output import print_json, print_notes
+from cts_async.tables.output import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.datasets.kinds import Contents
@@ -78,7 +78,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
         return
     from rich.console import Console
 
-    from cts_async.report.datasets import print_kinds
+    from cts_async.tables.datasets import print_kinds
 
     print_kinds(Console(emoji=False), kinds)
 
@@ -103,7 +103,7 @@ def show(
     from rich.console import Console
 
     from cts_async.datasets.inspect import item_of, open_to_inspect
-    from cts_async.report.datasets import print_contents, print_item
+    from cts_async.tables.datasets import print_contents, print_item
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     if id is not None:
@@ -163,8 +163,8 @@ def validate(
     Example: cts data validate documents.jsonl --as corpus
     """
     from cts_async.errors import UsageError
-    from cts_async.report.datasets import fact_lines
-    from cts_async.report.output import print_line
+    from cts_async.tables.datasets import fact_lines
+    from cts_async.tables.output import print_line
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
@@ -179,7 +179,7 @@ def validate(
 
 def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
-    from cts_async.report.datasets import corpus_contents
+    from cts_async.tables.datasets import corpus_contents
 
     if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
@@ -210,7 +210,7 @@ def convert(
     """
     from cts_async.datasets.inspect import convert as write
     from cts_async.datasets.inspect import open_to_inspect
-    from cts_async.report.output import print_line
+    from cts_async.tables.output import print_line
 
     found = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(found, to, limit=limit, force=force)

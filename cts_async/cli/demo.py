@@ -39,8 +39,8 @@ def demo(
     from cts_async.cli.drive import drive, print_closing, summarise
     from cts_async.demo import plan_demo, play
     from cts_async.errors import UsageError
-    from cts_async.report.output import unbroken
-    from cts_async.report.results import caveats_of, print_scores
+    from cts_async.tables.output import unbroken
+    from cts_async.tables.results import caveats_of, print_scores
 
     plan = plan_demo(out)
     runs = plan.directories()

@@ -46,8 +46,8 @@ def diagnose(
 
     Example: cts diagnose runs --json
     """
-    from cts_async.report.diagnosis import diagnose_named, printed_notes, report_json, report_tables
-    from cts_async.report.tables import show_tables, with_caveats
+    from cts_async.tables.diagnosis import diagnose_named, printed_notes, report_json, report_tables
+    from cts_async.tables.table import show_tables, with_caveats
 
     report = diagnose_named(
         runs,

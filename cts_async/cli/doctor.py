@@ -13,7 +13,7 @@ import typer
 from cts_async.cli import options
 from cts_async.config import user_config_file, user_config_path
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
-from cts_async.report.output import print_json
+from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.apis import Reply
@@ -115,7 +115,7 @@ def _extras() -> Iterator[CheckResult]:
 
 def _figures() -> CheckResult:
     """Check what `cts report --plots` needs."""
-    from cts_async.report.plots.image_files import FORMATS, check_export
+    from cts_async.pages.plots.image_files import FORMATS, check_export
 
     try:
         check_export(FORMATS)
@@ -307,7 +307,7 @@ async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> Ch
 def _print(findings: list[CheckResult]) -> None:
     from rich.console import Console
 
-    from cts_async.report.output import wrapped
+    from cts_async.tables.output import wrapped
 
     console = Console(emoji=False)
     width = console.width if console.is_terminal else sys.maxsize

@@ -25,9 +25,9 @@ from cts_async.engine.events import Events, Subscriber
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError, reason_to_stop
 from cts_async.llm.model import unpriced_models
-from cts_async.report.live_screen import LiveScreen, progress_line
-from cts_async.report.output import print_notes, print_plainly
-from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
+from cts_async.tables.output import print_notes, print_plainly
+from cts_async.watch.progress import Progress, RunGroup, periodic, writing_live
+from cts_async.watch.screen import LiveScreen, progress_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.plan import CommandPlan
     from cts_async.records import Caveat
-    from cts_async.report.summary import RunSummary
+    from cts_async.tables.summary import RunSummary
 
 Plan = TypeVar("Plan", bound="CommandPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
@@ -107,7 +107,7 @@ def _logs(
     """The subscribers of --log and --verbose while the block runs; `show` prints a line above the progress."""
     from cts_async import __version__
     from cts_async.llm.redact import SECRETS
-    from cts_async.report.event_log import clean, logging_to, verbose_to
+    from cts_async.watch.event_log import clean, logging_to, verbose_to
 
     for spec in used:
         SECRETS.add(environment_override(spec.key_env, os.environ))
@@ -127,7 +127,7 @@ def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[
 
     Raises RunStopped where a file cannot be read or written: the runs are made, and the same command summarises them.
     """
-    from cts_async.report.summary import summarise_runs, write_summary
+    from cts_async.tables.summary import summarise_runs, write_summary
 
     try:
         summaries = summarise_runs(directories)
@@ -192,7 +192,7 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
 
 def print_closing(lines: Iterable[str], caveats: Iterable[Caveat]) -> None:
     """Print the last lines of a command's results; before them its scores' caveats."""
-    from cts_async.report.results import CAVEATS
+    from cts_async.tables.results import CAVEATS
 
     console = Console(emoji=False)
     for caveat in caveats:

@@ -43,8 +43,8 @@ def export(
 
     Example: cts export --schema schemas
     """
-    from cts_async.report.export import export_runs, export_schemas
-    from cts_async.report.output import plain, print_notes
+    from cts_async.tables.export import export_runs, export_schemas
+    from cts_async.tables.output import plain, print_notes
 
     if schema is not None:
         if runs or layout or out:

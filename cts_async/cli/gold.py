@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cts_async.cli import options
 from cts_async.cli.options import EVIDENCE, MODELS, RESULTS, option
 from cts_async.config import GoldConfig
-from cts_async.report.output import print_json, unbroken
+from cts_async.tables.output import print_json, unbroken
 
 if TYPE_CHECKING:
     from cts_async.protocol.gold import GoldPlan
@@ -65,13 +65,13 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     from rich.console import Console
 
     from cts_async.cli.drive import conclude, drive, print_closing
-    from cts_async.engine.run_dir import write_json
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
-    from cts_async.protocol.run_files import SUMMARY
-    from cts_async.report.gold import print_gold, summarise_gold
-    from cts_async.report.progress import RunGroup
-    from cts_async.report.results import caveats_of
+    from cts_async.runs.files import SUMMARY
+    from cts_async.runs.manifest import write_json
+    from cts_async.tables.gold import print_gold, summarise_gold
+    from cts_async.tables.results import caveats_of
+    from cts_async.watch.progress import RunGroup
 
     plan = plan_gold(config, load_catalogue(*config.config_files), os.environ)
     used = [*plan.specs.values(), *plan.search.opened]

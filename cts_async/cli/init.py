@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cts_async.report.output import print_line
+from cts_async.tables.output import print_line
 
 TEMPLATE = Path(__file__).with_name("init.toml")
 

@@ -12,11 +12,11 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.options import BUDGETS, DATA, MODELS, RESULTS, one_of, option
 from cts_async.config import Join, JudgeConfig
-from cts_async.report.output import print_json
+from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.protocol.rejudge import JudgePlan
-    from cts_async.report.progress import RunGroup
+    from cts_async.watch.progress import RunGroup
 
 
 class JudgeOptions(options.CommandOptions):
@@ -116,7 +116,7 @@ def judge(
 
     On a Ray cluster: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
     """
-    from cts_async.protocol.run_files import has_no_answers, run_folders, without
+    from cts_async.runs.files import has_no_answers, run_folders, without
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
@@ -138,7 +138,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import forecast_judging, plan_judging
-    from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
+    from cts_async.tables.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     foreseen = forecast_judging(plan)
@@ -154,7 +154,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.cli.drive import conclude, drive, print_closing, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
-    from cts_async.report.results import caveats_of, print_judged
+    from cts_async.tables.results import caveats_of, print_judged
 
     plan = plan_judging(
         config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None
@@ -180,8 +180,8 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
 def _group(plan: JudgePlan, judge: str) -> RunGroup:
     """One judge's progress; its mean is shown for a single target only, a mean over several systems means nothing."""
-    from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.progress import RunGroup
+    from cts_async.runs.files import PER_ITEM, judgments_path
+    from cts_async.watch.progress import RunGroup
 
     directories = dict.fromkeys([plan.out, *plan.directories()])
     first = plan.targets[0]

@@ -35,7 +35,7 @@ from cts_async.errors import (
     write_error,
 )
 from cts_async.llm.redact import SECRETS
-from cts_async.report.output import discard_stdout, print_line, unbroken
+from cts_async.tables.output import discard_stdout, print_line, unbroken
 
 app = typer.Typer(
     name="cts",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.report.output import print_json, print_plainly
+from cts_async.tables.output import print_json, print_plainly
 
 
 def models(
@@ -31,7 +31,7 @@ def models(
 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.custom.sources import plugin_names
-    from cts_async.report.models import model_entries, model_json, print_model, print_models
+    from cts_async.tables.models import model_entries, model_json, print_model, print_models
 
     catalogue = load_catalogue(*options.config_files(config))
     entries = model_entries(catalogue, os.environ, name)

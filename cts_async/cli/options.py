@@ -206,7 +206,7 @@ def check_keys(
     ask on. `named` are the models that the user named, and `reachable` those that code of the user's may ask, too.
     """
     from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
-    from cts_async.report.output import plain, print_line
+    from cts_async.tables.output import plain, print_line
 
     used = tuple(used)
     trust = trust_in(file, user)

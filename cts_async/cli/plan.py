@@ -6,7 +6,7 @@ import os
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json, print_notes
+from cts_async.tables.output import print_json, print_notes
 
 
 @options.with_options(options.RunOptions, RunConfig)
@@ -24,7 +24,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.protocol.forecast import forecast, read_past_usage
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run_files import same_run
-    from cts_async.report.forecast import forecast_json, print_forecast
+    from cts_async.tables.forecast import forecast_json, print_forecast
 
     made = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     for system, directory in made.systems.items():

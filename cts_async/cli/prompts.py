@@ -11,7 +11,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data import SETTINGS
-from cts_async.report.output import plain, print_json, print_line, print_notes, unbroken
+from cts_async.tables.output import plain, print_json, print_line, print_notes, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +37,7 @@ def list_all(given: Given = None, config: options.ConfigFile = None, as_json: op
 
     Example: cts prompts list --prompts short=prompts/short --json
     """
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     show_tables([_table(_every(_opened(given, config)))], as_json=as_json)
 
@@ -99,7 +99,7 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
         print_json({"prompts": [_row(one) for one in found], "problems": problems, "notes": notes})
     else:
         if found:
-            from cts_async.report.tables import show_tables
+            from cts_async.tables.table import show_tables
 
             show_tables([_table(found)])
         print_notes(notes)
@@ -178,7 +178,7 @@ def _row(prompt: Prompt) -> dict[str, Any]:
 
 
 def _table(found: Iterable[Prompt]) -> Any:
-    from cts_async.report.tables import Column, DataTable, text_columns
+    from cts_async.tables.table import Column, DataTable, text_columns
 
     columns = (
         *text_columns("name", "language"),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cts_async.cli import options
 from cts_async.cli.options import EVALUATION, MODELS, RESULTS, option
+
+if TYPE_CHECKING:
+    from cts_async.tables.results import ConversationReport
+    from cts_async.tables.summary import RunSummary
 
 
 def report(
@@ -62,9 +67,19 @@ def report(
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, display_names
-    from cts_async.report.html.report import Origin
-    from cts_async.report.output import print_line
-    from cts_async.report.report_files import make_report
+    from cts_async.pages.report import Origin
+    from cts_async.pages.report_files import make_report
+    from cts_async.tables.output import print_line
+
+    def evaluate_talks(runs: Sequence[RunSummary]) -> ConversationReport:
+        from cts_async.neighbours.at_cot.evaluation import evaluate_finished
+
+        return evaluate_finished(
+            runs,
+            EvaluationConfig(
+                corpus=corpus, qrels=qrels, relevance_level=relevance_level, published=published
+            ),
+        )
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     lines = make_report(
@@ -76,9 +91,7 @@ def report(
         formats=formats,
         judges=[judge] if judge else [],
         baseline=baseline,
-        evaluation=EvaluationConfig(
-            corpus=corpus, qrels=qrels, relevance_level=relevance_level, published=published
-        ),
+        evaluate_talks=evaluate_talks,
         seed=seed,
         names=display_names(options.config_files(config_file)),
     )

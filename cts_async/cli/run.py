@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.report.output import print_json, unbroken
+from cts_async.tables.output import print_json, unbroken
 
 if TYPE_CHECKING:
     from cts_async.protocol.plan import Plan, SearchPlan
@@ -49,9 +49,9 @@ def run(
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
-    from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import RunGroup
-    from cts_async.report.results import caveats_of, print_results, print_unsearched
+    from cts_async.runs.files import RESULTS
+    from cts_async.tables.results import caveats_of, print_results, print_unsearched
+    from cts_async.watch.progress import RunGroup
 
     plan = make_plan(config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None)
     groups = [
@@ -110,7 +110,7 @@ def _next_steps(plan: Plan) -> list[str]:
     """What to do next, and in one line what was planned beside what it took."""
     from cts_async.protocol.custom.sources import BASELINE
     from cts_async.protocol.forecast import read_past_usage
-    from cts_async.report.forecast import comparison_line
+    from cts_async.tables.forecast import comparison_line
 
     last = list(plan.systems.values())[-1]
     view = unbroken(f"cts view {quote(str(plan.config.runs_dir))}")

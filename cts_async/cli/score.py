@@ -45,8 +45,8 @@ def score(
     """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
-    from cts_async.protocol.run_files import manifest_of
     from cts_async.records import caveat_of, caveats_in
+    from cts_async.runs.files import manifest_of
 
     def remark(line: str) -> None:
         typer.echo(f"cts: {scorer.printable(line)}", err=True)
@@ -59,7 +59,7 @@ def score(
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
     if caveats := caveats_in(caveat_of(manifest_of(Path(file).parent)) for file, _ in rows):
-        from cts_async.report.results import CAVEATS
+        from cts_async.tables.results import CAVEATS
 
         for caveat in caveats:
             typer.echo(CAVEATS[caveat], err=True)
@@ -73,7 +73,7 @@ def _judged(words: Iterable[str]) -> list[str]:
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_files import REPORT, has_no_answers, is_gold_build
+    from cts_async.runs.files import REPORT, has_no_answers, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named

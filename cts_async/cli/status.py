@@ -9,14 +9,14 @@ import typer
 
 from cts_async.cli import options
 from cts_async.errors import UsageError
-from cts_async.report.output import print_json, print_plainly
+from cts_async.tables.output import print_json, print_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from cts_async.report.live import LiveFile
+    from cts_async.watch.live import LiveFile
 
 REFRESH_S: Final = 1.0
 PLAIN_COLUMNS: Final = 160
@@ -40,7 +40,7 @@ def status(
     """
     from rich.console import Console
 
-    from cts_async.report.live import idle_state
+    from cts_async.watch.live import idle_state
 
     paths = options.runs_or_default(runs, "status")
     found = _look(paths)
@@ -63,7 +63,7 @@ def status(
 
 def _look(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
     """Return the progress of every run; None for one that is not active."""
-    from cts_async.report.live import live_of, run_directories
+    from cts_async.watch.live import live_of, run_directories
 
     return {directory: live_of(directory) for directory in run_directories(paths)}
 
@@ -74,8 +74,8 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
 
     from rich.live import Live as Redrawn
 
-    from cts_async.report.live import RunState, by_process, idle_state
-    from cts_async.report.live_screen import LiveScreen
+    from cts_async.watch.live import RunState, by_process, idle_state
+    from cts_async.watch.screen import LiveScreen
 
     at_rest: dict[Path, RunState] = {}
     """States of runs that are not active; each is read once, until a process works on it again."""
@@ -98,8 +98,8 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
 def _print_once(console: Console, paths: Sequence[Path]) -> None:
     import time
 
-    from cts_async.report.live import by_process, how_to_resume, idle_state
-    from cts_async.report.live_screen import LiveScreen
+    from cts_async.watch.live import by_process, how_to_resume, idle_state
+    from cts_async.watch.screen import LiveScreen
 
     found = _look(paths)
     going = by_process([live for live in found.values() if live is not None])

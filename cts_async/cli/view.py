@@ -11,7 +11,7 @@ import typer
 from cts_async.cli import options
 
 if TYPE_CHECKING:
-    from cts_async.report.viewer.library import Library
+    from cts_async.viewer.library import Library
 
 Port = Annotated[
     int | None,
@@ -53,7 +53,7 @@ def view(
     """
     from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
-    from cts_async.report.viewer.app import listening, serve, viewed
+    from cts_async.viewer.app import listening, serve, viewed
 
     library = viewed([folder, *(more or ())])
     if export is None:
@@ -66,8 +66,8 @@ def view(
 
 
 def _export(library: Library, target: Path, *, browser: bool) -> None:
-    from cts_async.report.output import counted, print_line, unbroken
-    from cts_async.report.viewer.static_export import export_pages
+    from cts_async.tables.output import counted, print_line, unbroken
+    from cts_async.viewer.static_export import export_pages
 
     made = export_pages(library, target)
     pages = f"{counted(made.n_runs, 'run')}, {counted(made.n_instances, 'instance')}"
@@ -81,7 +81,7 @@ def _export(library: Library, target: Path, *, browser: bool) -> None:
 def _announce(folder: Path, address: str, *, browser: bool) -> None:
     from urllib.parse import urlsplit
 
-    from cts_async.report.output import print_line, unbroken
+    from cts_async.tables.output import print_line, unbroken
 
     print_line(f"{unbroken(str(folder))}: {address} (Ctrl-C stops it)")
     if "SSH_CONNECTION" in os.environ:

@@ -47,8 +47,9 @@ from cts_async.protocol.run import (
     walk_of,
     work_left,
 )
-from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles
+from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.records import Instance, value
+from cts_async.runs.files import STEPS
 
 LEAST_IN_FLIGHT: Final = 4
 SPARE: Final = 2

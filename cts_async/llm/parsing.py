@@ -570,3 +570,18 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def wording_of_unknown(text: str) -> Literal["exact", "paraphrased", ""]:
+    """Return how a reply of the User Answerer says `unknown`; "" for an answer, and for an unusable reply.
+
+    Thoughts before the reply are no part of its wording.
+    """
+    try:
+        if answer_text(text).strip() == UNKNOWN:
+            return "exact"
+        if ShortPhrase().parse(text).unknown:
+            return "paraphrased"
+    except UnusableOutput:
+        pass
+    return ""

@@ -23,11 +23,11 @@ from cts_async.datasets import (
     GoldIndex,
     read_candidates,
 )
-from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.protocol.results import HASHES, LatestLines, answer_digest, fingerprint_of
-from cts_async.protocol.run_files import RESULTS, has_no_answers, reopen_data
 from cts_async.records import Instance, value
+from cts_async.runs.files import RESULTS, has_no_answers, reopen_data
+from cts_async.runs.manifest import command_of, read_manifest
+from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
 
 

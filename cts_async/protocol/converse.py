@@ -24,9 +24,8 @@ from cts_async.protocol.conversation import answered_questions, converse, prompt
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
 from cts_async.protocol.plan import SystemsPlan, remarks_on_temperature, sends_fixed_temperature
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.results import conversation_json, failure_line
 from cts_async.protocol.run import Files, Jobs, Resources, execute, open_system_files
-from cts_async.protocol.run_files import TALK, EndedLines
+from cts_async.protocol.run_files import EndedLines
 from cts_async.protocol.systems import (
     RoleNames,
     System,
@@ -39,6 +38,8 @@ from cts_async.protocol.systems import (
     with_embedded_file,
 )
 from cts_async.records import ConversationTurn, Instance, language_of
+from cts_async.runs.files import TALK
+from cts_async.runs.results import conversation_json, failure_line
 
 _CHOOSE_MODELS: Final = "--model, --support, --all NAME"
 
@@ -216,7 +217,7 @@ def _lines_of(
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": system.k,
-        **conversation_json(system, ended),
+        **conversation_json(system.scheme, system.mode, ended),
         "questions": questions,
         "answers": [answer.text for answer in answers],
     }

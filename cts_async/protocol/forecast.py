@@ -17,7 +17,6 @@ from statistics import fmean
 from typing import Any
 
 from cts_async.engine.journal import read_records
-from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import (
     FIRST_PER_BYTE,
@@ -33,15 +32,16 @@ from cts_async.protocol.conversation import (
     numbered_queries,
     offering_of,
 )
-from cts_async.protocol.judge import JUDGING, nuggets_by_call
+from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.plan import Plan, enough_in_flight
 from cts_async.protocol.prompts import FIELDS, PromptSet
-from cts_async.protocol.results import answered, failed, read_results
 from cts_async.protocol.roles import page_tokens, qa_pairs
-from cts_async.protocol.run_files import RESULTS, STEPS
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
-from cts_async.records import Instance, language_of
+from cts_async.records import JUDGING, Instance, language_of
+from cts_async.runs.files import RESULTS, STEPS
+from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.results import answered, failed, read_results
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200

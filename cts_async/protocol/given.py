@@ -20,12 +20,12 @@ from cts_async.config import RunConfig
 from cts_async.datasets import normalise, sha256_of
 from cts_async.datasets.candidates import GivenField, GivenRow, read_given
 from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, RESULTS, TALK, matching
 from cts_async.protocol.views import ClarifierView
 from cts_async.records import Instance
+from cts_async.runs.files import MANIFEST, RESULTS, TALK, matching
+from cts_async.runs.manifest import read_manifest
 
 GivenKind = Literal["questions", "rewrites"]
 _FIELDS: Final[Mapping[GivenKind, GivenField]] = {"questions": "questions", "rewrites": "rewritten_query"}

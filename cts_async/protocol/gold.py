@@ -50,13 +50,14 @@ from cts_async.protocol.gold_check import (
     source_lines,
 )
 from cts_async.protocol.plan import Plan, make_plan
-from cts_async.protocol.results import LatestLines, Line, failure_line, search_json
 from cts_async.protocol.roles import Role, Searcher
 from cts_async.protocol.run import Jobs, Resources, execute, open_search, open_system_files
-from cts_async.protocol.run_files import GOLDBUILD, RESULTS, EndedLines, RunFiles
+from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of
+from cts_async.runs.files import GOLDBUILD, RESULTS
+from cts_async.runs.results import LatestLines, Line, failure_line, search_json
 from cts_async.safe_files import atomic_writer, check_writable
 
 EXTRACTING = "extract"

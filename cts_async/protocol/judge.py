@@ -17,13 +17,11 @@ from cts_async.engine.runner import Context
 from cts_async.llm.coverage import CoverageList
 from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Coverage, Judgment, Nugget, language_of
+from cts_async.records import JUDGING, Coverage, Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
 REFERENCE_JUDGES: Final = (LEXICAL,)
 """Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
-JUDGING = "judge/"
-"""Prefix of the names of judging steps; the judge's name follows."""
 MAX_BRIEFS = 4096
 
 SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery et al. 2024)"

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final
 from cts_async.config import CommandConfig, RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
-from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
@@ -23,7 +22,6 @@ from cts_async.protocol.given import Given, bound, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import (
     RoleNames,
     System,
@@ -37,6 +35,8 @@ from cts_async.protocol.systems import (
     with_embedded_file,
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
+from cts_async.runs.files import STEPS
+from cts_async.runs.manifest import read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings

@@ -28,7 +28,6 @@ from cts_async.datasets import GoldIndex, candidate_files, check_read_again, rea
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
-from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -47,21 +46,12 @@ from cts_async.protocol.forecast import (
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
 from cts_async.protocol.plan import CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
-from cts_async.protocol.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
-    FURTHER,
-    JUDGMENTS,
-    N_ANSWERS,
-    PER_ITEM,
-    PROMPTS,
-    RESULTS,
-    STEPS,
     EndedLines,
     RunFiles,
     RunRecord,
     SessionNotes,
-    judgments_path,
     open_finished_run,
     open_run_files,
     recorded_session,
@@ -75,6 +65,18 @@ from cts_async.protocol.systems import (
 )
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
+from cts_async.runs.files import (
+    FURTHER,
+    JUDGMENTS,
+    N_ANSWERS,
+    PER_ITEM,
+    PROMPTS,
+    RESULTS,
+    STEPS,
+    judgments_path,
+)
+from cts_async.runs.manifest import read_manifest
+from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 
 SYSTEMS: Final = "systems"
 """The manifest's field that marks an OUT of several candidate files: their names, in order."""

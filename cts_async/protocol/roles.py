@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy, step_key
-from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.json_text import find_json
 from cts_async.llm.model import FIRST_PER_BYTE, Model
 from cts_async.llm.params import output_limit
-from cts_async.llm.parsing import Expect, OneLine, QuestionList, object_schema
+from cts_async.llm.parsing import Expect, OneLine, QuestionList
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, VisitView
 from cts_async.records import AgentPrompt, Language, Trace, language_of
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Page
+from cts_async.search.evidence import EvidenceForm
 from cts_async.search.tools import Evidence
 
 T = TypeVar("T")
@@ -196,41 +195,6 @@ PAGE_TOKENS: Final = 20_000
 AROUND_TOKENS: Final = 700
 """Tokens of the prompt without the page."""
 _CUT: Final = "\n(The page goes on; the rest is left out here.)"
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceForm:
-    """`{"rational", "evidence", "summary"}`; parses to an Evidence with at least one non-empty text."""
-
-    name: ClassVar[str] = "evidence"
-    json_schema: ClassVar[dict[str, Any] | None] = object_schema(
-        {part: {"type": "string"} for part in ("rational", "evidence", "summary")}
-    )
-    grammar: ClassVar[str | None] = None
-
-    def parse(self, text: str) -> Evidence:
-        found = find_json(text)
-        if not isinstance(found.value, dict) or found.cut_off:
-            problem = "it is cut off" if found.cut_off else "it is a list"
-            raise UnusableOutput(
-                f"expected a JSON object with evidence and summary, but {problem}", text=text
-            )
-        evidence, summary = _text(found.value.get("evidence")), _text(found.value.get("summary"))
-        if evidence is None or summary is None:
-            missing = "evidence" if evidence is None else "summary"
-            raise UnusableOutput(f"expected a string under {missing!r}", text=text)
-        if not (evidence or summary):
-            raise UnusableOutput(
-                "evidence and summary are both empty: say at least what is missing", text=text
-            )
-        return Evidence(evidence, summary)
-
-
-def _text(value: object) -> str | None:
-    """The text, or a list of passages joined; None for anything else."""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        value = "\n".join(value)
-    return value.strip() if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
 from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
-from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
+from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
@@ -71,15 +71,6 @@ from cts_async.protocol.pipeline import (
 )
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.results import (
-    Line,
-    conversation_json,
-    error_json,
-    failure_line,
-    judged,
-    outcome_line,
-    verdict_line,
-)
 from cts_async.protocol.roles import (
     Clarifier,
     DeepSearch,
@@ -89,9 +80,19 @@ from cts_async.protocol.roles import (
     Role,
     Searcher,
 )
-from cts_async.protocol.run_files import STEPS, EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
+from cts_async.protocol.run_files import EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
 from cts_async.protocol.systems import RoleNames, System, check_prices
-from cts_async.records import Instance, Judgment, Outcome, value
+from cts_async.records import JUDGING, Instance, Judgment, Outcome, value
+from cts_async.runs.files import STEPS
+from cts_async.runs.results import (
+    Line,
+    conversation_json,
+    error_json,
+    failure_line,
+    judged,
+    outcome_line,
+    verdict_line,
+)
 from cts_async.search.agent import Agent
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
@@ -648,11 +649,17 @@ def lines_of(system: System, left: Remaining, ended: Outcome | StepError, *, sco
 def _result_line(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
     """The result of an instance; of a failed one what was asked, answered and found before."""
     if isinstance(ended, Outcome):
-        return {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
+        return {
+            **outcome_line(system.label, ended),
+            **conversation_json(system.scheme, system.mode, ended.turns),
+        }
     reached: Outcome | None = ended.reached
     if reached is None or not (reached.questions or reached.turns or reached.trace):
         return failure_line(system.label, instance, ended)
-    line = {**outcome_line(system.label, reached), **conversation_json(system, reached.turns)}
+    line = {
+        **outcome_line(system.label, reached),
+        **conversation_json(system.scheme, system.mode, reached.turns),
+    }
     return {**line, "error": error_json(ended)}
 
 

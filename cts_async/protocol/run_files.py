@@ -10,50 +10,36 @@ prompts/            the prompts as they were used
 from __future__ import annotations
 
 import asyncio
-import glob
 import os
 import time
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from cts_async import __version__
-from cts_async.datasets import Dataset, open_dataset
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal, torn_path
-from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import Context, Job, interrupted
-from cts_async.errors import InputError, RunStopped, UsageError, write_error
-from cts_async.protocol.results import LatestLines, Line, judged_fingerprint
+from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.records import Instance
-from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
-
-RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
-    "results.jsonl",
-    "per_item.jsonl",
-    "steps.jsonl",
-    "run.json",
-    "summary.json",
-    "judgments",
-    "prompts",
+from cts_async.runs.files import (
+    FURTHER,
+    JUDGMENTS,
+    MANIFEST,
+    PER_ITEM,
+    PROMPTS,
+    RESULTS,
+    RUN_FILES,
+    RUN_FOLDERS,
+    STEPS,
+    judgments_path,
 )
-_FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
-_FOLDERS: Final = (JUDGMENTS, PROMPTS)
-FURTHER: Final = "further_judges"
-"""The manifest's field with what determines each further judge's verdicts, by name."""
-
-N_ANSWERS: Final = "n_answers"
-"""The manifest's field with the number of candidates, where these are fewer than the instances of their gold."""
-
-GOLDBUILD: Final = "goldbuild"
-"""The system name of a `cts gold` build."""
-TALK: Final = "talk"
-"""The task of a `cts converse` run: conversations without search and answer."""
-REPORT: Final = "report.html"
-"""The file that `cts report` writes next to the runs."""
+from cts_async.runs.manifest import check_identity, differences, locked, read_manifest, write_json
+from cts_async.runs.results import LatestLines, Line, judged_fingerprint
+from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 EndedLines = Sequence[tuple[str | None, Line]]
 """What is recorded of a job that has ended: lines for the files of further judges by name, and with None its result.
@@ -221,17 +207,6 @@ class RunFiles:
         return self._judgments[judge]
 
 
-def judgments_path(directory: Path, judge: str) -> Path:
-    """The file with a further judge's verdicts."""
-    return directory / JUDGMENTS / f"{judge.replace('/', '_').replace(':', '_')}.jsonl"
-
-
-def results_of(directory: Path) -> str:
-    """The name of the results file in a directory: of a run, or of judged candidates."""
-    judged = (directory / PER_ITEM).exists() and not (directory / RESULTS).exists()
-    return PER_ITEM if judged else RESULTS
-
-
 @contextmanager
 def open_run_files(
     directory: Path,
@@ -309,9 +284,9 @@ def check_files(directory: Path) -> None:
     Opening such a file for writing is refused anyway, but possibly after calls were paid. Also refuse a run that a
     cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
     """
-    own = [directory / name for name in _FILES]
+    own = [directory / name for name in RUN_FILES]
     try:
-        for name in _FOLDERS:
+        for name in RUN_FOLDERS:
             with suppress(FileNotFoundError), open_folder(directory / name) as folder:
                 own += (directory / name / entry for entry in os.listdir(folder))
         for path in own:
@@ -417,113 +392,3 @@ def _of_the_run(
     model = (identity.get("models") or {}).get(f"judge {name}")
     prompts = {p: text for p, text in (identity.get("prompts") or {}).items() if p in prompts_now}
     return {"model": model, "prompts": prompts} if model else None
-
-
-# --- Existing run directories: which ones the user's words name, what they hold, and their data
-
-
-def run_folders(words: Iterable[Path]) -> list[Path]:
-    """Run directories: each named directly or by a pattern, and all runs in a folder that is not a run itself.
-
-    A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
-    """
-    meant = without((path for word in words for path in matching(word) or [word]), is_report)
-    return without((path for named in meant for path in _runs_at(named)), is_gold_build)
-
-
-def matching(word: Path | str) -> list[Path]:
-    """The path itself if it exists, else the sorted paths that match it as a pattern."""
-    path = Path(word)
-    return [path] if path.exists() else sorted(map(Path, glob.glob(str(word), recursive=True)))
-
-
-def _runs_at(path: Path) -> list[Path]:
-    within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
-    return [manifest.parent for manifest in within] or [path]
-
-
-def paths_named(words: Iterable[Path | str], missing: str) -> list[Path]:
-    """Paths that the words name directly or as patterns, without reports. InputError with `missing` for no path."""
-    found: list[Path] = []
-    for word in words:
-        paths = matching(word)
-        if not paths:
-            raise InputError(Path(word), missing)
-        found += paths
-    return without(found, is_report)
-
-
-def without(paths: Iterable[Path], test: Callable[[Path], bool]) -> list[Path]:
-    """`paths` but those that pass the test; unchanged if there is nothing else."""
-    every = list(paths)
-    return [path for path in every if not test(path)] or every
-
-
-def is_report(path: Path) -> bool:
-    """Whether a path, such as `runs/*` matches, is that of a report."""
-    return path.name == REPORT
-
-
-def is_gold_build(directory: Path) -> bool:
-    """Whether `cts gold` made this directory; False without a valid manifest."""
-    return (manifest_of(directory).get("identity") or {}).get("system") == GOLDBUILD
-
-
-def is_conversation(directory: Path) -> bool:
-    """Whether `cts converse` made this directory; False without a valid manifest."""
-    return (manifest_of(directory).get("identity") or {}).get("task") == TALK
-
-
-def has_no_answers(directory: Path) -> bool:
-    """Whether a run searches nothing: conversations only, or a run that stops before the search (`--stop-after`)."""
-    identity = manifest_of(directory).get("identity") or {}
-    return identity.get("task") == TALK or bool(identity.get("stop_after"))
-
-
-def n_absent(manifest: Mapping[str, Any]) -> int:
-    """Instances of the gold that judged candidates have no answer for; 0 for a run, which has a line for each."""
-    n_answers = manifest.get(N_ANSWERS)
-    if not isinstance(n_answers, int) or isinstance(n_answers, bool):
-        return 0
-    return max(0, int(manifest.get("n_expected", 0)) - n_answers)
-
-
-def manifest_of(directory: Path) -> Mapping[str, Any]:
-    """A directory's manifest; empty if it is missing or invalid."""
-    try:
-        return (read_manifest(directory) if directory.is_dir() else None) or {}
-    except InputError:
-        return {}
-
-
-# --- The data of a run
-
-
-def reopen_data(manifest: Mapping[str, Any], spec: str | None = None) -> Dataset:
-    """The dataset of a run, opened from the place that its manifest records, or from `spec`.
-
-    Its gold may have changed or be missing, see `dataset.gold_path`. Raises UsageError, InputError for other data.
-    """
-    noted = manifest.get("data", {})
-    expected = (manifest.get("identity", {}).get("data") or {}).get("sha256")
-    other = "not the file this run was made with"
-    given = spec is not None
-    spec = spec or noted.get("spec")
-    if not spec:
-        raise UsageError("run.json does not record where the data is")
-    gold = Path(noted["gold"]) if noted.get("gold") else None
-    try:
-        dataset = open_dataset(
-            spec,
-            gold if gold and gold.exists() else None,
-            noted.get("fields") or {},
-            skip_bad_gold=bool(noted.get("skip_bad_gold")),
-        )
-    except InputError as error:
-        if given or not Path(error.path).exists():
-            raise
-        # A manifest is untrusted and may name any file: do not quote that file's content in a message.
-        raise InputError(error.path, other) from None
-    if dataset.sha256() != expected:
-        raise InputError(dataset.path, f"{other} (its sha256 differs)")
-    return dataset

@@ -10,8 +10,8 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.runs import FinishedRun, Item, JudgedLabels, read_run
 from cts_async.errors import UsageError
+from cts_async.runs.finished import FinishedRun, Item, JudgedLabels, read_run
 
 
 def board_of(*directories: Path) -> Board:

@@ -29,9 +29,9 @@ from cts_async.analysis.compare import (
     leaderboard,
     robustness,
 )
-from cts_async.analysis.runs import FinishedRun, read_run
 from cts_async.protocol.judge import self_judged_roles
 from cts_async.records import COVERAGES
+from cts_async.runs.finished import FinishedRun, read_run
 
 LABELS = st.lists(st.sampled_from(COVERAGES), min_size=1, max_size=30)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from cts_async.analysis.losses import (
     STAGES,
     Document,
-    GoldNugget,
     Label,
     NuggetLoss,
     QueryForms,
@@ -21,6 +20,7 @@ from cts_async.analysis.losses import (
 )
 from cts_async.protocol.judge import terms_among, terms_of
 from cts_async.records import COVERAGES
+from cts_async.runs.gold_texts import GoldNugget
 from cts_async.scorer import restore_score_100
 
 ASKED = QueryForms("winter ferry fares", "ferry", "ferry fares in winter")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import Row, made_run
 
-from cts_async.analysis.runs import FinishedRun, read_run
 from cts_async.analysis.stability import (
     Stability,
     Unsupported,
@@ -21,6 +20,7 @@ from cts_async.analysis.stability import (
     years_in,
 )
 from cts_async.analysis.stats import Difference
+from cts_async.runs.finished import FinishedRun, read_run
 
 
 def run(folder: Path, name: str, *rows: Row) -> FinishedRun:

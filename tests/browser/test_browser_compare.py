@@ -8,7 +8,7 @@ from made_views import GOOD_K3, LIST, ORIG, POOR_K3
 from playwright.sync_api import Page, expect
 
 from browser.viewing import Viewer
-from cts_async.report.comparison import compare_runs
+from cts_async.tables.comparison import compare_runs
 
 MADE_ORIG = LIST.replace("gpt-k2", "orig")
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from browser.test_browser_hostile import SLIPPED, innocent
 from browser.viewing import Viewer, Watch, leave, opened, viewing
-from cts_async.report.viewer.app import viewed
-from cts_async.report.viewer.static_export import export_pages
+from cts_async.viewer.app import viewed
+from cts_async.viewer.static_export import export_pages
 
 LISTED = (
     {"sort": "-score"},

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
-from cts_async.report.live import LiveFile, LiveLane, remove_live, write_live
+from cts_async.watch.live import LiveFile, LiveLane, remove_live, write_live
 
 NAME = "growing-gpt-k1"
 

@@ -58,7 +58,7 @@ def test_unusable_targets_are_refused_before_writing(
     runs: Path, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("taken").touch()
-    monkeypatch.setattr("cts_async.report.plots.image_files._browser", lambda: None)
+    monkeypatch.setattr("cts_async.pages.plots.image_files._browser", lambda: None)
     done = CliRunner().invoke(app, ["report", "runs", *words])
     assert said in str(done.exception)
     assert not (runs / "report.html").exists()

@@ -18,8 +18,8 @@ from real_run import RealRun
 from cts_async.cli.status import status
 from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse, WorkerStatus
 from cts_async.errors import InputError, UsageError
-from cts_async.report.live import LIVE, read_live, write_live
-from cts_async.report.progress import Progress, RunGroup
+from cts_async.watch.live import LIVE, read_live, write_live
+from cts_async.watch.progress import Progress, RunGroup
 
 Capture = pytest.CaptureFixture[str]
 Sleeps = Callable[[], None]

@@ -10,12 +10,12 @@ import pytest
 from made_runs import Row, made_run
 from typed_commands import Cts
 
-from cts_async.analysis.runs import read_judged, read_run
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.systems import System, check_run_name, run_names
+from cts_async.runs.finished import read_judged, read_run
+from cts_async.runs.manifest import command_of, read_manifest
 
 SHELL = "x; touch pwned #"
 TWO_LINES = "a\nb"

@@ -16,7 +16,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.errors import UsageError
-from cts_async.report.viewer.app import MORE_PORTS, PORT, listening, viewed_folder
+from cts_async.viewer.app import MORE_PORTS, PORT, listening, viewed_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 

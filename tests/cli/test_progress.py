@@ -11,7 +11,7 @@ from cts_async.cli import main
 from cts_async.cli.drive import LINE_EVERY_S, STILL_HERE_S, PlainLines, shown
 from cts_async.engine.events import AttemptFailed, CircuitChanged, JobEnded, JobsFound, StepEnded, Usage
 from cts_async.errors import ProviderRefused
-from cts_async.report.progress import Progress, RunGroup
+from cts_async.watch.progress import Progress, RunGroup
 
 HOSTILE = "gpt: HTTP 401: \x1b]0;owned\x07\x1b[2Jno\x9b1A"
 HARMLESS = "?]0;owned??[2Jno?1A"

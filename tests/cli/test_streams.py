@@ -17,7 +17,7 @@ from cts_async import __version__
 from cts_async.__main__ import start
 from cts_async.cli.main import main
 from cts_async.cli.streams import drop_unusable_sizes
-from cts_async.report.output import print_json
+from cts_async.tables.output import print_json
 
 PREPARED = (
     "import sys; from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams\n"

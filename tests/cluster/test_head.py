@@ -44,7 +44,7 @@ from cts_async.errors import (
     StorageFull,
     UsageError,
 )
-from cts_async.report.progress import Progress, RunGroup
+from cts_async.watch.progress import Progress, RunGroup
 
 Meanwhile = Callable[[Head], Awaitable[None]]
 

@@ -35,7 +35,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts, plan_judging, run_judging
 from cts_async.protocol.run import open_runs, run_plan
-from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
+from cts_async.runs.files import PER_ITEM, RESULTS, judgments_path
 from cts_async.search.backends.fetch import HostUnavailable
 
 N = 6

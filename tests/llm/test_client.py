@@ -38,8 +38,8 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Client, Model, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.refusals import refused_parameter
-from cts_async.report.results import dropped_parameters
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.tables.results import dropped_parameters
+from cts_async.tables.summary import summarise_run, write_summary
 
 
 async def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:

@@ -22,8 +22,8 @@ from cts_async.llm.parsing import Choice, Clarification, Expect, OneLine, Questi
 from cts_async.llm.redact import Redactor
 from cts_async.llm.responses import read_reply
 from cts_async.protocol.gold_check import GoldForm, NumberedSource
-from cts_async.protocol.roles import EvidenceForm
 from cts_async.search.agent import AgentTurn
+from cts_async.search.evidence import EvidenceForm
 
 Path_ = tuple[str | int, ...]
 SOURCE = NumberedSource("S1", "https://a.example/", "A", "The ferry leaves at nine in June.")

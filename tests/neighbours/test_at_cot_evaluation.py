@@ -34,9 +34,9 @@ from cts_async.neighbours.at_cot.generation import MARKS, TokenF1
 from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
-from cts_async.report.results import ConversationReport, conversations_table
-from cts_async.report.summary import RunSummary, summarise_run
-from cts_async.report.tables import DataTable, print_table, write_csv
+from cts_async.tables.results import ConversationReport, conversations_table
+from cts_async.tables.summary import RunSummary, summarise_run
+from cts_async.tables.table import DataTable, print_table, write_csv
 
 QUERIES = {id: q for id, q, _ in INTENTS}
 PEOPLE = Annotations(

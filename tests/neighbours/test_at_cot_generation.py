@@ -35,7 +35,7 @@ from cts_async.neighbours.at_cot.generation import (
     type_table,
 )
 from cts_async.neighbours.inputs import published
-from cts_async.report.tables import DataTable, print_table
+from cts_async.tables.table import DataTable, print_table
 
 
 class Made:

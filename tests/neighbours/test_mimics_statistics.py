@@ -29,7 +29,7 @@ from cts_async.neighbours.mimics_duo.statistics import (
     reranked_table,
 )
 from cts_async.neighbours.mimics_duo.ties import Measured
-from cts_async.report.tables import Row
+from cts_async.tables.table import Row
 
 needs_mimics = pytest.mark.skipif(not SHARED.exists(), reason=f"MIMICS-Duo is not here: {SHARED}")
 

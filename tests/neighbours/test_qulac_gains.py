@@ -29,7 +29,7 @@ from cts_async.neighbours.qulac.conversations import (
     read_notes,
     write_evaluations,
 )
-from cts_async.report.tables import DataTable, print_table
+from cts_async.tables.table import DataTable, print_table
 
 
 def values(facet: str, *records: str, original: float | None = None) -> dict[str, float]:

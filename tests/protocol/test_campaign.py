@@ -18,13 +18,11 @@ from audited_runs import made, write
 from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
 from cts_async.analysis.board import make_board
-from cts_async.analysis.runs import read_run
 from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded, Usage
 from cts_async.engine.journal import read_records
-from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, UsageError
 from cts_async.llm.apis import ChatRequest, Reply
@@ -33,10 +31,12 @@ from cts_async.llm.model import Client
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging
-from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run import run_plan
-from cts_async.report.summary import summarise_run, summary_json, write_summary
+from cts_async.runs.finished import read_run
+from cts_async.runs.manifest import read_manifest
+from cts_async.runs.results import failed, latest_results
 from cts_async.scorer import score_file
+from cts_async.tables.summary import summarise_run, summary_json, write_summary
 
 N, K = 10, 2
 TURNS = 2

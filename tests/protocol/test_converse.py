@@ -22,8 +22,8 @@ from cts_async.errors import BudgetSpent, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
-from cts_async.protocol.results import failed, latest_results
 from cts_async.records import SCHEMES
+from cts_async.runs.results import failed, latest_results
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2
 RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"

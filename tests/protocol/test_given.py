@@ -14,25 +14,25 @@ from audited_runs import plant
 from fake_provider import FakeProvider, Settings
 
 import cts_async
-from cts_async.analysis.runs import read_run
 from cts_async.cluster.work import CampaignWork
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
-from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.pages.contents import gather
 from cts_async.protocol.answers import answers_of_run
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
-from cts_async.protocol.run_files import has_no_answers
-from cts_async.report.comparison import compare_runs
-from cts_async.report.contents import gather
-from cts_async.report.diagnosis import diagnose_named
-from cts_async.report.export import export_runs
-from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.runs.files import has_no_answers
+from cts_async.runs.finished import read_run
+from cts_async.runs.manifest import read_manifest
+from cts_async.tables.comparison import compare_runs
+from cts_async.tables.diagnosis import diagnose_named
+from cts_async.tables.export import export_runs
+from cts_async.viewer.leaderboards import leaderboards_of
 
 Write = Callable[[str, str], Path]
 

@@ -18,7 +18,6 @@ from viewer_server import viewer
 import cts_async
 from cts_async.analysis.board import make_board
 from cts_async.analysis.compare import leaderboard
-from cts_async.analysis.runs import read_run
 from cts_async.config import RunConfig
 from cts_async.datasets import read_candidates
 from cts_async.datasets.candidates import CandidateLine
@@ -28,12 +27,13 @@ from cts_async.errors import ProviderRefused
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.results import latest_results
 from cts_async.protocol.run import run_plan
-from cts_async.report.export import export_runs
-from cts_async.report.live import state_of_run
-from cts_async.report.summary import RunSummary, summarise_run, summary_json
+from cts_async.runs.finished import read_run
+from cts_async.runs.results import latest_results
 from cts_async.scorer import score_file
+from cts_async.tables.export import export_runs
+from cts_async.tables.summary import RunSummary, summarise_run, summary_json
+from cts_async.watch.live import state_of_run
 
 N = 4
 BAD = "s02"

@@ -17,7 +17,6 @@ from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import Budget, BudgetLimits
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.journal import read_records
-from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.step import Prices
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import ModelSpec, load_catalogue
@@ -27,6 +26,7 @@ from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.run import open_budget, spent_before
 from cts_async.protocol.systems import check_prices
 from cts_async.records import AgentPrompt
+from cts_async.runs.manifest import read_manifest
 from cts_async.search.catalog import load_search
 
 JINA = {"JINA_API_KEY": "k"}

@@ -17,20 +17,21 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 from viewer_server import viewer
 
-from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
-from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
 from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
-from cts_async.protocol.run_files import FURTHER, with_judges
+from cts_async.protocol.run_files import with_judges
 from cts_async.records import Instance, Nugget
-from cts_async.report.live import state_of_run
+from cts_async.runs.files import FURTHER
+from cts_async.runs.finished import read_run
+from cts_async.runs.manifest import read_manifest, write_json
 from cts_async.scorer import score_file
+from cts_async.watch.live import state_of_run
 
 N = 5
 GOLD = sample_dir() / "gold.jsonl"

@@ -21,7 +21,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import Model
 from cts_async.protocol.judge import ModelJudge
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.roles import EvidenceForm, PageVisitor, Role, page_tokens, request_json
+from cts_async.protocol.roles import PageVisitor, Role, page_tokens, request_json
 from cts_async.protocol.views import (
     AnswererView,
     ClarifierView,
@@ -37,6 +37,7 @@ from cts_async.protocol.views import (
 )
 from cts_async.records import Judgment, Nugget
 from cts_async.search.backends import Page
+from cts_async.search.evidence import EvidenceForm
 from cts_async.search.tools import Evidence
 
 SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8, judge_nuggets=2)

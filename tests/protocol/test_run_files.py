@@ -16,27 +16,24 @@ import pytest
 from cts_async.cluster.head import worker_counts
 from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events, WorkerStatus
-from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import Interrupted, StorageFull, UsageError
 from cts_async.protocol.answers import Answers
 from cts_async.protocol.gold import TRACES, TraceArchive
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import JudgePlan, Target, open_verdicts
-from cts_async.protocol.run_files import (
+from cts_async.protocol.run_files import RunFiles, RunRecord, SessionNotes, recorded_session
+from cts_async.runs.files import (
     JUDGMENTS,
     STEPS,
-    RunFiles,
-    RunRecord,
-    SessionNotes,
     is_conversation,
     judgments_path,
     matching,
-    recorded_session,
     run_folders,
     without,
 )
-from cts_async.report.live import state_of_run
-from cts_async.report.viewer.run import read_metadata
+from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.open_run import read_metadata
+from cts_async.watch.live import state_of_run
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
 NO_SPACE = r"No space left on device\); make room and type the same command again"

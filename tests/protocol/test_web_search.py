@@ -22,9 +22,9 @@ from cts_async.errors import ProviderDown, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.results import latest_results
 from cts_async.protocol.run import run_plan
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.runs.results import latest_results
+from cts_async.tables.summary import summarise_run, write_summary
 
 N = 2
 GONE = {"ferry gone": 422, "gone": 404}

@@ -14,8 +14,8 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError, UnusableOutput
 from cts_async.llm.model import input_tokens
-from cts_async.protocol.results import search_json
 from cts_async.records import Trace
+from cts_async.runs.results import search_json
 from cts_async.search.agent import Agent, AgentTurn
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools

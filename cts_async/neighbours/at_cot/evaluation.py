@@ -24,13 +24,13 @@ from cts_async.neighbours.at_cot.generation import (
     source_of,
 )
 from cts_async.neighbours.inputs import published, read_judgments
-from cts_async.protocol.results import read_results
-from cts_async.protocol.run_files import RESULTS, reopen_data
 from cts_async.records import SCHEMES, Instance, Mode
-from cts_async.report.results import ConversationReport
-from cts_async.report.summary import RunSummary
-from cts_async.report.tables import Column, DataTable, Row, Show, number, text
+from cts_async.runs.files import RESULTS, reopen_data
+from cts_async.runs.results import read_results
 from cts_async.search.rankers import Ranker
+from cts_async.tables.results import ConversationReport
+from cts_async.tables.summary import RunSummary
+from cts_async.tables.table import Column, DataTable, Row, Show, number, text
 
 # --- Judgments: what queries are searched in and judged by -----------------------------------------------
 

@@ -23,8 +23,8 @@ from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
-from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 from cts_async.search.terms import terms
+from cts_async.tables.table import Column, DataTable, Row, number, p_value, text
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
 #

@@ -57,7 +57,7 @@ def show_clariq_figures(
     Example: cts data clariq figures ClariQ/data
     """
     from cts_async.neighbours.clariq.collection import clariq_figures, clariq_files, read_collection
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
@@ -72,7 +72,7 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
     Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
     """
     from cts_async.neighbours.clariq import tasks
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     data = _labelled(tsv)
     lines, notes = tasks.read_clariq_run(run)
@@ -114,7 +114,7 @@ def show_documents(
     """
     from cts_async.neighbours.clariq import tasks
     from cts_async.neighbours.clariq.collection import read_question_bank
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     judged = tasks.read_clariq_evaluation(evaluation)
     lines, notes = tasks.read_clariq_run(run)
@@ -147,7 +147,7 @@ def show_need(
     Example: cts data clariq need ClariQ/data/dev.tsv my_labels
     """
     from cts_async.neighbours.clariq.tasks import need_table, read_predictions
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     data = _labelled(tsv)
     truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}

@@ -29,7 +29,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, annotations_of, checked, facet_instances, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
-from cts_async.report.tables import Column, DataTable, number, text
+from cts_async.tables.table import Column, DataTable, number, text
 
 # --- Rows ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from cts_async.datasets.io import byte_lines, decode, short
 from cts_async.errors import InputError
 from cts_async.neighbours.inputs import Share, checked, read_evaluation
-from cts_async.report.tables import Column, DataTable, Row, number, text
+from cts_async.tables.table import Column, DataTable, Row, number, text
 
 # --- Run files and predictions ---------------------------------------------------------------------------
 

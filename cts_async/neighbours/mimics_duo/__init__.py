@@ -72,7 +72,7 @@ def show_tables_beside_paper(
     from cts_async.neighbours.mimics_duo import statistics
     from cts_async.neighbours.mimics_duo.figures import FIGURES
     from cts_async.neighbours.mimics_duo.panes import read_panes
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     known = (*statistics.TABLES, *FIGURES)
     chosen = table or known
@@ -157,7 +157,7 @@ def show_reranking(
     """
     from cts_async.neighbours.mimics_duo.panes import read_pane_scores, read_panes
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS, reranked_table
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     if ideal not in PANE_LABELS:
         raise UsageError(f"--ideal {ideal}: must be one of {', '.join(PANE_LABELS)}")
@@ -212,7 +212,7 @@ def show_ltr(
     from cts_async.neighbours.mimics_duo.ltr import Design, ranking_report
     from cts_async.neighbours.mimics_duo.rankers import chosen
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     rankers = chosen(ranker or ())
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))

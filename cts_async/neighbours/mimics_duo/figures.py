@@ -14,7 +14,7 @@ from typing import Final
 
 from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.neighbours.mimics_duo.statistics import ASPECTS
-from cts_async.report.tables import Column, DataTable, Row, number, text
+from cts_async.tables.table import Column, DataTable, Row, number, text
 
 LABELS: Final = (1, 2, 3, 4, 5)
 """From very bad to very good."""

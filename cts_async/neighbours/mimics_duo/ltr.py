@@ -26,8 +26,8 @@ from cts_async.neighbours.mimics_duo.panes import PaneText, read_pane_table, rea
 from cts_async.neighbours.mimics_duo.rankers import RANKERS, PaneRanker, RankingLists, decided
 from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
 from cts_async.neighbours.mimics_duo.ties import Array, expected_by_query, ideal_items, starts
-from cts_async.report.tables import Column, DataTable, Row, Show, number, p_value, text
 from cts_async.search.terms import terms
+from cts_async.tables.table import Column, DataTable, Row, Show, number, p_value, text
 
 # --- Features (section 3.1, table 2) ---------------------------------------------------------------------
 #

@@ -31,7 +31,7 @@ from cts_async.neighbours.mimics_duo.ties import (
     tied_lists,
     unscored,
 )
-from cts_async.report.tables import Column, DataTable, Row, Show, number, text
+from cts_async.tables.table import Column, DataTable, Row, Show, number, text
 
 Key: TypeAlias = tuple[str, str]
 """A cell's row and column."""

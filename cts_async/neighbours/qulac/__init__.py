@@ -48,7 +48,7 @@ def show_qulac_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False
     Example: cts data qulac figures qulac.json
     """
     from cts_async.neighbours.qulac.collection import qulac_figures, read_qulac
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     found = read_qulac(path)
     show_tables([qulac_figures(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
@@ -78,7 +78,7 @@ def write_conversations(
     """
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     lengths = read_lengths(turns)
     found = read_qulac(path)
@@ -112,7 +112,7 @@ def show_gains(
     """
     from cts_async.datasets.io import listed
     from cts_async.neighbours.qulac import conversations as made
-    from cts_async.report.tables import show_tables
+    from cts_async.tables.table import show_tables
 
     table = made.read_evaluations(evaluations)
     for name in metric or ():
@@ -197,10 +197,10 @@ def retrieve(
     from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
     from cts_async.neighbours.qulac.conversations import oracle_table, question_gains, write_evaluations
-    from cts_async.report.tables import show_tables
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import QueryLikelihoodRanker, Weights
+    from cts_async.tables.table import show_tables
 
     if answers not in _FLAGS:
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")

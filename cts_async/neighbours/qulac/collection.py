@@ -27,7 +27,7 @@ from cts_async.datasets.kinds import AnnotatedQuery, Annotations, Contents, Data
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, annotations_of, facet_instances, read_json
 from cts_async.records import Instance
-from cts_async.report.tables import Column, DataTable, Row, text
+from cts_async.tables.table import Column, DataTable, Row, text
 
 TopicType: TypeAlias = Literal["faceted", "ambiguous"]
 FacetType: TypeAlias = Literal["inf", "nav"]

@@ -30,9 +30,9 @@ from cts_async.datasets.kinds import Contents
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Share, read_evaluation, read_json, read_judgments, write_json_file
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
-from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
-from cts_async.report.tables import text as as_text
 from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
+from cts_async.tables.table import Column, DataTable, Row, number, p_value, text
+from cts_async.tables.table import text as as_text
 
 # --- Record ids: topic - facet - past question 1 - past question 2 - current question - answer flag ------
 

@@ -18,7 +18,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit.evidence import (
     OwnPrompts,
@@ -33,10 +32,11 @@ from cts_async.protocol.audit.evidence import (
 from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
-from cts_async.protocol.recovery import loss_notes
-from cts_async.protocol.results import LatestLines, Line, read_results
-from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS, reopen_data
 from cts_async.records import MODES, SCHEMES, STAGES
+from cts_async.runs.files import MANIFEST, RESULTS, STEPS, reopen_data
+from cts_async.runs.manifest import read_manifest
+from cts_async.runs.recovery import loss_notes
+from cts_async.runs.results import LatestLines, Line, read_results
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
 

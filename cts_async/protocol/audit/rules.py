@@ -61,8 +61,8 @@ from cts_async.protocol.audit.evidence import (
     texts_in,
 )
 from cts_async.protocol.audit.text import Secret, additions, disclosure, mark_of_thoughts
-from cts_async.protocol.results import Line, answered, failed
 from cts_async.records import UNKNOWN
+from cts_async.runs.results import Line, answered, failed
 
 Level = Literal["leak", "provenance", "missing", "unsupported"]
 

@@ -1,0 +1,1 @@
+"""What a run directory says: the only code that reads one."""

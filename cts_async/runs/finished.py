@@ -1,0 +1,654 @@
+"""Runs as analyses read them: found by what users name, and what was asked, answered, rewritten and judged."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from cts_async import scorer
+from cts_async.errors import InputError, UsageError
+from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
+from cts_async.runs import files
+from cts_async.runs.manifest import command_of, read_manifest, sessions_of
+from cts_async.runs.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
+from cts_async.runs.results import (
+    Line,
+    about_same,
+    answered,
+    checked_results,
+    failed,
+    judged_fingerprint,
+)
+from cts_async.scorer import TOLERANCE, restore_score_100
+
+ORIG: Final = "orig"
+UNNAMED: Final = "unnamed"
+"""The judge of lines that name none, if the manifest names none either."""
+NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+"""Texts that scores do not need."""
+NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer"})
+"""Texts that statistics of questions and answers do not need."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLabels:
+    """One judge's labels for one answer, and the score they make (0..100)."""
+
+    score: float
+    coverage: Mapping[str, Coverage]
+    """Label by nugget id, in the order of the gold."""
+    weights: Mapping[str, float]
+    stored: float
+    """The score in the file, which may be wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig.
+
+    Only a run that stopped after the questions has questions without answers.
+    """
+
+    id: str
+    fused_query: str = ""
+    blurred_query: str = ""
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    rewritten_query: str = ""
+    answer: str = ""
+    verdicts: Mapping[str, JudgedLabels] = field(default_factory=dict)
+    """By judge, without the judges that failed on this answer."""
+    unjudged: Mapping[str, Failure] = field(default_factory=dict)
+    """By judge that failed on this answer: why."""
+    answer_mark: int = 0
+    """Equal for equal queries with equal answers (`protocol.results.judged_fingerprint`); 0: not known."""
+
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """For each answer, whether the User Answerer said `unknown`."""
+        return tuple(answer == UNKNOWN for answer in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedItem:
+    """An instance that failed for good, without an answer; it has no score.
+
+    What was made before the failure is known: questions and answers if all questions were answered, else the questions
+    alone; nothing if it failed while it was asked.
+    """
+
+    id: str
+    failure: Failure
+    fused_query: str = ""
+    blurred_query: str = ""
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    rewritten_query: str = ""
+
+    @property
+    def unknown(self) -> tuple[bool, ...]:
+        """For each answer, whether the User Answerer said `unknown`."""
+        return tuple(answer == UNKNOWN for answer in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run directory in memory. `players` are model names by role: clarifier, support, agent, judge NAME."""
+
+    directory: Path
+    system: str
+    """Its name in its manifest."""
+    label: str
+    """Its name among other runs: distinct there, see `with_distinct_labels`."""
+    judges: tuple[str, ...]
+    """The scoring judge first; empty for a run without judging."""
+    n_done: int
+    n_failed: int
+    n_expected: int
+    items: Mapping[str, Item] = field(default_factory=dict, repr=False)
+    """By id, in the order of the ids, so that sums and resamples do not depend on what finished first."""
+    failures: Mapping[str, FailedItem] = field(default_factory=dict, repr=False)
+    """By id, in the order of the ids."""
+    clarifier: str = ""
+    """The model that asked, with its scheme and mode if these are not the benchmark's (`gpt-at-cot-respond`): the same
+    model prompted otherwise is another Clarifier. Empty for the reference points."""
+    k: int = 0
+    players: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Model ids by role, as far as the manifest has them."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Name of the data, sha256 of its file and of its gold."""
+    caveat: Caveat = ""
+    scoring: str = ""
+    """The judge whose labels are the run's score, which may have labelled nothing yet; "" without judging."""
+    judge_failures: Mapping[str, int] = field(default_factory=dict)
+    """Answers that a judge failed to label; they are not among `n_failed`, whatever judge it is."""
+    remarks: tuple[str, ...] = ()
+    """Facts about its files that a reader of its scores has to know."""
+    mode: str = "at-once"
+    """How the Clarifier interacts with the user."""
+    talk: bool = False
+    """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
+    n_absent: int = 0
+    """Instances that judged candidates have no answer for: expected, but nothing is missing for them."""
+    stop_after: str = ""
+    """The stage that a run without search and judges ended with; "" for all other runs."""
+    as_published: bool = False
+    """True if the paper's protocol was played to the letter."""
+    people_answered: bool = False
+    """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
+
+    @property
+    def support(self) -> str:
+        """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
+        roles = ("support", "answerer", "rewriter")
+        return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
+
+    @property
+    def searched(self) -> bool:
+        """Whether its instances were searched: without a search there are no answers to score."""
+        return not (self.talk or self.stop_after)
+
+    @property
+    def unanswered(self) -> str:
+        """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
+        if self.mode == "select":
+            return "its user chose among queries and answered no questions"
+        nobody = (self.talk and self.mode == "at-once") or self.stop_after == "questions"
+        return "no user answered its questions" if nobody else ""
+
+    @property
+    def n_missing(self) -> int:
+        """Instances without a line yet."""
+        return max(0, self.n_expected - self.n_absent - self.n_done - self.n_failed)
+
+    @property
+    def progress(self) -> str:
+        return f"{self.n_done + self.n_failed} of {self.n_expected - self.n_absent} instances"
+
+    @property
+    def asked(self) -> Iterator[Item | FailedItem]:
+        """The instances of which every question was answered, in the order of the ids, whatever failed later."""
+        for _, one in self.outcomes():
+            if isinstance(one, Item) or one.answers:
+                yield one
+
+    def n_failed_under(self, judge: str) -> int:
+        """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
+        return self.n_failed + self.judge_failures.get(judge, 0)
+
+    def outcomes(self) -> Iterator[tuple[str, Item | FailedItem]]:
+        """Yield the finished and the failed instances by id, in the order of the ids."""
+        for id in sorted({*self.items, *self.failures}):
+            yield id, self.items.get(id) or self.failures[id]
+
+    def scores(self, judge: str) -> dict[str, float]:
+        """`restore_score_100` by id of the instances that this judge has labelled."""
+        return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
+
+
+def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Rename runs of equal labels: by the mark of the directory (`gpt-k1+support-kimi`), its name, or its path."""
+    named = list(runs)
+    for name in (
+        lambda run: run.label + "".join(run.directory.name.partition("+")[1:]),
+        lambda run: run.directory.name,
+        lambda run: str(run.directory),
+    ):
+        times = Counter(run.label for run in named)
+        named = [run if times[run.label] == 1 else replace(run, label=name(run)) for run in named]
+    return named
+
+
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Join the first of several texts, and say how many more there are."""
+    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more
+
+
+# Runs by what users name: run directories, folders of them, patterns, and files of judged answers
+
+
+@dataclass(frozen=True, slots=True)
+class RunPath:
+    """A run directory or a judged file, and whether it was named itself or found in a folder that was named."""
+
+    path: Path
+    named: bool
+
+
+def find_runs(words: Sequence[str]) -> list[RunPath]:
+    """Return the run directories and judged files that `words` name, each once, sorted by path.
+
+    The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
+    all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
+    """
+    by_path: dict[Path, RunPath] = {}
+    for path in files.paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
+        inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
+        for run in inside or [path]:
+            before = by_path.get(run.resolve())
+            by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
+    wanted = set(files.without((found.path for found in by_path.values()), files.is_gold_build))
+    return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
+
+
+def _runs_inside(folder: Path) -> list[Path]:
+    # A manifest alone belongs to a run that has just begun, or stands above the directories of several candidates.
+    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_run_files(path)]
+    if not inside and not _has_run_files(folder):
+        where = f"here or one folder below (nor {files.PER_ITEM})"
+        raise InputError(folder, f"not a run directory: {files.MANIFEST} not found, {where}")
+    return inside
+
+
+def _has_results(path: Path) -> bool:
+    return (path / files.RESULTS).is_file() or (path / files.PER_ITEM).is_file()
+
+
+def _has_run_files(path: Path) -> bool:
+    return (path / files.MANIFEST).is_file() or _has_results(path)
+
+
+def of_one_agent(found: Sequence[RunPath], tell: Callable[[str], None]) -> list[RunPath]:
+    """Return the runs to compare where a folder has several runs of orig, each by another agent.
+
+    A difference to the orig of another agent would say more about the agents than about clarification. So the runs of
+    the agent whose orig was worked on last are taken, with those that were named themselves or name no agent; the
+    others are reported to `tell`.
+    """
+    agents = {one.path: _agent(one.path) for one in found}
+    origs = {agents[one.path]: one.path for one in sorted(found, key=_last_begun) if _is_orig(one.path)}
+    if len(origs) < 2 or all(one.named for one in found):
+        return list(found)
+    *_, newest = origs
+    taken = [one for one in found if one.named or agents[one.path] in (newest, "")]
+    others: dict[str, list[str]] = {}
+    for one in found:
+        if one not in taken:
+            others.setdefault(agents[one.path], []).append(str(one.path))
+    for agent, runs in others.items():
+        tell(
+            f"Left out, since their agent is {agent}, not {newest} (name them to see them): {shlex.join(runs)}"
+        )
+    return taken
+
+
+def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
+
+    As in `of_one_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
+    """
+    agents = {path: _agent(path) for path in paths}
+    if len({agent for path, agent in agents.items() if _is_orig(path)}) < 2:
+        return {"": [*agents]}
+    named = sorted(filter(None, set(agents.values())))
+    return {name: [path for path, agent in agents.items() if agent in (name, "")] for name in named}
+
+
+def _agent(path: Path) -> str:
+    """The run's agent; "" without a search, or a manifest."""
+    return str(files.manifest_of(path).get("players", {}).get("agent") or "")
+
+
+def _is_orig(path: Path) -> bool:
+    return bool(files.manifest_of(path).get("identity", {}).get("system") == ORIG)
+
+
+def _last_begun(one: RunPath) -> tuple[str, Path]:
+    sessions = sessions_of(files.manifest_of(one.path)) or [{}]
+    return str(sessions[-1].get("start", "")), one.path
+
+
+def read_runs(
+    found: Sequence[RunPath], on_note: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
+) -> Iterator[FinishedRun]:
+    """Read runs one by one; a damaged one in a folder is left out and reported to `on_note`.
+
+    Raises the InputError of a damaged run that was named itself, and the first one if no run can be read.
+    """
+    errors: list[InputError] = []
+    for one in found:
+        try:
+            yield read_path(one.path, without=without)
+        except InputError as error:
+            if one.named:
+                raise
+            errors.append(error)
+            on_note(f"Left out: {error}.")
+    if errors and len(errors) == len(found):
+        raise errors[0]
+
+
+def read_path(path: Path, *, without: Collection[str] = NOT_FOR_SCORES) -> FinishedRun:
+    """Read a run directory, a directory of judged answers without a manifest, or a judged file."""
+    if path.is_file():
+        return read_judged(path)
+    if (path / files.MANIFEST).is_file():
+        return read_run(path, without=without)
+    return read_judged(path / files.results_of(path))
+
+
+def check_same_data(paths: Iterable[Path]) -> None:
+    """Raise UsageError if runs are over different data or judged by different gold: their scores cannot be paired.
+
+    Only manifests are read. Judged candidates know their gold only, and files without a manifest nothing: these
+    go with any.
+    """
+    by_data: dict[tuple[str, str, str], list[Path]] = {}
+    for path in paths:
+        data = data_of(files.manifest_of(path).get("identity", {}))
+        sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
+        if sha256 or gold:
+            # A dataset whose queries carry their nuggets has no gold file of its own.
+            by_data.setdefault((str(data.get("name") or ""), sha256, gold or sha256), []).append(path)
+    if max(len({sha for _, sha, _ in by_data if sha}), len({gold for _, _, gold in by_data})) > 1:
+        described = "; ".join(
+            f"{name or 'candidates'} (sha256 {sha256[:8] or '-'}, gold {gold[:8]}): {first_of(list(map(str, runs)))}"
+            for (name, sha256, gold), runs in by_data.items()
+        )
+        raise UsageError(f"runs of different data cannot be paired: {described}. Name runs of one of these")
+
+
+def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
+    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
+
+
+def sibling_origs(directories: Iterable[Path]) -> list[Path]:
+    """Return the runs of orig in the same folders as these run directories, over the same data and by the same agent."""
+    places = {(one.resolve().parent, _paired_by(one)): one.parent for one in directories}
+    return [
+        shown / path.name
+        for (parent, paired_by), shown in places.items()
+        for path in sorted(parent.iterdir())
+        if _is_orig(path) and _paired_by(path) == paired_by
+    ]
+
+
+def _paired_by(directory: Path) -> tuple[str, ...]:
+    data = data_of(files.manifest_of(directory).get("identity", {}))
+    return _agent(directory), *(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
+
+
+# A run directory, or one that `cts judge --out` made
+
+
+def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
+    """Read a run directory, or one that `cts judge --out` made, one line at a time.
+
+    Texts of `Item` that are named in `without` are left empty, which saves most of the memory. Raises InputError
+    if the directory is not a run.
+    """
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, f"not a run directory: {files.MANIFEST} not found")
+    identity = manifest.get("identity", {})
+    judge = next(iter(identity.get("judges") or ()), UNNAMED)
+    lines = _Lines(judge, without, changeable="candidates" in identity)
+    for line in checked_results(directory / files.results_of(directory)):
+        lines.add(line)
+    for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
+        lines.add_judgments(path)
+    lines.add_asked(directory / files.STEPS)
+    players, models = dict(manifest.get("players", {})), identity.get("models")
+    system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
+    if "candidates" in identity:
+        system, k = named_system(system)
+    items = lines.items()
+    judges = lines.judges()
+    scoring = judge if judge != UNNAMED else next(iter(judges), "")
+    return FinishedRun(
+        directory=directory,
+        system=system,
+        label=system,
+        judges=judges,
+        n_done=len(items),
+        n_failed=len(lines.failed),
+        n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
+        items=items,
+        failures={id: lines.failed[id] for id in sorted(lines.failed)},
+        clarifier=_clarifier_name(players, identity),
+        k=k,
+        players=players,
+        models={
+            role: of["model"]
+            for role, of in (models.items() if isinstance(models, Mapping) else ())
+            if isinstance(of, Mapping) and isinstance(of.get("model"), str)
+        },
+        data=data_of(identity),
+        caveat=caveat_of(manifest),
+        scoring=scoring,
+        judge_failures=lines.judge_failures(),
+        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
+        mode=str(identity.get("mode") or "at-once"),
+        talk=identity.get("task") == files.TALK,
+        n_absent=files.n_absent(manifest),
+        stop_after=str(identity.get("stop_after") or ""),
+        as_published=identity.get("as_published") is True,
+        people_answered=bool(identity.get("answers")),
+    )
+
+
+def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
+    scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
+    unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
+    return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
+
+
+def named_system(name: str) -> tuple[str, int]:
+    """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
+
+    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
+    """
+    system = name.split("__cand")[0] or name
+    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
+    return system, int(budget[1]) if budget else 0
+
+
+def _contradictions(directory: Path, items: Mapping[str, Item]) -> Iterator[str]:
+    """Describe stored scores that contradict their nuggets."""
+    found = [
+        f"{id!r} says {verdict.stored:.6g} by {judge}, its nuggets give {verdict.score:.6g}"
+        for id, item in items.items()
+        for judge, verdict in item.verdicts.items()
+        if not abs(verdict.score - verdict.stored) <= TOLERANCE
+    ]
+    if found:
+        yield f"{directory}: stored scores contradict their nuggets, and are recomputed: {first_of(found)}."
+
+
+class _Lines:
+    """Collects the lines of a run; the last line of an id counts."""
+
+    def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
+        self._judge, self._without, self._changeable = judge, without, changeable
+        self._marks: dict[str, int] = {}
+        """Fingerprints of answers that may change under their ids (those of candidates)."""
+        self._shared: dict[Any, Mapping[str, Any]] = {}
+        self._found: dict[str, Item] = {}
+        self.failed: dict[str, FailedItem] = {}
+        self._lost_answers: set[str] = set()
+        """Failed instances whose line lacks what they were asked and answered."""
+        self._lost_judging: set[str] = set()
+        """Failed instances whose line lacks their answer and labels, since one judge failed."""
+        self.outcomes: dict[str, dict[str, JudgedLabels | Failure]] = {}
+        """By judge and id, the scoring judge first; a Failure for an answer that the judge failed to label."""
+
+    def add(self, line: Line) -> None:
+        """Add a line of the results."""
+        id, judge = line["id"], str(line.get("judge") or self._judge)
+        for by_id in self.outcomes.values():
+            by_id.pop(id, None)
+        self._lost_answers.discard(id)
+        self._lost_judging.discard(id)
+        if failed(line) and not answered(line):  # with an answer only the judge failed
+            self._found.pop(id, None)
+            self.failed[id] = _failed_item(line, self._without)
+            if lost_answers(line):
+                self._lost_answers.add(id)
+            if lost_judging(line):
+                self._lost_judging.add(id)
+            return
+        self.failed.pop(id, None)
+        self._found[id] = _item(line, self._without)
+        if self._changeable:
+            self._marks[id] = judged_fingerprint(line)
+        if outcome := self._verdict(line):
+            self.outcomes.setdefault(judge, {})[id] = outcome
+
+    def add_judgments(self, path: Path) -> None:
+        """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
+        judge, outcomes = path.stem, dict[str, JudgedLabels | Failure]()
+        for line in checked_results(path):
+            judge = str(line.get("judge") or judge)
+            outcomes.pop(line["id"], None)
+            same = about_same(judged_fingerprint(line), self._marks.get(line["id"], 0))
+            # After a crash there may be no recorded answer.
+            if line["id"] in self._found and same and (outcome := self._verdict(line)):
+                outcomes[line["id"]] = outcome
+        if outcomes:
+            self.outcomes.setdefault(judge, {}).update(outcomes)
+
+    def add_asked(self, journal: Path) -> None:
+        """Add from the journal what failed instances were asked and answered, where their lines lack it."""
+        if not {"questions", "answers"}.isdisjoint(self._without):
+            return
+        for id, asked in asked_in_journal(journal, self._lost_answers).items():
+            self.failed[id] = replace(self.failed[id], questions=asked.questions, answers=asked.answers)
+
+    def lost_verdicts(self, directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+        """Say which answers have no score because another judge failed on them, in version 0.11 or before."""
+        if ids := sorted(self._lost_judging):
+            yield lost_judging_note(directory, ids, command_of(manifest))
+
+    def items(self) -> dict[str, Item]:
+        """Return the items with their verdicts, in the order of their ids."""
+        for id, item in self._found.items():
+            outcomes = {judge: by_id[id] for judge, by_id in self.outcomes.items() if id in by_id}
+            self._found[id] = replace(
+                item,
+                verdicts={judge: one for judge, one in outcomes.items() if isinstance(one, JudgedLabels)},
+                unjudged={judge: one for judge, one in outcomes.items() if isinstance(one, Failure)},
+            )
+        return {id: self._found[id] for id in sorted(self._found)}
+
+    def judges(self) -> tuple[str, ...]:
+        """Return the judges that labelled any answer, the scoring judge first."""
+        found: list[str] = []
+        for judge, by_id in self.outcomes.items():
+            if any(isinstance(one, JudgedLabels) for one in by_id.values()):
+                found.append(judge)
+        return tuple(found)
+
+    def judge_failures(self) -> dict[str, int]:
+        """Count the answers that each judge failed to label."""
+        failures = {
+            judge: sum(isinstance(one, Failure) for one in by_id.values())
+            for judge, by_id in self.outcomes.items()
+        }
+        return {judge: n for judge, n in failures.items() if n}
+
+    def _verdict(self, line: Line) -> JudgedLabels | Failure | None:
+        """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
+        stored = line.get("restore_score_100")
+        if failed(line):
+            return _failure(line)
+        if not line.get("nuggets") or stored is None:
+            return None
+        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
+        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
+        score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
+        return JudgedLabels(score, coverage, weights, stored)
+
+    def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+        """Share one object among equal labels or weights: of many thousand answers few differ."""
+        known = self._shared.get(pairs)
+        if known is None:
+            known = self._shared[pairs] = dict(pairs)
+        return known
+
+
+def _item(line: Line, without: Collection[str]) -> Item:
+    queries = ("fused_query", "blurred_query", "rewritten_query", "answer")
+    found: dict[str, Any] = {name: str(line.get(name) or "") for name in queries if name not in without}
+    found |= {name: tuple(line.get(name) or ()) for name in ("questions", "answers") if name not in without}
+    return Item(line["id"], **found, answer_mark=judged_fingerprint(line))
+
+
+def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
+    texts: dict[str, Any] = {}
+    for name in ("fused_query", "blurred_query", "rewritten_query"):
+        if name not in without:
+            texts[name] = str(line.get(name) or "")
+    for name in ("questions", "answers"):
+        if name not in without:
+            texts[name] = tuple(line.get(name) or ())
+    return FailedItem(line["id"], _failure(line), **texts)
+
+
+def _failure(line: Mapping[str, Any]) -> Failure:
+    error = line.get("error")
+    if not isinstance(error, Mapping):
+        return Failure("", "failed", error if isinstance(error, str) else "")
+    return Failure(*(str(error.get(part) or "") for part in ("step", "kind", "message")))
+
+
+# Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
+
+
+def read_judged(path: Path) -> FinishedRun:
+    """Read one file as a run; its scores are the scorer's, recomputed from its labels.
+
+    The system is named after the file, or after its folder for a per_item.jsonl or results.jsonl; a name that ends in
+    k1 to k9 gives the budget. Raises InputError with the line at fault.
+    """
+    remarks: list[str] = []
+    try:
+        outcomes = scorer.read_outcomes(path, report=remarks.append)
+        # A table of scores (CSV) has no lines with names.
+        records = () if scorer.is_csv(path) else scorer.read_records(path, lambda _: None)
+        lines = {scorer.item_name(line): line for _, line in records}
+    except scorer.BadInput as error:
+        raise InputError(error.path, error.problem, line=error.line or None) from None
+    scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
+    judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
+    judge = min(judges, default=UNNAMED)  # the first by name, since lines have no order
+    if not is_one_line(judge):
+        raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
+    by_folder = path.name in (files.PER_ITEM, files.RESULTS)
+    system, k = named_system(path.parent.name if by_folder else path.stem)
+    return FinishedRun(
+        directory=path.parent if by_folder else path,
+        system=system,
+        label=system,
+        judges=(judge,) if scores else (),
+        scoring=judge if scores else "",
+        n_done=len(scores),
+        n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
+        n_expected=len(outcomes),
+        items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
+        failures={
+            id: _failed_item({**lines.get(id, {}), "id": id}, ())
+            for id in sorted(outcomes)
+            if outcomes[id] is scorer.Unscored.FAILED
+        },
+        k=k,
+        remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
+    )
+
+
+def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
+    pairs = scorer.pairs_of(line)
+    coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
+    weights = {name: float(weight) for name, (weight, _) in pairs.items()}
+    query = str(line.get("fused_query") or line.get("query") or "")
+    # A file without queries: equal answers to different instances are not the same question to a judge.
+    mark = judged_fingerprint({**line, "fused_query": query or id})
+    verdicts = {judge: JudgedLabels(score, coverage, weights, score)}
+    return Item(id, query, verdicts=verdicts, answer_mark=mark)

@@ -1,0 +1,549 @@
+"""Files of unknown origin, read safely; growing JSON Lines files (results, judgments, journal) by byte index.
+
+Only regular files are opened, read-only, and never through a symbolic link. A run of 100,000 instances opens within a
+second and in bounded memory because lines stay in their files: a results line takes 44 bytes of index, a journal line
+16.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+
+import orjson
+
+from cts_async import foreign_json, scorer
+from cts_async.engine.journal_index import MAX_LINE
+from cts_async.records import UNKNOWN
+from cts_async.runs.results import Fingerprint, failed, latest_rows, no_fingerprint
+from cts_async.runs.untrusted import as_count, as_object, as_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cts_async.runs.spending import Spent
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# --- Opening and parsing
+
+Json: TypeAlias = dict[str, Any]
+"""An object of the interface (see `pages`)."""
+
+MAX_OBJECT_BYTES: Final = 32 << 20
+"""Size limit of a manifest, a summary or a `live.json`."""
+_PIECE: Final = 1 << 16
+# O_NOFOLLOW: a link may lead out of the folder. O_NONBLOCK: opening a named pipe would block forever.
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# O_PATH passes through folders that may be entered but not listed.
+_FOLDER_FLAGS: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Distinguishes two states of a file."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+
+NO_FILE: Final = Stat(0, 0, 0)
+
+
+NO_RUN: Final = "no such run"
+NO_INSTANCE: Final = "no such instance in this run"
+FILE_CHANGED: Final = "the file was replaced: open the run again"
+
+
+class Refused(Exception):
+    """An HTTP status and a message. The message holds no path, and no text but the requester's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+def stat_of(path: Path) -> Stat:
+    """The state of a regular file; NO_FILE for anything else."""
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return NO_FILE
+    if not stat.S_ISREG(found.st_mode):
+        return NO_FILE
+    return Stat(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A read-only descriptor of a regular file whose path contains no link. Raises OSError for anything else."""
+    with _folder(path.parent) as folder:
+        fd = os.open(path.name, _FILE_FLAGS, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path.name} is not a regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder, opened component by component.
+
+    Checking the path first and opening it afterwards would leave time to replace a folder by a link.
+    """
+    fd = os.open(path.anchor, _FOLDER_FLAGS)
+    try:
+        for name in path.parts[1:]:
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A small file with one JSON object; None if there is no such file. Raises ValueError for other contents."""
+    try:
+        with opened(path) as fd:
+            size = os.fstat(fd).st_size
+            data = os.pread(fd, size, 0) if size <= MAX_OBJECT_BYTES else b""
+    except OSError:
+        return None
+    value = foreign_json.loads(data)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def line_at(fd: int, offset: int) -> bytes | None:
+    """The line that begins at `offset`, without its newline.
+
+    None if no line begins there, if it has no newline yet, or if it is longer than `MAX_LINE`.
+    """
+    if offset < 0 or (offset and os.pread(fd, 1, offset - 1) != b"\n"):
+        return None
+    parts: list[bytes] = []
+    size, start, length = _PIECE, offset, 0
+    while block := os.pread(fd, size, start):
+        end = block.find(b"\n")
+        parts.append(block if end < 0 else block[:end])
+        length += len(parts[-1])
+        if end >= 0:
+            return b"".join(parts)
+        if length > MAX_LINE:
+            return None
+        start += len(block)
+        size = min(size * 4, 1 << 24)
+    return None
+
+
+def record_in(line: bytes | None) -> dict[str, Any] | None:
+    """A line parsed as a JSON object; None if it is damaged."""
+    try:
+        record = foreign_json.loads(line) if line else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def display_name(path: str) -> str:
+    """A path as text that JSON can hold, even if its bytes are not UTF-8."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def file_name(words: str, ending: str) -> str:
+    """A name for a file that is downloaded: letters, digits, dots and hyphens."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", words).strip("-.")[:100]
+    return f"{name or 'download'}.{ending}"
+
+
+def is_serializable(value: Any) -> bool:
+    """Whether parsed JSON can be written again; orjson refuses to write values nested hundreds of levels deep."""
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
+# --- Indexes: columns of numbers
+
+BLOCK: Final = 1 << 20
+_GUARD_BYTES: Final = 64
+"""Bytes before the end of what was read that must be unchanged for the file to count as the same."""
+_MAX_COUNT: Final = 65_535
+_FIRST_ROWS: Final = 1024
+_JOURNAL_LINE: Final = re.compile(
+    rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
+)
+"""A whole line; group 1 is its instance if the line begins as the journal writes it."""
+
+
+def id_hash(id: str) -> int:
+    """64 bits that identify an id within this process (Python seeds string hashes per process)."""
+    return hash(id.encode(errors="surrogatepass"))
+
+
+def instance_name(line: Mapping[str, Any]) -> str | None:
+    """The id of a line's instance; other people's files may identify it by its query alone."""
+    id = line.get("id")
+    if isinstance(id, str):
+        return id
+    try:
+        return scorer.item_name(line)
+    except ValueError:
+        return None
+
+
+class Columns:
+    """Append-only numpy columns (of dtypes `kinds`); one thread appends while others read."""
+
+    def __init__(self, *kinds: str) -> None:
+        import numpy as np
+
+        # Columns and their length are replaced together, so that a reader always sees a consistent pair.
+        self._state: tuple[tuple[Array, ...], int] = (tuple(np.empty(0, kind) for kind in kinds), 0)
+
+    def __len__(self) -> int:
+        return self._state[1]
+
+    @property
+    def nbytes(self) -> int:
+        columns, n = self._state
+        return sum(n * column.itemsize for column in columns)
+
+    def add(self, *rows: Sequence[Any] | Array) -> None:
+        """Append rows, given column by column. Arrays returned by `all` before do not change."""
+        import numpy as np
+
+        columns, n = self._state
+        after = n + len(rows[0])
+        if columns and after > len(columns[0]):
+            # Doubled, and left empty: pages that nothing was written to take no memory.
+            larger = tuple(np.empty(max(_FIRST_ROWS, after, 2 * n), column.dtype) for column in columns)
+            for column, room in zip(columns, larger, strict=True):
+                room[:n] = column[:n]
+            columns = larger
+        for column, new in zip(columns, rows, strict=True):
+            column[n:after] = new
+        self._state = (columns, after)
+
+    def all(self) -> tuple[Array, ...]:
+        """Views of all columns, of equal length."""
+        columns, n = self._state
+        return tuple(column[:n] for column in columns)
+
+
+class Tail:
+    """Reads the whole lines of a growing file block by block, and starts again if the file was replaced."""
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self.end = 0
+        """Offset up to which lines were returned."""
+        self.inode = 0
+        """Inode of the file read so far; 0 before the first look."""
+        self._block, self._guard = block, b""
+        self._exhausted_size = 0
+        """Size of the file when it last had no further whole line."""
+        self._searched = 0
+        """Bytes behind `end` known to contain no newline."""
+        self._skipping = False
+        """Whether `end` lies within a line longer than `MAX_LINE`, which is damaged and left out."""
+
+    @property
+    def size(self) -> int:
+        return stat_of(self.path).size
+
+    @property
+    def behind(self) -> int:
+        """Bytes not read yet; an incomplete last line counts as read."""
+        state = stat_of(self.path)
+        if state.inode != self.inode or state.size < self.end:
+            return max(state.size, 1 if self.end else 0)
+        return 0 if state.size == self._exhausted_size else state.size - self.end
+
+    def renewed(self) -> bool:
+        """Whether the file was replaced, truncated or removed since it was read; reading then starts again."""
+        state = stat_of(self.path)
+        if state == NO_FILE and not self.end:
+            return False
+        same = state.inode == self.inode and state.size >= self.end and self._guard_unchanged()
+        first = not self.inode
+        if not same:
+            self.end, self.inode, self._guard, self._exhausted_size = 0, state.inode, b"", 0
+            self._searched, self._skipping = 0, False
+        elif state.size < self.end + self._searched:
+            self._searched = 0
+        return not same and not first
+
+    def next(self) -> tuple[int, bytes] | None:
+        """Offset and bytes of the whole lines in the next block; None if there is nothing further for now.
+
+        The bytes are empty while a line is longer than the block. Each byte of a long line is read at most twice:
+        when its newline is searched, and when the line is returned.
+        """
+        try:
+            with opened(self.path) as fd:
+                return self._read(fd)
+        except OSError:
+            self._exhausted_size = self.size  # unreadable: do not try again until the file changes
+            return None
+
+    def _read(self, fd: int) -> tuple[int, bytes] | None:
+        start = self.end
+        more = os.pread(fd, self._block, start + self._searched)
+        whole = 0 if self._skipping else more.rfind(b"\n") + 1
+        if whole:
+            lines = os.pread(fd, self._searched + whole, start) if self._searched else more[:whole]
+            self._advance(lines)
+            return start, lines
+        if self._skipping and more:
+            newline = more.find(b"\n") + 1
+            self._skipping = not newline
+            self._advance(more[:newline] if newline else more)
+            return start, b""
+        self._searched += len(more)
+        if self._searched > MAX_LINE:
+            self._skipping = True
+            self.end += self._searched - len(more)
+            self._advance(more)
+        elif len(more) < self._block:
+            self._exhausted_size = start + self._searched
+            if self._searched <= self._block:
+                self._searched = 0  # a torn line may be replaced by another; searching it again is cheap
+            return None
+        return start, b""
+
+    def _advance(self, read: bytes) -> None:
+        self._guard, self._searched = read[-_GUARD_BYTES:], 0
+        self.end += len(read)
+
+    def _guard_unchanged(self) -> bool:
+        try:
+            with opened(self.path) as fd:
+                return os.pread(fd, len(self._guard), self.end - len(self._guard)) == self._guard
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, eq=False)
+class ResultLines:
+    """The lines that count, as columns of equal length, in the order in which their ids first appear."""
+
+    offsets: Array
+    lengths: Array
+    """Bytes, newline included."""
+    ids: Array
+    """`id_hash` of each; whoever reads a line checks its id."""
+    scores: Array
+    """NaN if there is none."""
+    asked: Array
+    unknown: Array
+    turns: Array
+    """The agent's model calls."""
+    failed: Array
+    marks: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def row(self, id: str) -> int | None:
+        """The row of an id, or None."""
+        import numpy as np
+
+        found = np.flatnonzero(self.ids == id_hash(id))
+        return int(found[0]) if len(found) else None
+
+    def rows_of_hashes(self, hashes: Array) -> Array:
+        """The row of each of these distinct hashes; -1 if it has no line."""
+        import numpy as np
+
+        rows = np.full(len(hashes), -1)
+        _, here, there = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
+        rows[here] = there
+        return rows
+
+
+class Index:
+    """Columns of numbers about a growing file: one thread indexes it block by block while others read."""
+
+    kinds: ClassVar[tuple[str, ...]]
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self.tail = Tail(path, block)
+        self._columns = Columns(*self.kinds)
+
+    @property
+    def nbytes(self) -> int:
+        return self._columns.nbytes
+
+    def advance(self) -> bool:
+        """Index another block; False if there was none."""
+        if self.tail.renewed():
+            self._forget()
+        found = self.tail.next()
+        if found is None:
+            return False
+        if rows := list(self._rows(*found)):
+            self._columns.add(*zip(*rows, strict=True))
+        return True
+
+    def _forget(self) -> None:
+        """Begin again: the file is another one."""
+        self._columns = Columns(*self.kinds)
+
+    @abstractmethod
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
+        """The rows of a block of whole lines that begins at an offset of the file."""
+
+
+class ResultsIndex(Index):
+    """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
+
+    `mark` identifies the answer that a line is about (see `protocol.results`).
+    """
+
+    kinds = ("int64", "int64", "int64", "float64", "uint16", "uint16", "uint16", "bool", "int64")
+
+    def __init__(self, path: Path, mark: Fingerprint = no_fingerprint, block: int = BLOCK) -> None:
+        super().__init__(path, block)
+        self.judge: str | None = None
+        """The first judge named by a line."""
+        self._mark = mark
+        self._lines: tuple[Columns, int, ResultLines] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * super().nbytes
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.judge = self._lines = None
+
+    def lines(self) -> ResultLines:
+        """The lines that count, as far as the file is indexed."""
+        columns = self._columns
+        known = self._lines
+        if known is None or known[0] is not columns or known[1] != len(columns):
+            found = columns.all()
+            ids = found[2]
+            rows = latest_rows(ids.data) if len(ids) else ids
+            latest = ResultLines(*(column if len(rows) == len(ids) else column[rows] for column in found))
+            known = self._lines = (columns, len(ids), latest)
+        return known[2]
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
+        for raw in block.split(b"\n")[:-1]:
+            line = record_in(raw)
+            id = instance_name(line) if line else None
+            if line is not None and id is not None:
+                yield (offset, len(raw) + 1, id_hash(id), *self._numbers(line))
+            offset += len(raw) + 1
+
+    def _numbers(self, line: Mapping[str, Any]) -> tuple[Any, ...]:
+        if self.judge is None and isinstance(line.get("judge"), str):
+            self.judge = line["judge"]
+        answers = line.get("answers")
+        answers = answers if isinstance(answers, list) else []
+        score, lost = line.get("restore_score_100"), failed(line)
+        scored = isinstance(score, int | float) and not lost
+        return (
+            float(score) if scored and score is not None else float("nan"),
+            min(len(answers), _MAX_COUNT),
+            min(answers.count(UNKNOWN), _MAX_COUNT),
+            min(as_count(as_object(line.get("search")).get("model_calls")), _MAX_COUNT),
+            lost,
+            self._mark(line),
+        )
+
+
+class JournalIndex(Index):
+    """Index of the journal by instance.
+
+    A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
+    """
+
+    kinds = ("int64", "int64")
+
+    @property
+    def n_steps(self) -> int:
+        return len(self._columns)
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
+        for match in _JOURNAL_LINE.finditer(block):
+            name = match[1]
+            id = hash(name) if name is not None else _parsed_hash(match[0])
+            if id is not None:
+                yield id, offset + match.start()
+
+    def offsets(self, id: str) -> Array:
+        """Offsets of an instance's lines in file order; shape (steps,)."""
+        ids, offsets = self._columns.all()
+        found: Array = offsets[ids == id_hash(id)]
+        return found
+
+
+def _parsed_hash(line: bytes) -> int | None:
+    record = record_in(line)
+    if record is None or not isinstance(record.get("instance"), str):
+        return None
+    return id_hash(record["instance"])
+
+
+class SpendingIndex(Index):
+    """Seconds and dollars of the model calls of each instance, as a journal has them; a row for each in a block.
+
+    In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
+    model and kind.
+    """
+
+    kinds = ("int64", "float64", "float64")
+
+    def __init__(self, path: Path, prefix: str, prices: Mapping[str, Mapping[str, float | None]]) -> None:
+        super().__init__(path)
+        self._prefix, self._prices = prefix, prices
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
+        for id, spent in self._spent_in(block).items():
+            cost = spent.cost_usd(self._prices)
+            yield id, spent.latency_s, math.nan if cost is None else cost
+
+    def of(self, ids: Array) -> Array:
+        """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
+        import numpy as np
+
+        known, *amounts = self._columns.all()
+        distinct, places = np.unique(known, return_inverse=True)
+        sums = np.array([np.bincount(places, amount) for amount in amounts])
+        found = np.full((2, len(ids)), math.nan)
+        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
+        found[:, here] = sums[:, there]
+        return found
+
+    def _spent_in(self, block: bytes) -> dict[int, Spent]:
+        from cts_async.runs.spending import Spent
+
+        found: dict[int, Spent] = defaultdict(Spent)
+        for raw in block.split(b"\n"):
+            # Only calls of models have this; within a text its quotation marks would be escaped.
+            record = record_in(raw) if b'"model":' in raw else None
+            instance = record and as_text(record.get("instance"))
+            if record and instance and instance.startswith(self._prefix):
+                with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
+                    found[id_hash(instance.removeprefix(self._prefix))].add(record)
+        return found

@@ -1,0 +1,1 @@
+"""One table model, its renderers, and the tables of every command."""

@@ -1,0 +1,404 @@
+"""Runs as files for others: the release's folders, a dataset for Hugging Face, or tables as CSV.
+
+An export is made again into the same folder, and never into one that holds anything else: `export.json` marks a folder
+as ours, and every other file in it must be one that is written again. Nothing is reached through a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import orjson
+
+from cts_async import __version__, foreign_json
+from cts_async.errors import UsageError, write_error
+from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
+from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
+from cts_async.runs.finished import (
+    FailedItem,
+    FinishedRun,
+    Item,
+    data_of,
+    find_runs,
+    read_path,
+    with_distinct_labels,
+)
+from cts_async.runs.manifest import json_bytes, sessions_of
+from cts_async.safe_files import make_folder, read_file, replace_file
+from cts_async.tables.output import plain
+from cts_async.tables.results import CAVEATS
+from cts_async.tables.rows import Tables, column_notes, column_type, columns, tables_of
+from cts_async.tables.summary import summarise_run, summary_json
+from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
+from cts_async.tagged_text import find_answer
+
+MARKER: Final = "export.json"
+MAX_MARKER_BYTES: Final = 1 << 16
+"""The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
+SCHEMAS: Final = "schemas"
+_TABLES: Final = ("instances", "nuggets", "judges")
+_DTYPES: Final = {"text": "string", "number": "float64", "integer": "int64"}
+"""Hugging Face's names of the types in columns.toml."""
+_STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
+_UNUSUAL: Final = re.compile(r"[^\w.+@=-]")
+"""Characters that a file's name should not have."""
+
+Files = dict[str, bytes]
+"""Contents by path within the export's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written, and what a reader of it should know."""
+
+    paths: tuple[Path, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
+    """Write the runs that `words` name into the folder `out`, in one of LAYOUTS.
+
+    Raises UsageError, before anything is written, for a folder that holds other files; InputError for a damaged run.
+    """
+    found = find_runs(words)
+    files, remarks = LAYOUTS[layout]([one.path for one in found])
+    return Exported(write_export(out, layout, files, [one.path.name for one in found]), tuple(remarks))
+
+
+def export_schemas(out: Path) -> Exported:
+    """Write the JSON Schema of each file of a run into the folder `out`. Raises UsageError."""
+    return Exported(write_export(out, SCHEMAS, schema_files(), []))
+
+
+def schema_files() -> Files:
+    """Return the JSON Schemas (draft 2020-12) of a run's files by file name, such as results.schema.json."""
+    folder = resources.files("cts_async.tables") / SCHEMAS
+    return {
+        one.name: one.read_bytes()
+        for one in sorted(folder.iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".json")
+    }
+
+
+# --- The release's folders
+
+
+def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    """candidates/NAME__cand_DATA.jsonl, clarify_only/NAME.csv, outputs/NAME/per_item.jsonl and summary.json."""
+    files, remarks, names = Files(), list[str](), set[str]()
+    for path in paths:
+        if not (path / MANIFEST).is_file():
+            raise UsageError(f"{path}: has no {MANIFEST}, so it is not a run whose answers could be exported")
+    for run in with_distinct_labels(read_path(path, without=()) for path in paths):
+        name = _UNUSUAL.sub("_", run.label).lstrip(".") or "_"
+        while name.casefold() in names:
+            name += "_"
+        names.add(name.casefold())
+        if asked := _questions_csv(run):
+            files[f"clarify_only/{name}.csv"] = asked
+        remarks += _remarks(run)
+        if not run.searched:
+            continue
+        data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
+        files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
+        if run.judges and run.scoring:
+            files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
+            summary = summary_json(summarise_run(run.directory))
+            files[f"outputs/{name}/{SUMMARY}"] = json_bytes(
+                summary, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+            )
+    return files, remarks
+
+
+def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
+    for id, one in run.outcomes():
+        answer = tagged(one.answer) if isinstance(one, Item) else None
+        failure = {"error": _error(one.failure)} if isinstance(one, FailedItem) else {}
+        yield {"id": id, "fused_query": one.fused_query, "answer": answer, **failure}
+
+
+def tagged(answer: str) -> str:
+    """Return an answer so that readers of candidates find it: in tags if they would take something out of it."""
+    return answer if find_answer(answer)[0] == answer else f"<answer>{answer}</answer>"
+
+
+def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
+    """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
+    scoring = run.scoring
+    for id, one in run.outcomes():
+        if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
+            yield {
+                "id": id,
+                "fused_query": one.fused_query,
+                "judge": scoring,
+                "nuggets": [
+                    {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
+                    for nugget, coverage in verdict.coverage.items()
+                ],
+                "restore_score_100": verdict.score,
+                "answer": one.answer,
+            }
+            continue
+        unjudged = Failure("judge", "unjudged", f"{scoring} has not judged this answer")
+        failure = one.unjudged.get(scoring, unjudged) if isinstance(one, Item) else one.failure
+        yield {
+            "id": id,
+            "system": "",
+            "fused_query": one.fused_query,
+            "blurred_query": "",
+            "error": _error(failure),
+            "judge": scoring,
+            "answer": one.answer if isinstance(one, Item) else "",
+        }
+
+
+def _error(failure: Failure) -> dict[str, str]:
+    return {"step": failure.step, "kind": failure.kind, "message": failure.message}
+
+
+def _questions_csv(run: FinishedRun) -> bytes | None:
+    """Return what was asked and answered, as lists in JSON; None for a run that asked nothing."""
+    if not any(one.questions for _, one in run.outcomes()):
+        return None
+    rows = []
+    for id, one in run.outcomes():
+        error = f"{one.failure.step}: {one.failure.message}" if isinstance(one, FailedItem) else ""
+        rows.append(
+            {
+                "id": id,
+                "fused_query": one.fused_query,
+                "blurred_query": one.blurred_query,
+                "questions": orjson.dumps(one.questions).decode(),
+                "answers": orjson.dumps(one.answers).decode(),
+                "rewritten_query": one.rewritten_query,
+                "error": error,
+            }
+        )
+    return _csv(list(rows[0]), rows)
+
+
+def _remarks(run: FinishedRun) -> Iterator[str]:
+    about = run.directory
+    if run.n_failed:
+        yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
+    if n := run.judge_failures.get(run.scoring):
+        yield f"{about}: {n} answer(s) that {run.scoring} failed to label: named with their error, without a score."
+    if run.n_missing > 0:
+        yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
+    changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
+    if changed:
+        yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
+    if run.searched and any(not item.answer for item in run.items.values()):
+        yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
+
+
+# --- Tables as CSV, and as a dataset for Hugging Face
+
+
+def _csv_tables(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    tables = _tables(paths)
+    files = {f"{name}.csv": _csv(*_table(tables, name)) for name in _TABLES}
+    return files, list(tables.remarks)
+
+
+def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
+    tables = _tables(paths)
+    files = {f"{name}.jsonl": _lines(_table(tables, name)[1]) for name in _TABLES}
+    files["README.md"] = _card(paths, tables).encode(errors="replace")
+    remarks = [*tables.remarks]
+    if empty := [name for name in _TABLES if name not in _configured(tables)]:
+        remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
+    named = "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
+    return files, [*remarks, named]
+
+
+def _tables(paths: Sequence[Path]) -> Tables:
+    return tables_of(find_runs([str(path) for path in paths]))
+
+
+def _table(tables: Tables, name: str) -> tuple[list[str], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = getattr(tables, name)
+    return list(rows[0]) if rows else columns(name, 0), rows
+
+
+def _csv(keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return csv_of(keys, rows).encode(errors="replace")
+
+
+def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
+    return b"".join(json_bytes(row, orjson.OPT_APPEND_NEWLINE) for row in rows)
+
+
+def _card(paths: Sequence[Path], tables: Tables) -> str:
+    """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
+    manifests = {path: manifest_of(path) for path in paths}
+    data = {str(_data(one).get("name") or "candidates") for one in manifests.values()}
+    caveats = caveats_in(map(caveat_of, manifests.values()))
+    described = [
+        {"table": table, "column": column, "meaning": meaning}
+        for table, notes in column_notes().items()
+        for column, meaning in notes.items()
+    ]
+    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
+    title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
+    sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
+    card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
+    return card.format(
+        title=orjson.dumps(title).decode(),
+        configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
+        features="\n".join(_features(tables)),
+        smoke="".join(f"\n> **{name}.** {rest[:1].upper()}{rest[1:]}\n" for name, _, rest in sentences),
+        runs=markdown(_scores_table(manifests, tables)),
+        made=markdown(_made_table(manifests)),
+        version=__version__,
+        columns=markdown(
+            DataTable("columns", "Columns", "", text_columns("table", "column", "meaning"), described)
+        ),
+    )
+
+
+def _configured(tables: Tables) -> list[str]:
+    """Return the tables that are configurations of the dataset: `datasets` cannot load one without rows."""
+    return [name for name in _TABLES if name == "instances" or _table(tables, name)[1]]
+
+
+def _features(tables: Tables) -> Iterator[str]:
+    """Yield the lines of `dataset_info`: the type of each column of each configuration.
+
+    Without them `datasets` takes the types of a file's first 10 MB: a column that has only nulls there can hold nothing
+    later.
+    """
+    for table in _configured(tables):
+        yield f"- config_name: {table}"
+        yield "  features:"
+        names, _ = _table(tables, table)
+        for column in names:
+            yield f"  - name: {column}"
+            yield f"    dtype: {_DTYPES[column_type(table, column)]}"
+
+
+def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:
+    rows: list[dict[str, Any]] = []
+    caveats = caveats_in((SMOKE_TEST, *map(caveat_of, manifests.values())))
+    for path, manifest in manifests.items():
+        own = [row for row in tables.instances if row["run"] == path.name]
+        scores = [row["score"] for row in own if row["score"] is not None]
+        status = Counter(row["status"] for row in own)
+        rows.append(
+            {
+                "run": path.name,
+                "mean": fmean(scores) if scores else None,
+                **{name: status[name] for name in _STATUS},
+                **{str(name): "yes" if caveat_of(manifest) == name else "no" for name in caveats},
+            }
+        )
+    columns = (
+        *text_columns("run"),
+        Column("mean", number("mean", ".2f")),
+        *(Column(name, text(name)) for name in _STATUS),
+        *text_columns(*caveats),
+    )
+    return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
+
+
+def _made_table(manifests: Mapping[Path, Mapping[str, Any]]) -> DataTable:
+    """Data, players, judges and versions. Commands and paths are left out: they say where things are on this machine."""
+    rows = []
+    for path, manifest in manifests.items():
+        players = manifest.get("players") or {}
+        sessions = sessions_of(manifest)
+        rows.append(
+            {
+                "run": path.name,
+                "data": str(_data(manifest).get("name") or "-"),
+                "sha256": str(_data(manifest).get("sha256") or _data(manifest).get("gold_sha256") or "-")[
+                    :16
+                ],
+                "players": ", ".join(f"{role}: {name}" for role, name in players.items()) or "-",
+                "judges": ", ".join(manifest.get("identity", {}).get("judges") or ()) or "-",
+                "cts_async": str(manifest.get("version") or "-"),
+                "begun": str(sessions[0].get("start") or "-") if sessions else "-",
+            }
+        )
+    names = ("run", "data", "sha256", "players", "judges", "cts_async", "begun")
+    return DataTable("made", "Players and versions", "", text_columns(*names), rows)
+
+
+def _data(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    return data_of(manifest.get("identity", {}))
+
+
+LAYOUTS: Final[Mapping[str, Callable[[Sequence[Path]], tuple[Files, list[str]]]]] = {
+    "release": _release,
+    "hf": _hf,
+    "csv": _csv_tables,
+}
+
+
+# --- The folder
+
+
+def write_export(out: Path, layout: str, files: Files, runs: Sequence[str]) -> tuple[Path, ...]:
+    """Write files into the folder `out`, which is made unless it exists; return their paths.
+
+    Raises UsageError if the folder, or anything in it, is a link, or is not of an earlier export of the same files;
+    StorageFull.
+    """
+    marker = {"export": layout, "made_by": f"cts_async {__version__}", "runs": list(runs)}
+    contents = {MARKER: json_bytes(marker, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), **files}
+    _check_folder(out, layout, contents)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            folder = out
+            for part in Path(name).parent.parts:
+                folder = make_folder(folder, part)
+            replace_file(folder / Path(name).name, content)
+    except OSError as error:
+        raise write_error(out, error, verb="write there") from None
+    return tuple(out / name for name in contents)
+
+
+def _check_folder(out: Path, layout: str, files: Files) -> None:
+    """Refuse a folder with anything that this export would not write again. Hidden files do not count."""
+    other = "name another folder with --out"
+    if out.is_symlink():
+        raise UsageError(f"--out {out}: is a symbolic link; name its target instead")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UsageError(f"--out {out}: is a file; {other}")
+    entries = list(_entries(out))
+    for path in entries:
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UsageError(f"--out {out}: {path.relative_to(out)} is a link or no regular file; {other}")
+    present = {str(path.relative_to(out)) for path in entries if path.is_file()}
+    if present and _marked(out / MARKER) != layout:
+        raise UsageError(f"--out {out}: holds files that cts export --layout {layout} did not write; {other}")
+    if strange := sorted(present - files.keys()):
+        raise UsageError(f"--out {out}: holds {strange[0]}, which is not part of this export; {other}")
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Yield what is in a folder and its folders, without following links, and without hidden files."""
+    for path in sorted(folder.iterdir()):
+        if not path.name.startswith("."):
+            yield path
+            if path.is_dir() and not path.is_symlink():
+                yield from _entries(path)
+
+
+def _marked(path: Path) -> str | None:
+    try:
+        found = foreign_json.loads(read_file(path, MAX_MARKER_BYTES))
+    except (FileNotFoundError, ValueError):
+        return None
+    layout = found.get("export") if isinstance(found, dict) else None
+    return layout if isinstance(layout, str) else None

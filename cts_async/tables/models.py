@@ -1,0 +1,213 @@
+"""The models of the catalogue, what each lacks and which roles it plays: on a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cts_async.config import RunConfig
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.local import model_file
+from cts_async.protocol.systems import choose_roles
+from cts_async.tables.output import print_plainly
+from cts_async.tables.table import print_facts
+
+_APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
+
+    name: str
+    spec: ModelSpec
+    roles: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Environment variables that have to be set."""
+    problem: str
+    """What else prevents its use; empty: nothing."""
+    shipped: bool
+    """Whether it is defined as shipped, not by a cts.toml."""
+    file: Path | None = None
+    """The last cts.toml that has a table for it."""
+
+    @property
+    def ready(self) -> bool:
+        return not (self.missing or self.problem)
+
+    @property
+    def key_set(self) -> bool | None:
+        """Whether its key is set; None: it needs no key."""
+        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
+
+
+def model_entries(
+    catalogue: Catalogue, environ: Mapping[str, str], name: str | None = None
+) -> list[ModelEntry]:
+    """The model called `name` (or `alias:model-id`), else all of the catalogue and of cts.toml's [roles].
+
+    Roles are those that a model plays without options. Raises UsageError for an unknown name.
+    """
+    usual = choose_roles(RunConfig(models=("a model",)), catalogue.roles)
+    players = {"clarifier": "local", "support": usual.support, "judge": usual.judges[0], "agent": usual.agent}
+    if "extractor" in catalogue.roles:
+        players["extractor"] = catalogue.roles["extractor"]
+    shipped = load_catalogue().models
+    entries = []
+    for one in [name] if name else dict.fromkeys([*catalogue.models, *players.values()]):
+        missing, problem = catalogue.missing_variables(one, environ), ""
+        spec = catalogue.models[one.partition(":")[0]]
+        as_shipped, file = shipped.get(spec.name) == spec, catalogue.sources.get(spec.name)
+        try:
+            spec = catalogue.resolve(one, environ)
+            if spec.embedded:
+                model_file(environ)
+        except UsageError as error:
+            problem = "" if missing else str(error)
+        roles = tuple(role for role, player in players.items() if player == one)
+        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped, file))
+    return entries
+
+
+def model_json(entry: ModelEntry) -> dict[str, Any]:
+    """An entry as JSON; never contains a key."""
+    spec = entry.spec
+    row: dict[str, Any] = {
+        "name": entry.name,
+        "model": spec.model,
+        "api": spec.api,
+        "base_url": spec.base_url or None,
+        "key_env": spec.key_env,
+        "key_set": entry.key_set,
+        "ready": entry.ready,
+        "missing": entry.missing,
+        "problem": entry.problem or None,
+        "roles": entry.roles,
+        "source": "shipped" if entry.shipped else str(entry.file),
+        "account": spec.account,
+        "limits": {
+            "requests_per_min": spec.requests_per_min,
+            "tokens_per_min": spec.tokens_per_min,
+            "max_concurrency": spec.max_concurrency,
+            "limit": spec.limit,
+            "window_s": spec.window_s,
+            "fixed": spec.limits_fixed,
+        },
+        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
+        "params": spec.sent({}),
+        "drops": spec.drops,
+        "timeout_s": spec.timeout_s,
+        "context_tokens": spec.context_tokens,
+        "agent": spec.agent,
+        "agent_prompt": spec.agent_prompt,
+        "embedded": spec.embedded,
+        "note": spec.note,
+    }
+    if spec.system != "system":
+        row["system"] = spec.system
+    return row
+
+
+def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
+    """Print a block for each model: id, address, limits, prices, and whether its key is set."""
+    table = Table.grid(padding=(0, 2, 1, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(no_wrap=True)
+    for entry in entries:
+        spec = entry.spec
+        facts = (spec.model, spec.base_url, limit_text(spec), price_text(spec))
+        text = Text("\n".join(filter(None, facts)))
+        if entry.roles:
+            text.append(f"\nplays {', '.join(entry.roles)} by default", "bold")
+        if spec.note:
+            text.append(f"\n{spec.note}", "dim")
+        table.add_row(Text(entry.name, "bold cyan"), text, _state(entry))
+    console.print(table)
+    ready = ", ".join(entry.name for entry in entries if entry.ready) or "none"
+    for line in (f"Ready: {ready}", "Details: cts models NAME; a test question: cts doctor --ask NAME"):
+        print_plainly(console, line)
+
+
+def print_model(console: Console, entry: ModelEntry) -> None:
+    """Print all facts about one model, one per line."""
+    print_facts(console, entry.name, _facts(entry))
+
+
+def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
+    spec = entry.spec
+    elsewhere = "this machine" if spec.embedded else f"where {spec.base_url_env} says"
+    lacks = "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
+    yield "model id", spec.model
+    yield "address", f"{spec.base_url or elsewhere} ({_APIS[spec.api]})"
+    yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
+    yield "missing", "nothing" if entry.ready else lacks
+    yield "roles", ", ".join(entry.roles) or "none by default"
+    yours = " (yours: headers may only lower them)" * spec.limits_fixed
+    yield "limits", f"{limit_text(spec)}; {spec.limit}{yours}; account {spec.account}"
+    yield "time", f"{spec.timeout_s:g} s for a whole answer"
+    yield "prices", price_text(spec)
+    yield "parameters", _parameters(spec.sent({})) or "none"
+    if spec.drops:
+        yield "never sent", ", ".join(spec.drops)
+    if spec.system == "user":
+        yield "instructions", "in the first user turn: it has no system role"
+    if spec.agent:
+        yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
+    if spec.context_tokens:
+        yield "context", f"{spec.context_tokens:,} tokens"
+    yield "defined in", "the catalogue" if entry.shipped else f"your {entry.file}"
+    if spec.note:
+        yield "note", spec.note
+
+
+def _state(entry: ModelEntry) -> Text:
+    """Name the variables that are missing, or say that the key is set; the value of a key is never shown."""
+    if entry.missing:
+        text = "\n".join(f"{name}\nis not set" for name in entry.missing)
+    elif entry.problem:
+        text = "cannot be used"
+    else:
+        text = f"{entry.spec.key_env}\nis set" if entry.spec.key_env else "needs no key"
+    return Text(text, "green" if entry.ready else "yellow")
+
+
+def limit_text(spec: ModelSpec) -> str:
+    """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
+    known = [
+        f"{short_count(value)} {what}"
+        for value, what in ((spec.requests_per_min, "requests"), (spec.tokens_per_min, "tokens"))
+        if value is not None
+    ]
+    per_min = f"{', '.join(known)} a minute" if known else "no known limit"
+    return f"{per_min}, {spec.max_concurrency} at once"
+
+
+def price_text(spec: ModelSpec) -> str:
+    """Format prices: `$0.60 in, $14 out per million tokens`."""
+    price_in, price_out = spec.input_usd_per_mtok, spec.output_usd_per_mtok
+    if price_in is None or price_out is None:
+        return "price unknown"
+    if price_in == price_out == 0:
+        return "free"
+    each = (f"${price:.2f}".removesuffix(".00") for price in (price_in, price_out))
+    return "{} in, {} out per million tokens".format(*each)
+
+
+def short_count(value: float) -> str:
+    """Format a count: `500`, `30k`, `1.5M`."""
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"
+
+
+def _parameters(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in params.items())

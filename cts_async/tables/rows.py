@@ -1,0 +1,210 @@
+"""Finished runs as rows: instances, nuggets and judges. `cts_async.load` returns them and `cts export` writes them.
+
+`columns.toml` says what each column holds.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from cts_async.errors import InputError, UsageError
+from cts_async.records import Failure, Instance
+from cts_async.runs.files import manifest_of, reopen_data
+from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
+from cts_async.runs.spending import Spent, journal_of, spent_by
+
+Row = dict[str, Any]
+NUMBERED: Final = "_N"
+"""End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
+_NUMBER: Final = re.compile(r"_[0-9]+$")
+_ERROR: Final = ("error_step", "error_kind", "error_message")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Runs as rows, each a list of mappings that `pandas.DataFrame` takes as it is.
+
+    Values are text, numbers and None; all rows of a table have the same keys, in the same order (`columns`).
+    """
+
+    instances: list[Row]
+    """A row for each instance of each run, also for those that failed or are unfinished."""
+    nuggets: list[Row]
+    """A row for each nugget that a judge has labelled."""
+    judges: list[Row]
+    """A row for each answer that a judge has labelled or failed to label."""
+    paths: tuple[Path, ...]
+    """The run directories."""
+    remarks: tuple[str, ...] = ()
+    """What is missing from the rows, in a sentence each."""
+
+
+@cache
+def column_notes() -> Mapping[str, Mapping[str, str]]:
+    """Read columns.toml: table -> column -> its type and meaning, in order."""
+    text = Path(__file__).with_name("columns.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def columns(table: str, most: int) -> list[str]:
+    """Return the names of a table's columns, with `most` questions and answers."""
+    names: list[str] = []
+    numbered: list[str] = []
+    for name in column_notes()[table]:
+        if name.endswith(NUMBERED):
+            numbered.append(name.removesuffix("N"))
+            continue
+        if numbered:
+            names += [f"{stem}{n}" for n in range(1, most + 1) for stem in numbered]
+            numbered = []
+        names.append(name)
+    return names
+
+
+def column_type(table: str, column: str) -> str:
+    """Return "text", "number" or "integer", as columns.toml has it. Raises KeyError for an unknown column."""
+    notes = column_notes()[table]
+    numbered = _NUMBER.sub(NUMBERED, column)
+    meaning = notes[column] if column in notes else notes[numbered]
+    return meaning.partition(":")[0].removesuffix(" or null")
+
+
+def tables_of(found: Sequence[RunPath]) -> Tables:
+    """Read runs as rows. Raises InputError."""
+    runs = [read_path(one.path, without=()) for one in found]
+    most = max((len(one.questions) for run in runs for _, one in run.outcomes()), default=0)
+    names = columns("instances", most)
+    instances, remarks = list[Row](), list[str]()
+    for run in runs:
+        rest, remark = unfinished(run)
+        instances += [dict.fromkeys(names) | row for row in _instances(run, rest)]
+        remarks += remark
+    return Tables(
+        instances=instances,
+        nuggets=[row for run in runs for row in _nuggets(run)],
+        judges=[row for run in runs for row in _verdicts(run)],
+        paths=tuple(run.directory for run in runs),
+        remarks=tuple(remarks),
+    )
+
+
+def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
+    """Return the instances without a result, and if their data cannot be read, a sentence that says so."""
+    if run.n_missing <= 0:
+        return [], []
+    about = f"{run.directory}: {run.n_missing} of {run.n_expected} instances are unfinished"
+    if run.talk or not run.data.get("sha256"):
+        return [], [f"{about}; which ones is not recorded."]
+    try:
+        dataset = reopen_data(manifest_of(run.directory))
+        first = islice(dataset.instances(), run.n_expected)
+        return [one for one in first if one.id not in run.items and one.id not in run.failures], []
+    except (InputError, UsageError) as error:
+        return [], [f"{about}; which ones is unknown: {error}."]
+
+
+def _about(run: FinishedRun) -> Row:
+    return {"run": run.directory.name, "system": run.system}
+
+
+def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
+    """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
+    spent = _Spending(run.directory)
+    head = {**_about(run), "clarifier": run.clarifier or None, "k": run.k}
+    for id, one in run.outcomes():
+        row: Row = {**head, "id": id}
+        if isinstance(one, FailedItem):
+            row |= {"status": "failed", **_queries(one), **_conversation(one), **_error(one.failure)}
+        else:
+            row |= _answered(one, run.scoring or None)
+            if not run.searched:  # its empty answer is none
+                row |= {"status": "unsearched", "answer": None}
+        yield row | spent.of(id)
+    for instance in rest:
+        yield {
+            **head,
+            "id": instance.id,
+            "status": "unfinished",
+            **_queries(instance),
+            **spent.of(instance.id),
+        }
+
+
+def _answered(item: Item, scoring: str | None) -> Row:
+    row = {**_queries(item), **_conversation(item), "answer": item.answer}
+    verdict = item.verdicts.get(scoring) if scoring else None
+    if verdict:
+        return {"status": "scored", **row, "judge": scoring, "score": verdict.score}
+    # Judges are independent: the failure of another one is in the table of judges, and leaves this score as it is.
+    failure = item.unjudged.get(scoring) if scoring else next(iter(item.unjudged.values()), None)
+    if failure:
+        return {"status": "failed", **row, **_error(failure)}
+    return {"status": "unjudged", **row}
+
+
+def _conversation(one: Item | FailedItem) -> Row:
+    """What an instance was asked and answered, and the query that followed; of a failed one as far as it got."""
+    row: Row = {f"question_{n}": text for n, text in enumerate(one.questions, 1)}
+    row |= {f"answer_{n}": text for n, text in enumerate(one.answers, 1)}
+    if isinstance(one, Item) or one.answers:
+        row["n_unknown"] = sum(one.unknown)
+    row["rewritten_query"] = one.rewritten_query or None
+    return row
+
+
+def _queries(of: Any) -> Row:
+    return {"fused_query": of.fused_query or None, "blurred_query": of.blurred_query or None}
+
+
+def _error(failure: Failure) -> Row:
+    return dict(zip(_ERROR, (failure.step or None, failure.kind, failure.message), strict=True))
+
+
+class _Spending:
+    """Calls, tokens, seconds and dollars of each instance of a run, from its journal; unknown without one."""
+
+    def __init__(self, directory: Path) -> None:
+        manifest = manifest_of(directory)
+        journal, shared = journal_of(directory, manifest)
+        self._prefix = f"{directory.name}/" if shared else ""
+        self._prices = manifest.get("prices") or {}
+        self._by_id = spent_by(journal, str) if manifest and journal.is_file() else None
+
+    def of(self, id: str) -> Row:
+        if self._by_id is None:
+            return {}
+        spent = self._by_id.get(self._prefix + id, Spent())
+        charged = [tokens for tokens in spent.tokens.values() if tokens]
+        known = bool(charged) or not spent.calls
+        return {
+            "calls": spent.calls,
+            "input_tokens": sum(tokens["input"] for tokens in charged) if known else None,
+            "output_tokens": sum(tokens["output"] for tokens in charged) if known else None,
+            "model_s": round(spent.latency_s, 4),
+            "cost_usd": spent.cost_usd(self._prices),
+        }
+
+
+def _nuggets(run: FinishedRun) -> Iterator[Row]:
+    for item in run.items.values():
+        for judge, verdict in item.verdicts.items():
+            for nugget, coverage in verdict.coverage.items():
+                weight = verdict.weights[nugget]
+                about = {**_about(run), "id": item.id, "judge": judge}
+                yield {**about, "nugget": nugget, "weight": weight, "coverage": coverage}
+
+
+def _verdicts(run: FinishedRun) -> Iterator[Row]:
+    empty = dict.fromkeys(("score", *_ERROR))
+    for item in run.items.values():
+        for judge in sorted({*item.verdicts, *item.unjudged}):
+            verdict = item.verdicts.get(judge)
+            outcome = {"score": verdict.score} if verdict else _error(item.unjudged[judge])
+            yield {**_about(run), "judge": judge, "id": item.id, **empty, **outcome}

@@ -1,0 +1,313 @@
+"""Leaderboards of runs over the same data, and the difference of two runs, with the numbers of `cts compare`.
+
+Reading many large runs takes much memory and time, so a child process does it (this module as a program) and gives
+both back. Its results are cached until a results file changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.errors import CTSError, UsageError
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
+from cts_async.runs.index import NO_FILE, Json, display_name, stat_of
+from cts_async.runs.open_run import Metadata, Place
+from cts_async.viewer.library import scores_state
+
+if TYPE_CHECKING:
+    from cts_async.analysis.board import Board
+
+WAIT_S: Final = 1.0
+"""How long an answer waits for numbers that are being computed."""
+NICE: Final = 10
+MAX_KEPT: Final = 200
+"""Leaderboards and differences that are kept: n runs make n * (n - 1) differences."""
+_BOARDS: Final = "leaderboard"
+_DIFFERENCE: Final = "difference"
+_PROGRAM: Final = "cts_async.viewer.leaderboards"
+
+_SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
+_GAIN: Final = ("gain", "gain_pairs", "gain_differ", "gain_low", "gain_high", "gain_too_short")
+
+Runs = Sequence[tuple[Place, Metadata]]
+
+
+class Leaderboards:
+    """Leaderboards and differences; one at a time is computed."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, tuple[object, asyncio.Task[None]]] = {}
+        """By key, the latest computation, and the state of the files that it reads."""
+        self._latest: dict[str, Json] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def of(self, data_sha: str, runs: Runs) -> Json:
+        """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
+        found = await self._computed(f"{_BOARDS} {data_sha}", _BOARDS, runs)
+        data = next((metadata.data for _, metadata in runs if metadata.data), "")
+        return {"data": data, "data_sha": data_sha, "boards": [], **found}
+
+    async def difference(self, runs: Runs) -> Json:
+        """The first of two runs less the second (`difference_of`), after a second at most; `computing` as above."""
+        names = [place.name for place, _ in runs]
+        found = await self._computed("\n".join((_DIFFERENCE, *names)), _DIFFERENCE, runs)
+        return {"runs": names, "judges": [], **found}
+
+    async def close(self) -> None:
+        """Stop computing."""
+        tasks = [task for _, task in self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _computed(self, key: str, subject: str, runs: Runs) -> Json:
+        """What is known under the key by now; it is computed again if a results file has changed."""
+        state = await asyncio.to_thread(lambda: [(place.name, scores_state(place)) for place, _ in runs])
+        known, task = self._tasks.get(key, (None, None))
+        if task is None or (task.done() and known != state):
+            task = asyncio.create_task(self._compute(key, subject, runs))
+            self._tasks[key] = (state, task)
+            self._forget_oldest()
+        await asyncio.wait([task], timeout=WAIT_S)
+        return {"problem": "", **self._latest.get(key, {}), "computing": not task.done()}
+
+    async def _compute(self, key: str, subject: str, runs: Runs) -> None:
+        async with self._one_at_a_time:
+            paths = {place.name: str(place.path) for place, _ in runs}
+            self._latest[key] = await _computed_by_child(subject, paths)
+
+    def _forget_oldest(self) -> None:
+        for key in list(self._tasks)[:-MAX_KEPT]:
+            _, task = self._tasks.pop(key)
+            task.cancel()
+            self._latest.pop(key, None)
+
+
+def board_csv(board: Json) -> Iterator[bytes]:
+    """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
+    from cts_async.tables.table import csv_of
+
+    rows = []
+    for one in board["boards"]:
+        for row in one["standings"]:
+            gain = {name: row[name.replace("gain", "delta")] for name in _GAIN}
+            scores = {name: row[name] for name in ("run", "system", *_SCORES)}
+            marks = {"baseline": one["baseline"], "caveat": row["caveat"]}
+            rows.append({"judge": one["judge"], **scores, **gain, **marks})
+    keys = ("judge", "run", "system", *_SCORES, *_GAIN, "baseline", "caveat")
+    yield csv_of(keys, rows).encode(errors="replace")
+
+
+async def _computed_by_child(subject: str, paths: Mapping[str, str]) -> Json:
+    process = await asyncio.create_subprocess_exec(
+        *python_command("-m", _PROGRAM),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=child_environment(),
+        start_new_session=True,  # Ctrl-C goes to the server, which ends the child
+    )
+    try:
+        # json, not orjson: a path may hold bytes that are not UTF-8 (surrogates in a Python string).
+        output, _ = await process.communicate(json.dumps([subject, paths]).encode())
+        found: Json = orjson.loads(output)
+        return found
+    except orjson.JSONDecodeError:
+        return {"problem": f"the {subject} could not be computed"}
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+# --- In the child process
+
+
+def leaderboards_of(runs: Mapping[str, Path]) -> Json:
+    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`by_agent`).
+
+    Runs without a search are left out.
+    """
+    from cts_async.analysis.board import make_board
+    from cts_async.runs.finished import by_agent, read_path
+
+    names = {path: name for name, path in runs.items()}
+    try:
+        scored = _scored(runs.values())
+        made = [(agent, make_board(map(read_path, paths))) for agent, paths in by_agent(scored).items()]
+    except (CTSError, OSError, ValueError) as error:
+        return {"boards": [], "problem": _without_paths(str(error), names)}
+    boards = [
+        {"agent": display_name(agent), **_board_of(board, judge, names)}
+        for agent, board in made
+        for judge in board.judges
+    ]
+    return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
+
+
+def _scored(paths: Iterable[Path]) -> list[Path]:
+    """The runs with scores. Raises CTSError if there is none, or if they are over different data."""
+    from cts_async.runs.files import has_no_answers
+    from cts_async.runs.finished import check_same_data
+
+    scored = [path for path in paths if _has_regular_files(path) and not has_no_answers(path)]
+    if not scored:
+        raise UsageError("runs without an agent have no scores")
+    check_same_data(scored)
+    return scored
+
+
+def difference_of(runs: Mapping[str, Path]) -> Json:
+    """The scores of the first of two runs (by name) less those of the second: see `differences_of`."""
+    a, b = runs
+    return differences_of(runs, [(a, b)])[a, b]
+
+
+def differences_of(
+    runs: Mapping[str, Path], pairs: Sequence[tuple[str, str]]
+) -> Mapping[tuple[str, str], Json]:
+    """For each pair of names, A and B, what `cts compare A B --baseline B` says of A under each judge of both.
+
+    {"judges": [{judge, n, n_differ, no_difference, difference, low, high, too_short, p}], "problem": ""}: the mean
+    difference in points of restore_score_100 over n instances, of which n_differ have not the same score, the ends of
+    its 95 % interval (None where none is shown) and the p of its test.
+    """
+    from cts_async.analysis.board import make_board
+    from cts_async.runs.finished import read_path
+
+    names = {path: name for name, path in runs.items()}
+    try:
+        board = make_board(map(read_path, _scored(runs.values())))
+    except (CTSError, OSError, ValueError) as error:
+        problem = _without_paths(str(error), names)
+        return {pair: {"judges": [], "problem": problem} for pair in pairs}
+    columns = {names[entrant.directory]: column for column, entrant in enumerate(board.entrants)}
+    differences: dict[tuple[str, str], Json] = {}
+    for a, b in pairs:
+        judges: list[Json] = []
+        if a in columns and b in columns:
+            two = _board_of_two(board, columns[a], columns[b])
+            judges = [found for judge in board.judges if (found := _difference_under(two, judge))]
+        differences[a, b] = {"judges": judges, "problem": ""}
+    return differences
+
+
+def _board_of_two(board: Board, a: int, b: int) -> Board:
+    """A board of two of its columns. A test over more of them would draw other random signs."""
+    columns = [a, b]
+    return replace(
+        board,
+        entrants=(board.entrants[a], board.entrants[b]),
+        scores={judge: scores[:, columns] for judge, scores in board.scores.items()},
+        labels={judge: labels[:, columns] for judge, labels in board.labels.items()},
+        answers=board.answers[:, columns],
+    )
+
+
+def _difference_under(board: Board, judge: str) -> Json | None:
+    """The first system of a board less the second; None if no instance has a score of both."""
+    from cts_async.analysis.compare import compare_under
+
+    system, baseline = board.systems
+    judged = compare_under(board, judge, baseline, against_baseline=True)
+    deltas = {standing.system: standing.delta for standing in judged.standings}
+    delta = deltas.get(system)
+    if delta is None or not judged.pairs:
+        return None
+    low, high = delta.interval or (None, None)
+    return {
+        "judge": judge,
+        "n": delta.n,
+        "n_differ": judged.pairs[0].n_differ,
+        "no_difference": delta.nowhere,
+        "difference": delta.mean,
+        "low": low,
+        "high": high,
+        "too_short": low is not None and delta.too_short,
+        "p": judged.pairs[0].p,
+    }
+
+
+def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
+    from cts_async.analysis.compare import compare_under
+    from cts_async.runs.finished import ORIG
+
+    origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
+    baseline = origs[0] if len(origs) == 1 else ""
+    entrants = {entrant.label: entrant for entrant in board.entrants}
+    judged = compare_under(board, judge, baseline)
+    standings: list[Json] = []
+    for one in judged.standings:
+        entrant = entrants[one.system]
+        low, high = (one.delta and one.delta.interval) or (None, None)
+        standings.append(
+            {
+                "run": names.get(entrant.directory, ""),
+                "system": _without_paths(one.system, names),
+                "caveat": entrant.caveat,
+                **{name: getattr(one.scores, name) for name in _SCORES},
+                # To the baseline, over the instances scored in both.
+                "delta": one.delta and one.delta.mean,
+                "delta_low": low,
+                "delta_high": high,
+                "delta_pairs": one.delta and one.delta.n,
+                "delta_differ": one.delta and one.delta.n_differ,
+                "delta_too_short": one.delta and one.delta.interval is not None and one.delta.too_short,
+                "no_difference": bool(one.delta and one.delta.nowhere),
+                "n_common": one.n_common,
+                "common_mean": one.common_mean,
+                "own_text": bool(one.own_text),
+                "best_or_tied": one.best,
+                "testable": one.testable,
+            }
+        )
+    best = [_without_paths(one.system, names) for one in (*judged.best[:1], *judged.tied)]
+    untestable = [_without_paths(one.system, names) for one in judged.untestable]
+    return {
+        "judge": judge,
+        "baseline": _without_paths(baseline, names) or None,
+        "best": best,
+        "untestable": untestable,
+        "standings": standings,
+    }
+
+
+def _has_regular_files(path: Path) -> bool:
+    """Whether no file that will be read is a link or a pipe, or lies behind a link."""
+    judgments = path / JUDGMENTS
+    found = [path / MANIFEST, path / RESULTS, path / PER_ITEM, *judgments.glob("*.jsonl")]
+    regular = all(stat_of(file) != NO_FILE for file in found if os.path.lexists(file))
+    return judgments.resolve() == judgments and regular
+
+
+def _without_paths(text: str, names: Mapping[Path, str]) -> str:
+    """Text with the runs' names for their paths; equally named systems in different folders have paths for labels."""
+    for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
+        text = text.replace(str(path), names[path])
+    return display_name(text)
+
+
+def _main() -> None:
+    """Read [subject, {name: path}] from standard input, write what is computed to standard output."""
+    os.nice(NICE)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    subject, paths = json.loads(sys.stdin.buffer.read())
+    runs = {name: Path(path) for name, path in paths.items()}
+    found = leaderboards_of(runs) if subject == _BOARDS else difference_of(runs)
+    sys.stdout.buffer.write(orjson.dumps(found))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,451 @@
+"""The state of runs, for whoever watches: `live.json` of a running process, and what the files of a run at rest say.
+
+A process replaces its `live.json` once a second and removes it when it ends. A killed process leaves it behind; its
+timestamp and pid tell.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal, NotRequired, TypeGuard, cast
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
+
+from cts_async import foreign_json
+from cts_async.analysis.stats import FEWEST, RunningMean
+from cts_async.errors import CTSError, InputError
+from cts_async.protocol.rejudge import SYSTEMS
+from cts_async.records import Caveat, caveat_of
+from cts_async.runs.files import (
+    MANIFEST,
+    STEPS,
+    judgments_path,
+    manifest_of,
+    n_absent,
+    paths_named,
+    results_of,
+)
+from cts_async.runs.manifest import command_of, json_bytes, read_manifest, sessions_of
+from cts_async.runs.results import LatestLines, no_fingerprint
+from cts_async.runs.untrusted import as_object, as_texts
+from cts_async.safe_files import read_file, replace_file
+from cts_async.tables.output import duration, unbroken
+from cts_async.tables.summary import ResultColumns, caveats_json
+
+LIVE: Final = "live.json"
+MAX_LIVE_BYTES: Final = 4 << 20
+STALE_S: Final = 30.0
+"""A process that has not written for so long is gone."""
+
+
+class LiveLane(TypedDict):
+    """The current state of a provider account."""
+
+    name: str
+    in_flight: int
+    waiting: int
+    places: int | None
+    """Limit of requests in flight."""
+    calls_per_min: float
+    """Sent in the last minute."""
+    calls_allowed: float | None
+    tokens_per_min: float
+    """Charged in the last minute."""
+    tokens_allowed: float | None
+    answers_429: int
+    paused_s: float
+    """Seconds until requests are sent again after a 429; 0 if none are held back."""
+    open_s: float | None
+    """Seconds until the next probe while the circuit is open; None while it is closed."""
+    reason: str
+    """Why the circuit is open; if it is closed, why the provider is not used any more; else ""."""
+
+
+class LiveWorker(TypedDict):
+    """The current state of a worker process, on this machine or another."""
+
+    name: str
+    host: str
+    """"" until known."""
+    pid: int
+    state: str
+    """starting, working, idle, lost or ended."""
+    in_hand: int
+    """Unfinished jobs it was given."""
+    done: int
+    """Finished jobs."""
+    calls: int
+    calls_per_min: float
+    """In the last minute."""
+    heard_s: float
+    """Seconds since its last message."""
+    note: str
+    """Why it was lost, or another remark; "" for none."""
+
+
+class LiveCluster(TypedDict, total=False):
+    """Present only if the command has workers."""
+
+    workers: list[LiveWorker]
+    workers_wanted: int
+    """Number of workers requested."""
+    cluster: str
+    """Address of the cluster; "" for this machine."""
+
+
+class Counts(TypedDict):
+    """What is summed over the parts of a process."""
+
+    n_expected: int
+    n_done: int
+    """Finished instances, failed ones included."""
+    n_failed: int
+    eta_s: float | None
+    """Seconds left at this process's own pace; None while unknown."""
+    calls: int
+    replayed: int
+    retries: int
+    tokens: int
+
+
+class _State(Counts):
+    mean: float | None
+    """By the judge that gives the score."""
+    mean_low: float | None
+    mean_high: float | None
+    """95 % interval of the mean: Student's t over the instances. It is shown from FEWEST scores on."""
+    n_scored: int
+    note: str
+    """Why it waits, or why it ends early; "" for nothing."""
+
+
+class LivePart(_State):
+    """The work of one command on one system, or with one judge: a bar on the terminal."""
+
+    name: str
+    smoke_test: bool
+
+
+class LiveFile(_State, LiveCluster):
+    """The state of the process that writes this run.
+
+    Counts are this process's, except for instances (all of the run) and amounts of a budget (all sessions).
+    """
+
+    pid: int
+    time: float
+    """Seconds since 1970."""
+    started: float
+    spent_usd: float
+    """With a budget, of all sessions of the command; else of this process, as far as prices are known."""
+    unpriced_models: NotRequired[int]
+    """Models of the command without a price: their dollars are unknown, and in no `spent_usd`."""
+    spent_calls: int
+    spent_tokens: float
+    """Amounts of a budget, of all sessions of the command; 0 without a budget."""
+    max_usd: float | None
+    max_calls: int | None
+    max_tokens: float | None
+    lanes: list[LiveLane]
+    """All of the process's."""
+    parts: list[LivePart]
+    """The parts of the process's work that go into this directory; one for each judge."""
+
+
+def sum_of(parts: Sequence[Counts]) -> Counts:
+    """Counts of several parts; their time left is that of the slowest, unknown if any is unknown."""
+    times = [part["eta_s"] for part in parts]
+    known = [seconds for seconds in times if seconds is not None]
+    return {
+        "n_expected": sum(part["n_expected"] for part in parts),
+        "n_done": sum(part["n_done"] for part in parts),
+        "n_failed": sum(part["n_failed"] for part in parts),
+        "eta_s": max(known, default=None) if len(known) == len(times) else None,
+        "calls": sum(part["calls"] for part in parts),
+        "replayed": sum(part["replayed"] for part in parts),
+        "retries": sum(part["retries"] for part in parts),
+        "tokens": sum(part["tokens"] for part in parts),
+    }
+
+
+def write_live(directory: Path, live: LiveFile) -> None:
+    """Replace the file. A failure is ignored: it must not disturb the run."""
+    with suppress(CTSError):
+        replace_file(directory / LIVE, json_bytes(live), sync=False)
+
+
+def remove_live(directory: Path) -> None:
+    """Remove the file, if it is there."""
+    with suppress(OSError):
+        (directory / LIVE).unlink()
+
+
+def read_live(directory: Path, clock: Callable[[], float] = time.time) -> LiveFile | None:
+    """The file's contents, unchecked but for pid and time; None if there is none, or it was left behind."""
+    try:
+        live = foreign_json.loads(read_file(directory / LIVE, MAX_LIVE_BYTES))
+    except (OSError, ValueError):
+        return None
+    return cast("LiveFile", live) if is_current(live, clock) else None
+
+
+def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
+    """Whether the contents of a `live.json` are recent, and their process exists."""
+    try:
+        pid, written = int(live["pid"]), float(live["time"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False
+    return abs(clock() - written) <= STALE_S and process_exists(pid)
+
+
+def is_live(value: object) -> TypeGuard[LiveFile]:
+    """Whether a JSON value has the fields of `LiveFile`, and their types: other versions write other files."""
+    try:
+        _file().validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
+
+
+@cache
+def _file() -> TypeAdapter[LiveFile]:
+    return TypeAdapter(LiveFile)
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def compact(value: float) -> str:
+    """In full below 10,000, else `short_number`."""
+    return f"{value:,.0f}" if value < 9_999.5 else short_number(value)
+
+
+def short_number(value: float) -> str:
+    """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            digits = 1 if value < 9.95 * size else 0
+            return f"{value / size:.{digits}f}{unit}"
+    return f"{value:.0f}"
+
+
+# --- Runs as seen from another shell
+
+
+State = Literal["finished", "stopped", "killed", "working", "damaged"]
+"""stopped: the process ended in order; killed: it ended without a record of it; working: it exists, but writes no
+`live.json` (yet); damaged: there is no readable run."""
+_STATES: Final[Mapping[State, str]] = {
+    "finished": "finished,",
+    "stopped": "stopped at",
+    "killed": "killed at",
+    "working": "running, at",
+    "damaged": "damaged,",
+}
+DAY_S: Final = 86_400.0
+
+
+def run_directories(words: Iterable[Path]) -> list[Path]:
+    """Run directories, each once: named by themselves, by a pattern, or by the folder that contains them.
+
+    Raises InputError for a word that names none.
+    """
+    found = [
+        directory for path in paths_named(words, "no such run or folder") for directory in _runs_at(path)
+    ]
+    return list({directory.resolve(): directory for directory in found}.values())
+
+
+def _runs_at(path: Path) -> list[Path]:
+    """The directory itself, or the runs in it if it is a folder of runs or of several judged systems."""
+    if (path / MANIFEST).is_file() and SYSTEMS not in manifest_of(path):
+        return [path]
+    if found := [manifest.parent for manifest in sorted(path.glob(f"*/{MANIFEST}"))]:
+        return found
+    raise InputError(path, f"no run found: no {MANIFEST} in this folder or one level below")
+
+
+def live_of(directory: Path) -> LiveFile | None:
+    """The `live.json` of a run; None if no process writes the run, or one of another version does."""
+    live = read_live(directory)
+    return live if is_live(live) else None
+
+
+def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:
+    """The files of each process combined into one; its common fields are those of its latest file."""
+    processes: dict[int, list[LiveFile]] = {}
+    for live in lives:
+        processes.setdefault(live["pid"], []).append(live)
+    combined: list[LiveFile] = []
+    for of_one in processes.values():
+        latest = max(of_one, key=lambda live: live["time"])
+        parts = list({part["name"]: part for live in of_one for part in live["parts"]}.values())
+        notes = dict.fromkeys(live["note"] for live in of_one if live["note"])
+        combined.append({**latest, **sum_of(parts), "note": "; ".join(notes), "parts": parts})
+    return combined
+
+
+# --- Runs at rest
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The state of a run according to its files; the fields but the directory are those of `--json`, in this order."""
+
+    directory: Path
+    state: State
+    n_expected: int = 0
+    n_done: int = 0
+    """Finished instances, failed ones included."""
+    n_failed: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Current failures by kind, the most frequent first."""
+    judge_failures: Mapping[str, int] = field(default_factory=dict)
+    """Answers that further judges failed to label, by judge; they are not among `n_failed`."""
+    judge: str | None = None
+    mean: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    """95 % interval of the mean."""
+    n_scored: int = 0
+    caveat: Caveat = ""
+    last_worked: float | None = None
+    """When its files were last written, in seconds since 1970."""
+    reason: str = ""
+    """Why its last session stopped; "" if unknown."""
+    command: str = ""
+
+    def line(self, now: float) -> str:
+        """One line for a person; `now` in seconds since 1970."""
+        if self.state == "damaged":
+            return self.reason
+        pieces = [f"{_STATES[self.state]} {self.n_done} of {self.n_expected}"]
+        if self.failures:
+            kinds = ", ".join(f"{kind} {n}" for kind, n in self.failures.items())
+            pieces.append(f"{self.n_failed} failed ({kinds})")
+        pieces += [f"{n} that {judge} failed to label" for judge, n in self.judge_failures.items()]
+        if self.mean is not None:
+            mean = mean_text(self.mean, self.mean_high, self.n_scored)
+            pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
+        if self.last_worked is not None:
+            pieces.append(f"last written {_when(self.last_worked, now)}")
+        why = f"; {self.reason}" if self.reason and self.resumable else ""
+        return f"{self.directory}: {', '.join(pieces)}{why}"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether work is left, and no process does it."""
+        return self.state in ("stopped", "killed")
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        found: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            found |= caveats_json([self.caveat]) if name == "caveat" else {name: value}
+        del found["directory"]
+        if not self.judge_failures:
+            del found["judge_failures"]
+        return found
+
+
+def mean_text(mean: float, high: float | None, n: int) -> str:
+    """`54.2 ± 3.1`: the mean of n scores and half of its 95 % interval, which is shown from FEWEST scores on."""
+    return f"{mean:.1f}" if high is None or n < FEWEST else f"{mean:.1f} ± {high - mean:.1f}"
+
+
+def idle_state(directory: Path) -> RunState:
+    """`state_of_run`; a run that cannot be read has the state "damaged"."""
+    try:
+        return state_of_run(directory)
+    except InputError as error:
+        return RunState(directory, "damaged", reason=str(error))
+
+
+def state_of_run(directory: Path) -> RunState:
+    """Read a run's manifest and results, but not its journal. Raises InputError if it is not a run."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, "not a run directory: run.json not found")
+    lines = ResultColumns(directory / results_of(directory), no_fingerprint)
+    mean = RunningMean()
+    mean.add(lines.scored()[1].tolist() if lines.n else ())
+    low, high = mean.interval() or (None, None)
+    kinds = Counter(str((line.get("error") or {}).get("kind") or "unknown") for line in lines.failures())
+    written = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
+    session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
+    expected = manifest.get("n_expected")
+    n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
+    named = as_texts(as_object(manifest.get("identity")).get("judges"))
+    verdicts = {judge: LatestLines(judgments_path(directory, judge)) for judge in named[1:]}
+    # A judge whose provider was gone leaves answers without its verdict: the same command adds them.
+    n_answers = int(lines.answered.sum())
+    pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers or any(
+        len(found) < n_answers for found in verdicts.values()
+    )
+    finished = lines.n >= n_expected - n_absent(manifest) and not (
+        session.get("stopped") and named and pending
+    )
+    return RunState(
+        directory=directory,
+        state=_state(directory, session, finished=finished),
+        n_expected=n_expected,
+        n_done=lines.n,
+        n_failed=kinds.total(),
+        failures=dict(kinds.most_common()),
+        judge_failures={judge: found.n_failed for judge, found in verdicts.items() if found.n_failed},
+        judge=lines.judge,
+        mean=mean.mean if mean.n else None,
+        mean_low=low,
+        mean_high=high,
+        n_scored=mean.n,
+        caveat=caveat_of(manifest),
+        last_worked=max(written, default=None),
+        reason=str(session.get("stopped") or ""),
+        command=command_of(manifest),
+    )
+
+
+def how_to_resume(states: Iterable[RunState]) -> list[str]:
+    """A line for each command that would resume some of these runs."""
+    commands = dict.fromkeys(state.command for state in states if state.resumable)
+    return [
+        f"To resume, run the same command again{f': {unbroken(command)}' if command else ''}"
+        for command in commands
+    ]
+
+
+def _state(directory: Path, session: Mapping[str, Any], *, finished: bool) -> State:
+    open_ended = bool(session.get("start")) and not session.get("end")
+    if open_ended:
+        # According to the lock file, the process that locked the directory last.
+        with suppress(OSError, ValueError):
+            if process_exists(int((directory / ".lock").read_text().rpartition(" ")[2])):
+                return "working"
+    return "finished" if finished else "killed" if open_ended else "stopped"
+
+
+def _when(at: float, now: float, local: Callable[[float], datetime] = datetime.fromtimestamp) -> str:
+    """`16:02:31, 0:45 ago`; date and time if that is longer than a day ago."""
+    ago = max(0.0, now - at)
+    if ago >= DAY_S:
+        return local(at).isoformat(sep=" ", timespec="minutes")
+    return f"{local(at).time().isoformat(timespec='seconds')}, {duration(ago)} ago"

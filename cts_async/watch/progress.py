@@ -1,0 +1,500 @@
+"""The progress of a command: engine events in, the contents of `live.json` out; and the arithmetic of pace."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cts_async.analysis.stats import RunningMean
+from cts_async.engine import events
+from cts_async.runs.index import BLOCK, Tail
+from cts_async.watch.live import (
+    LiveCluster,
+    LiveFile,
+    LiveLane,
+    LivePart,
+    LiveWorker,
+    read_live,
+    remove_live,
+    sum_of,
+    write_live,
+)
+from cts_async.watch.screen import notable
+
+# --- Arithmetic: the growth of a counter in the last minute, and the time left
+
+MINUTE_S: Final = 60.0
+RESOLUTION_S: Final = 0.5
+"""Readings closer together than this are not kept."""
+MIN_JOBS: Final = 3
+"""Jobs that must end before a time is estimated; a third of all jobs if that is less."""
+WINDOW_S: Final = 60.0
+"""The pace is measured over the second half of the time, and over WINDOW_S at least."""
+SAMPLES: Final = 100
+
+
+class LastMinute:
+    """Growth of a counter in the last minute. `now` is in seconds and never decreases."""
+
+    def __init__(self, now: float, total: float) -> None:
+        self._readings: deque[tuple[float, float]] = deque([(now, total)])
+
+    def grown(self, now: float, total: float) -> float:
+        """What was added in the last minute, or since the first reading if that is less long ago."""
+        readings = self._readings
+        while len(readings) > 1 and readings[1][0] <= now - MINUTE_S:
+            readings.popleft()
+        since = readings[0][1]
+        if now - readings[-1][0] >= RESOLUTION_S:
+            readings.append((now, total))
+        return total - since
+
+
+class Pace:
+    """Time left for a group of jobs, from steps: jobs may be long and end all at once.
+
+    Replayed steps take no time and do not count towards the pace. Until some jobs have ended, nobody knows how many
+    steps a job has, and no time is estimated. Times are seconds of one clock, which `hold` stops.
+    """
+
+    def __init__(self) -> None:
+        self.n_ended = 0
+        self._executed = 0
+        """Steps executed, and jobs ended."""
+        self._of_ended = 0
+        """Steps of ended jobs, replayed ones included."""
+        self._active: dict[str, int] = {}
+        """By unfinished job, its steps so far."""
+        self._held_s, self._held_since = 0.0, math.inf
+        self._samples: list[tuple[float, int]] = []
+
+    def began(self, now: float) -> None:
+        """The first job begins; later calls do nothing."""
+        if not self._samples:
+            self._samples.append((self._time(now), 0))
+
+    def stepped(self, job: str, *, replayed: bool) -> None:
+        """A step of a job has a result."""
+        self._active[job] = self._active.get(job, 0) + 1
+        self._executed += not replayed
+
+    def ended(self, job: str) -> None:
+        """A job ended. This counts like a step, since some jobs have none."""
+        self._of_ended += self._active.pop(job, 0) + 1
+        self._executed += 1
+        self.n_ended += 1
+
+    def hold(self, now: float, *, held: bool) -> None:
+        """Stop the clock while nothing can proceed (`held`)."""
+        if held and self._held_since == math.inf:
+            self._held_since = now
+        elif not held and self._held_since < math.inf:
+            self._held_s += now - self._held_since
+            self._held_since = math.inf
+
+    def left_s(self, n_left: int, now: float) -> float | None:
+        """Seconds for `n_left` jobs, active ones included; None while unknown."""
+        if n_left <= 0:
+            return 0.0
+        rate = self._steps_per_s(self._time(now))
+        if self._held_since < math.inf or self.n_ended < min(
+            MIN_JOBS, math.ceil((n_left + self.n_ended) / 3)
+        ):
+            return None
+        per_job = self._of_ended / self.n_ended
+        # A job that has more steps than the average is nearly done.
+        done = sum(min(steps, per_job - 1) for steps in self._active.values())
+        return max(0.0, n_left * per_job - done) / rate if rate else None
+
+    def _time(self, now: float) -> float:
+        return min(now, self._held_since) - self._held_s
+
+    def _steps_per_s(self, now: float) -> float:
+        """Recent rate if enough happened recently; 0 while unknown."""
+        if not self._samples:
+            return 0.0
+        samples, (first_at, _) = self._samples, self._samples[0]
+        executed, elapsed = self._executed, now - first_at
+        recent = now - max(WINDOW_S, elapsed / 2)
+        since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
+        if executed - before < MIN_JOBS:
+            since, before = samples[0]
+        if now - samples[-1][0] >= max(1.0, elapsed / SAMPLES):
+            samples.append((now, executed))
+        return (executed - before) / (now - since) if now > since else 0.0
+
+
+# --- From events to one picture
+
+Clock = Callable[[], float]
+
+LIVE_EVERY_S: Final = 1.0
+MAX_NOTICES: Final = 1000
+"""Notices kept for display; without a display, older ones are dropped."""
+JOIN_S: Final = 2.0
+"""How long the end of a command waits for a call under way: a disk that hangs must not block it."""
+_NO_BUDGET: Final = events.BudgetUsed(events.Cost(), None, None, None)
+_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
+"""Matches a key only: inside a text its quotes would be escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The jobs of a command on one system, or with one judge: a bar on the terminal."""
+
+    group: str
+    """Its name in the engine's events."""
+    n_expected: int
+    directories: tuple[Path, ...]
+    """Where it writes, and where `live.json` is written."""
+    scores: Path | None = None
+    """The results file that holds its scores, if it has any."""
+    smoke_test: bool = False
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What the events of one group said so far."""
+
+    of: RunGroup
+    seen: bool = False
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    replayed: int = 0
+    retries: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    lanes: set[str] = field(default_factory=set)
+    """Lanes that it used."""
+    held_up: str | None = None
+    """The lane that is gone for good; "" if unknown which."""
+    pace: Pace = field(default_factory=Pace)
+    mean: RunningMean = field(default_factory=RunningMean)
+
+    def add_jobs(self, jobs: int, failed: int) -> None:
+        self.done += jobs
+        self.failed += failed
+
+    def add_steps(self, lane: str, calls: int, replayed: int, tokens: int = 0, usd: float = 0.0) -> None:
+        self.lanes.add(lane)
+        self.calls += calls
+        self.replayed += replayed
+        self.tokens += tokens
+        self.usd += usd
+
+    def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
+        """Its current state; `outages` are lanes whose provider does not answer."""
+        left = self.of.n_expected - self.done
+        interval = self.mean.interval()
+        note = ""
+        if self.held_up is not None:
+            note = f"held up: {self.held_up} is gone" if self.held_up else "held up"
+        elif (missing := sorted(self.lanes & outages)) and left > 0:
+            note = f"waiting for {', '.join(missing)}"
+        return {
+            "name": self.of.group,
+            "n_expected": self.of.n_expected,
+            "n_done": self.done,
+            "n_failed": self.failed,
+            "eta_s": None if self.held_up is not None and left > 0 else self.pace.left_s(left, now),
+            "mean": self.mean.mean if self.mean.n else None,
+            "mean_low": interval[0] if interval else None,
+            "mean_high": interval[1] if interval else None,
+            "n_scored": self.mean.n,
+            "calls": self.calls,
+            "replayed": self.replayed,
+            "retries": self.retries,
+            "tokens": self.tokens,
+            "note": note,
+            "smoke_test": self.of.smoke_test,
+        }
+
+
+@dataclass(slots=True)
+class _LaneRates:
+    """A provider account, with its rates in the last minute."""
+
+    status: Callable[[], events.LaneStatus]
+    sent: LastMinute
+    tokens: LastMinute
+
+    def lane(self, now: float) -> LiveLane:
+        status = self.status()
+        return {
+            "name": status.name,
+            "in_flight": status.in_flight,
+            "waiting": status.waiting,
+            "places": status.places,
+            "calls_per_min": self.sent.grown(now, status.sent),
+            "calls_allowed": status.requests_per_min,
+            "tokens_per_min": self.tokens.grown(now, status.tokens),
+            "tokens_allowed": status.tokens_per_min,
+            "answers_429": status.answers_429,
+            "paused_s": status.paused_s,
+            "open_s": status.probe_s,
+            "reason": status.reason,
+        }
+
+
+class Progress:
+    """Subscribes to engine events and knows the current state of a command. It prints and writes nothing.
+
+    Events come from the loop's thread, while other threads draw and write: a lock separates them.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[RunGroup],
+        *,
+        unpriced_models: int = 0,
+        clock: Clock = time.monotonic,
+        wall: Clock = time.time,
+    ) -> None:
+        self._groups = {one.group: _Counters(one) for one in groups}
+        self._clock, self._wall = clock, wall
+        self._unpriced_models = unpriced_models
+        self._started = wall()
+        self._lanes: dict[str, _LaneRates] = {}
+        self._workers: WorkersView | None = None
+        self._outages: set[str] = set()
+        """Lanes whose provider does not answer."""
+        self._budget = _NO_BUDGET
+        self._stopping = ""
+        self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
+        self._lock = threading.Lock()
+
+    def __call__(self, event: events.Event) -> None:
+        """Handle an event."""
+        with self._lock:
+            self._handle(event)
+            if notice := notable(event):
+                self._notices.append(notice)
+
+    def _handle(self, event: events.Event) -> None:
+        match event:
+            case events.StepEnded():
+                group = self._of(event.group)
+                group.pace.stepped(event.job_id, replayed=event.replayed)
+                if event.lane and event.replayed:
+                    group.add_steps(event.lane, 0, 1)
+                elif event.lane:
+                    tokens = event.usage.input_tokens + event.usage.output_tokens
+                    group.add_steps(event.lane, 1, 0, tokens, event.usd)
+            case events.JobEnded():
+                group = self._of(event.group)
+                group.add_jobs(1, event.failure is not None)
+                group.pace.ended(event.job_id)
+            case events.JobsFound():
+                self._of(event.group).add_jobs(event.jobs, event.failed)
+            case events.GroupBegan():
+                self._of(event.group).pace.began(self._clock())
+            case events.GroupHeldUp():
+                self._of(event.group).held_up = event.lane
+            case events.AttemptFailed():
+                group = self._of(event.group)
+                group.retries += event.wait_s is not None
+                if event.lane:
+                    group.lanes.add(event.lane)
+            case events.LaneInUse():
+                now = self._clock()
+                self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
+            case events.WorkersInUse():
+                self._workers = WorkersView(event)
+            case events.CircuitChanged():
+                now = self._clock()
+                self._hold(now)
+                (self._outages.add if event.open else self._outages.discard)(event.lane)
+                self._hold(now)
+            case events.BudgetUsed():
+                self._budget = event
+            case events.Stopping():
+                self._stopping = f"stopping: {event.reason}"
+
+    def add_scores(self, group: str, scores: Iterable[float]) -> None:
+        """Take in further scores of a group's instances, those of earlier sessions included."""
+        self._groups[group].mean.add(scores)
+
+    def notify(self, text: str) -> None:
+        """Add a message to the notices."""
+        with self._lock:
+            self._notices.append(text)
+
+    def notices(self) -> list[str]:
+        """Messages to be shown at once; each is returned a single time."""
+        with self._lock:
+            notices = list(self._notices)
+            self._notices.clear()
+        return notices
+
+    @property
+    def begun(self) -> list[RunGroup]:
+        """Groups that had an event: this process holds the locks of their directories."""
+        return [group.of for group in list(self._groups.values()) if group.seen]
+
+    def live(self, groups: Collection[str] | None = None) -> LiveFile:
+        """The current state of these groups (None: all); lanes and amounts spent are those of the whole process."""
+        with self._lock:
+            return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
+
+    def _live(self, groups: Sequence[_Counters]) -> LiveFile:
+        now = self._clock()
+        self._hold(now)
+        parts = [group.part(now, self._outages) for group in groups]
+        first = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
+        spent, budget = self._budget.spent, self._budget
+        limited = budget is not _NO_BUDGET
+        notes = dict.fromkeys(part["note"] for part in parts if part["note"])
+        workers: LiveCluster = self._workers.live(now) if self._workers else {}
+        return {
+            "pid": os.getpid(),
+            "time": self._wall(),
+            "started": self._started,
+            **sum_of(parts),
+            "mean": first and first["mean"],
+            "mean_low": first and first["mean_low"],
+            "mean_high": first and first["mean_high"],
+            "n_scored": first["n_scored"] if first else 0,
+            "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
+            "unpriced_models": self._unpriced_models,
+            "spent_calls": spent.calls,
+            "spent_tokens": spent.tokens,
+            "max_usd": budget.max_usd,
+            "max_calls": budget.max_calls,
+            "max_tokens": budget.max_tokens,
+            "note": self._stopping or "; ".join(notes),
+            "lanes": [lane.lane(now) for lane in self._lanes.values()],
+            "parts": parts,
+            **workers,
+        }
+
+    def _hold(self, now: float) -> None:
+        for group in self._groups.values():
+            group.pace.hold(now, held=bool(group.lanes & self._outages))
+
+    def _of(self, name: str) -> _Counters:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
+        group.seen = True
+        return group
+
+
+# --- Writing live.json
+
+
+class ScoreTail:
+    """The scores appended to a results file, found by a search for bytes.
+
+    If an instance is scored twice, both scores count; failed instances have none.
+    """
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self._tail = Tail(path.parent.resolve() / path.name, block)
+
+    def read(self) -> Iterator[float]:
+        """The scores in whole lines since the last call; none if the file cannot be read."""
+        self._tail.renewed()
+        while found := self._tail.next():
+            yield from map(float, _SCORE.findall(found[1]))
+
+
+class LiveWriter:
+    """Writes `live.json` into the directories of a command: `tick` repeatedly, `end` once.
+
+    A directory gets one as soon as this process is known to hold its lock: until then it may be another process's.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tails: dict[str, ScoreTail] = {}
+
+    def tick(self) -> None:
+        """Read new scores, and write the current state into each directory."""
+        groups: dict[Path, list[str]] = {}
+        for one in self._progress.begun:
+            if one.scores is not None:
+                tail = self._tails.setdefault(one.group, ScoreTail(one.scores))
+                self._progress.add_scores(one.group, tail.read())
+            for directory in one.directories:
+                groups.setdefault(directory, []).append(one.group)
+        for directory, names in groups.items():
+            write_live(directory, self._progress.live(names))
+
+    def end(self) -> None:
+        """Remove this process's files and those that killed processes left, but not those of a next process."""
+        for one in self._progress.begun:
+            for directory in one.directories:
+                live = read_live(directory)
+                if live is None or live["pid"] == os.getpid():
+                    remove_live(directory)
+
+
+@contextmanager
+def writing_live(progress: Progress) -> Iterator[None]:
+    """Keep `live.json` up to date while the block runs."""
+    writer = LiveWriter(progress)
+    try:
+        with periodic(LIVE_EVERY_S, writer.tick):
+            yield
+    finally:
+        writer.end()
+
+
+@contextmanager
+def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function periodically from a daemon thread while the block runs: at once, and never after it."""
+    ended = threading.Event()
+
+    def run() -> None:
+        call()
+        while not ended.wait(every_s):
+            call()
+
+    thread = threading.Thread(target=run, name="cts-tick", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(JOIN_S)
+
+
+class WorkersView:
+    """The workers' part of `live.json`, with each worker's pace of the last minute."""
+
+    def __init__(self, event: events.WorkersInUse) -> None:
+        self._event = event
+        self._calls: dict[str, LastMinute] = {}
+
+    def live(self, now: float) -> LiveCluster:
+        """The state at `now`, in seconds that never decrease."""
+        statuses = self._event.ask()
+        # A worker that is new made all its calls since the last look.
+        self._calls = {one.name: self._calls.get(one.name) or LastMinute(now, 0) for one in statuses}
+        workers: list[LiveWorker] = [
+            {
+                "name": one.name,
+                "host": one.host,
+                "pid": one.pid,
+                "state": one.state,
+                "in_hand": one.in_hand,
+                "done": one.ended,
+                "calls": one.calls,
+                "calls_per_min": self._calls[one.name].grown(now, one.calls),
+                "heard_s": one.heard_s,
+                "note": one.note,
+            }
+            for one in statuses
+        ]
+        return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}

@@ -1,0 +1,184 @@
+"""Runs as rows: every instance has one, with what it cost, and what is missing is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from custom_roles import play
+from fake_provider import FakeProvider, Settings
+from made_runs import Row, made_run
+from typed_commands import cts_in
+
+import cts_async
+from cts_async.tables.rows import column_notes, columns
+
+QUERIES = "id,fused_query,blurred_query\na,fa,ba\nb,fb,bb\nc,fc,bc\nd,fd,bd\n"
+
+
+def steps(*records: dict[str, Any]) -> str:
+    return "".join(
+        json.dumps({"key": f"{i:032x}", "ok": True, **one}) + "\n" for i, one in enumerate(records)
+    )
+
+
+def test_each_row_of_a_table_has_its_columns_in_order(tmp_path: Path) -> None:
+    rows = (
+        Row("a", ("q?", "r?"), ("x", "unknown"), labels={"ernie": "f", "gpt": "p"}),
+        Row("b", error="rewrite"),
+    )
+    made_run(tmp_path, label="kimi-k2", rows=rows)
+    made_run(tmp_path, label="orig", rows=(Row("a", score=50),))
+    loaded = cts_async.load(tmp_path)
+    for table in column_notes():
+        assert {tuple(row) for row in getattr(loaded, table)} == {tuple(columns(table, 2))}
+    numbered = [name for name in loaded.instances[0] if name.startswith(("question", "answer_"))]
+    assert numbered == ["question_1", "answer_1", "question_2", "answer_2"]
+    assert [(row["judge"], row["score"]) for row in loaded.judges] == [
+        ("ernie", 100),
+        ("gpt", 50),
+        ("ernie", 50),
+    ]
+
+
+def test_failed_and_unjudged_instances_have_no_score(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=(Row("a"), Row("b", error="search"), Row("c", score=0)))
+    found = {row["id"]: row for row in cts_async.load(tmp_path).instances}
+    assert [(found[id]["status"], found[id]["score"]) for id in "abc"] == [
+        ("unjudged", None),
+        ("failed", None),
+        ("scored", 0),
+    ]
+    errors = [found["b"][f"error_{part}"] for part in ("step", "kind", "message")]
+    assert errors == ["search", "rejected", "refused"]
+    assert (found["b"]["answer"], found["a"]["answer"]) == (None, "an answer")
+    assert {found["a"][f"error_{part}"] for part in ("step", "kind", "message")} == {None}
+
+
+def test_answer_that_a_judge_failed_to_label_is_named(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=(Row("a", labels={"ernie": "f", "gpt": "f"}),))
+    error = {"step": "judge", "kind": "refused", "message": "I would rather not"}
+    (run / "judgments/gpt.jsonl").write_text(json.dumps({"id": "a", "judge": "gpt", "error": error}) + "\n")
+    (first, second) = cts_async.load(run).judges
+    assert (first["judge"], first["score"], first["error_kind"]) == ("ernie", 100, None)
+    assert (second["judge"], second["score"], second["error_message"]) == ("gpt", None, "I would rather not")
+
+
+def test_unfinished_instances_are_rows_where_the_data_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "queries.csv").write_text(QUERIES)
+    typed = ("run", "--all", "baseline", "-m", "baseline", "--data", "queries.csv", "--corpus", "d.jsonl")
+    (tmp_path / "d.jsonl").write_text('{"id":"1","url":"http://a/1","title":"t","text":"fa"}\n')
+    done = cts_in(tmp_path, *typed, "--no-judge", "--no-orig", "--limit", "3", "-q")
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    results = (run / "results.jsonl").read_text().splitlines(keepends=True)
+    (run / "results.jsonl").write_text("".join(line for line in results if '"id":"b"' not in line))
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(tmp_path)
+        loaded = cts_async.load("runs")
+    assert loaded.remarks == ()
+    assert {
+        row["id"]: (row["status"], row["blurred_query"], row["answer"] is None) for row in loaded.instances
+    } == {
+        "a": ("unjudged", "ba", False),
+        "b": ("unfinished", "bb", True),
+        "c": ("unjudged", "bc", False),
+    }
+    elsewhere = cts_async.load(tmp_path / "runs")  # the recorded path is relative to where the run was made
+    assert [row["id"] for row in elsewhere.instances] == ["a", "c"]
+    assert f"{run}: 1 of 3 instances are unfinished; which ones is unknown" in elsewhere.remarks[0]
+
+
+def test_calls_tokens_seconds_and_dollars_are_those_of_the_journal(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=(Row("a"), Row("b"), Row("c")))
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["prices"] = {"m": {"input": 2.0, "output": 10.0}}
+    (run / "run.json").write_text(json.dumps(manifest))
+    failure = {"kind": "timeout", "message": "", "latency_s": 1.5}
+    (run / "steps.jsonl").write_text(
+        steps(
+            {
+                "instance": "a",
+                "step": "x",
+                "model": "m",
+                "latency_s": 0.5,
+                "usage": {"input": 1000, "output": 100},
+            },
+            {
+                "instance": "a",
+                "step": "y",
+                "model": "m",
+                "latency_s": 0.25,
+                "attempts": 2,
+                "usage": {"input": 500, "output": 50},
+                "failed_attempts": [failure],
+            },
+            {
+                "instance": "b",
+                "step": "x",
+                "model": "unpriced",
+                "latency_s": 1,
+                "usage": {"input": 7, "output": 1},
+            },
+            {"instance": "c", "step": "search", "latency_s": 9},
+        )
+    )
+    spent = ("calls", "input_tokens", "output_tokens", "model_s", "cost_usd")
+    found = {row["id"]: tuple(row[name] for name in spent) for row in cts_async.load(run).instances}
+    # a: 1500 * 2 / 10^6 + 150 * 10 / 10^6 dollars; three attempts in 0.5 + 0.25 + 1.5 s
+    assert found["a"] == (3, 1500, 150, 2.25, pytest.approx(0.0045))
+    assert found["b"] == (1, 7, 1, 1.0, None)
+    assert found["c"] == (0, 0, 0, 0.0, 0.0)
+    (run / "steps.jsonl").unlink()
+    without = cts_async.load(run).instances[0]
+    assert [without[name] for name in spent] == [None] * 5
+
+
+def test_costs_of_a_run_with_a_provider_add_up_to_its_summary(tmp_path: Path) -> None:
+    asyncio.run(
+        play(tmp_path, "fake", FakeProvider(Settings(faults={"500": 0.1})), every_role="fake", limit=3)
+    )
+    run = tmp_path / "runs/run"
+    rows = cts_async.load(run).instances
+    records = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
+    asked = [record for record in records if "model" in record]
+    assert sum(row["calls"] for row in rows) == sum(record.get("attempts", 1) for record in asked) > 0
+    assert sum(row["input_tokens"] for row in rows) == sum(record["usage"]["input"] for record in asked) > 0
+
+
+def test_judged_candidates_of_several_files_have_their_own_steps(tmp_path: Path) -> None:
+    nuggets = [{"id": "N1", "text": "nine", "weight": 3}]
+    (tmp_path / "gold.jsonl").write_text(json.dumps({"id": "q1", "gold": {"nuggets": nuggets}}) + "\n")
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "q1", "answer": f"nine {name}"}) + "\n")
+    words = (
+        "--candidates",
+        "one.jsonl",
+        "--candidates",
+        "two.jsonl",
+        "--out",
+        "judged",
+        "--judge",
+        "lexical",
+    )
+    assert cts_in(tmp_path, "judge", "--gold", "gold.jsonl", *words).returncode == 0
+    (tmp_path / "judged/steps.jsonl").write_text(steps({"instance": "two/q1", "step": "judge", "model": "m"}))
+    rows = cts_async.load(tmp_path / "judged").instances
+    assert [(row["system"], row["score"], row["calls"]) for row in rows] == [("one", 100, 0), ("two", 100, 1)]
+
+
+def test_rows_make_a_data_frame(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    made_run(tmp_path, label="gpt-k1", rows=(Row("a", ("q?",), ("x",), score=50), Row("b", error="search")))
+    frame = pandas.DataFrame(cts_async.load(tmp_path).instances)
+    assert frame.groupby("system")["score"].mean()["gpt-k1"] == 50
+    assert frame["status"].tolist() == ["scored", "failed"]
+
+
+def test_documentation_names_every_column() -> None:
+    document = (Path(__file__).parents[2] / "docs/usage.md").read_text("utf-8")
+    for name, meaning in column_notes()["instances"].items():
+        assert f"| `{name}` | {meaning.replace('*', chr(92) + '*')} |\n" in document
