@@ -76,7 +76,7 @@ def bench() -> Result:
     title = f"Questions matched with those that people were asked, at {THRESHOLD:g} %"
     if not QULAC.exists():
         return Result(title, skipped=f"Qulac is not at {QULAC}; name it in QULAC")
-    counts = _counted(read_annotations(QULAC).pairs, {i.id: i.blurred_query for i in read_instances(QULAC)})
+    counts = _counted(read_annotations(QULAC).pairs, {i.id: i.query for i in read_instances(QULAC)})
     rows = [
         Row(name, 100 * counts[name, True] / total, digits=1, note=f"% of {total}")
         for name in (*CHANGES, "another topic's", "another of the same facet")

@@ -1,7 +1,8 @@
 """The records of clarify-then-search: plain frozen values that every module may import, and the decorator of hot ones.
 
-Names follow the paper (Huang et al., KDD 2026): the hidden intent query q* is `fused_query`, the
-underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritten_query`.
+The hidden intent query q* is `intent`, the underspecified query q is `query`, the rewritten query q-hat is
+`rewritten_query`. Files, prompts and the views of roles use the names of the paper's release for the first two (Huang et
+al., KDD 2026): `fused_query` and `blurred_query`.
 """
 
 from __future__ import annotations
@@ -78,17 +79,17 @@ class Instance:
     """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored."""
 
     id: str
-    fused_query: str
-    blurred_query: str
+    intent: str
+    query: str
     nuggets: tuple[Nugget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An existing answer to `fused_query`, to be judged against that intent's nuggets."""
+    """An existing answer to `intent`, to be judged against that intent's nuggets."""
 
     id: str
-    fused_query: str
+    intent: str
     answer: str
 
 

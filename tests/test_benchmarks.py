@@ -133,7 +133,7 @@ def test_big_run_can_be_read_by_all_readers(tmp_path: Path) -> None:
     assert run.n_expected == 40
     assert [score_of(i) for i in (0, 26)] == [100.0, 0.0]
     dataset = open_dataset(f"sample:{tmp_path / 'world'}", None, {})
-    assert [instance.fused_query for instance in dataset.instances()] == [fused(i) for i in range(40)]
+    assert [instance.intent for instance in dataset.instances()] == [fused(i) for i in range(40)]
     mine = [r for r in read_records(directory / "steps.jsonl") if r["instance"] == big.long_id]
     assert sum(len(json.dumps(record)) for record in mine) == pytest.approx(3 * 250_000, rel=0.03)
 

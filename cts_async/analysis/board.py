@@ -138,16 +138,16 @@ class _Rows:
     def of(self, item: Item) -> int:
         """Return the item's row: by its id, or by its query if one of the files has no other id for it."""
         row = self._by_id.get(item.id)
-        if row is None and item.id == item.fused_query:
-            row = self._by_query.get(item.fused_query)
-        elif row is None and (row := self._by_id.pop(item.fused_query, None)) is not None:
+        if row is None and item.id == item.intent:
+            row = self._by_query.get(item.intent)
+        elif row is None and (row := self._by_id.pop(item.intent, None)) is not None:
             self._by_id[item.id], self.names[row] = row, item.id
         if row is None:
             row = self._by_id[item.id] = len(self.names)
             self.names.append(item.id)
             self.nuggets.append(())
             self._weights.append(None)
-            self._by_query.setdefault(item.fused_query, row)
+            self._by_query.setdefault(item.intent, row)
         return row
 
     def codes(self, row: int, verdict: JudgedLabels, where: Path) -> list[int]:

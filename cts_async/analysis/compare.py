@@ -34,15 +34,15 @@ class Standing:
     k: int
     """0 for the reference points, and if unknown."""
     scores: scorer.Summary
-    delta: stats.Difference | None
+    gain: stats.Difference | None
     """Mean of the paired differences to the baseline; None for the baseline itself, and without a baseline or a shared
     instance."""
     n_common: int
     """Instances that every system of the leaderboard has a score for."""
     common_mean: float | None
     """The mean over these: means over each system's own instances may order two systems otherwise than their pairs."""
-    own_text: tuple[str, ...] = ()
-    """Roles in which the judge wrote what it judges (see `protocol.judge.own_text`)."""
+    judge_is: tuple[str, ...] = ()
+    """Roles in which the judge wrote what it judges (see `protocol.judge.self_judged_roles`)."""
     p_holm: float | None = None
     """The adjusted p of the test against the baseline; None without one."""
     best: bool | None = None
@@ -164,23 +164,23 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
     A `baseline` of "" is none.
     """
     scores = board.scores[judge]
-    deltas: Sequence[stats.Difference | None] = [None] * len(board.entrants)
+    gains: Sequence[stats.Difference | None] = [None] * len(board.entrants)
     if baseline:
-        deltas = stats.paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+        gains = stats.paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
     present = ~np.isnan(scores)
     common = present[:, present.any(axis=0)].all(axis=1)
     n_common = int(common.sum())
     standings = []
-    for column, (entrant, delta) in enumerate(zip(board.entrants, deltas, strict=True)):
+    for column, (entrant, gain) in enumerate(zip(board.entrants, gains, strict=True)):
         values = scores[present[:, column], column]
         n_failed = entrant.n_failed_under(judge)
         summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
         if summary.mean is not None:
             common_mean = stats.mean_or_none(scores[common, column])
-            own_delta = None if entrant.label == baseline else delta
+            own_gain = None if entrant.label == baseline else gain
             own = self_judged_roles(judge, entrant.players, entrant.models)
             standings.append(
-                Standing(entrant.label, entrant.k, summary, own_delta, n_common, common_mean, own)
+                Standing(entrant.label, entrant.k, summary, own_gain, n_common, common_mean, own)
             )
     return tuple(sorted(standings, key=lambda one: (one.system != baseline, one.k, -(one.scores.mean or 0))))
 

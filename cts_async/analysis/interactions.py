@@ -140,14 +140,14 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
 
 def _disclosures(item: Item | FailedItem, mode: str) -> list[Disclosure | None]:
     """Return what each known answer of an instance gives away; None for `unknown`, [] if q or q* is not recorded."""
-    if not (item.fused_query and item.blurred_query):
+    if not (item.intent and item.query):
         return []
     disclosures: list[Disclosure | None] = []
     before: list[str] = []
     for question, answer in zip(item.questions, item.answers, strict=True):
         disclosed = None
         if answer != UNKNOWN:
-            disclosed = disclosure(answer, item.blurred_query, item.fused_query, [question, *before])
+            disclosed = disclosure(answer, item.query, item.intent, [question, *before])
         disclosures.append(disclosed)
         if mode == "respond":  # only there the user was asked in view of what had been said
             before += [question, answer]

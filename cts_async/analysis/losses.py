@@ -63,8 +63,8 @@ class Label:
 class QueryForms:
     """The intent q*, the underspecified query q, and the query that was searched."""
 
-    fused: str
-    blurred: str
+    intent: str
+    query: str
     searched: str
 
     @property
@@ -90,7 +90,7 @@ class QueryForms:
 
     @property
     def _hidden(self) -> frozenset[str]:
-        return terms_of(self.fused).content - terms_of(self.blurred).every
+        return terms_of(self.intent).content - terms_of(self.query).every
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def _observed(run: FinishedRun, other: FinishedRun) -> dict[str, list[tuple[str,
 def _additions(run: FinishedRun, other: FinishedRun) -> list[tuple[Item, Unsupported]]:
     """Return the instances that either run has rewritten, with what nothing supports in the rewritten query."""
     return [
-        (item, unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query))
+        (item, unsupported(item.query, item.questions, item.answers, item.rewritten_query))
         for one in (run, other)
         for item in one.items.values()
         if item.questions and item.rewritten_query

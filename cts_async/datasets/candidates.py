@@ -57,7 +57,7 @@ class FailedLine:
     path: Path
     line: int
     id: str
-    fused_query: str
+    intent: str
     failure: Failure
 
 
@@ -289,8 +289,8 @@ class GivenRow:
 
     line: int
     id: str
-    fused_query: str
-    blurred_query: str
+    intent: str
+    query: str
     texts: tuple[str, ...]
     problem: str = ""
 
@@ -308,7 +308,7 @@ def read_given(
     found: dict[str, GivenRow] = {}
     for line, row in read_rows(path):
         given = _given_row(columns, row, line, field)
-        key = given.id or given.fused_query or given.blurred_query
+        key = given.id or given.intent or given.query
         if not key:
             raise columns.missing(row, "id", line)
         before = None if latest else found.get(key)

@@ -126,7 +126,7 @@ class GoldRecord:
 
     line: int
     id: str | None
-    fused_query: str | None
+    intent: str | None
     nuggets: tuple[Nugget, ...] = ()
     id_field: str = "id"
     """The file's own name of its id field."""
@@ -136,7 +136,7 @@ class GoldRecord:
     @property
     def name(self) -> str:
         """Its id, else its query, for a message."""
-        return self.id or short(self.fused_query or "")
+        return self.id or short(self.intent or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,7 @@ class GoldIndex:
         """True if an instance without nuggets here belongs to a line that was left out."""
         query = normalise(fused_query)
         return any(
-            query == normalise(line.fused_query) if line.fused_query else id == line.id
-            for line in self.left_out
+            query == normalise(line.intent) if line.intent else id == line.id for line in self.left_out
         )
 
     def records(self) -> Iterator[GoldRecord]:
@@ -183,12 +182,12 @@ class GoldIndex:
         with_id = self.by_id.get(id) if id else None
         if with_id is None:
             return with_query
-        if query is None or with_id.fused_query is None or normalise(with_id.fused_query) == query:
+        if query is None or with_id.intent is None or normalise(with_id.intent) == query:
             return with_id
         if with_query is not None:
             return with_query
         problem = (
-            f"the ids clash: {short(id)} is {short(with_id.fused_query)} here, but {short(fused_query or '')} in the "
+            f"the ids clash: {short(id)} is {short(with_id.intent)} here, but {short(fused_query or '')} in the "
             "file to be joined, a query that this gold does not have"
         )
         raise InputError(self.path, problem, line=with_id.line, field="id")
@@ -257,8 +256,8 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     for record in records or unweighted:
         if record.id:
             _add(by_id, record.id, record, path, record.id_field)
-        if record.fused_query:
-            _add(by_query, normalise(record.fused_query), record, path, "fused_query")
+        if record.intent:
+            _add(by_query, normalise(record.intent), record, path, "fused_query")
     return GoldIndex(path, first, tuple(notes), by_id, by_query, tuple(left_out))
 
 

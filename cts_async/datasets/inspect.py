@@ -57,12 +57,12 @@ def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Co
     alike = 0
     for instance in dataset.instances():
         ids.add(hash(instance.id))
-        queries.add(hash(instance.blurred_query))
-        intents.add(hash(instance.fused_query))
-        languages[language_of(instance.blurred_query)] += 1
-        query_chars.append(len(instance.blurred_query))
-        intent_chars.append(len(instance.fused_query))
-        alike += normalise(instance.blurred_query) == normalise(instance.fused_query)
+        queries.add(hash(instance.query))
+        intents.add(hash(instance.intent))
+        languages[language_of(instance.query)] += 1
+        query_chars.append(len(instance.query))
+        intent_chars.append(len(instance.intent))
+        alike += normalise(instance.query) == normalise(instance.intent)
         if instance.nuggets:
             nuggets.append(len(instance.nuggets))
     facts: dict[str, Any] = {
@@ -89,7 +89,7 @@ def _gold_facts(
     unused = {record.line for record in gold.records()}
     records = len(unused)
     for instance in instances:
-        found = gold.by_query.get(normalise(instance.fused_query)) or gold.by_id.get(instance.id)
+        found = gold.by_query.get(normalise(instance.intent)) or gold.by_id.get(instance.id)
         if found is not None:
             unused.discard(found.line)
     return {"path": str(path), "records": records, "unused": len(unused)}
@@ -159,14 +159,14 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
     for instance in dataset.instances():
         item: dict[str, Any] = {
             "id": instance.id,
-            "blurred_query": instance.blurred_query,
-            "fused_query": instance.fused_query,
+            "blurred_query": instance.query,
+            "fused_query": instance.intent,
             "nuggets": [_nugget_row(nugget) for nugget in instance.nuggets],
         }
         if annotations is not None:
             pairs = annotations.pairs.get(instance.id, ())
             item["human_answers"] = [{"question": question, "answer": answer} for question, answer in pairs]
-            query = annotations.queries.get(instance.blurred_query)
+            query = annotations.queries.get(instance.query)
             item["ambiguity"] = query.ambiguity if query is not None else None
         yield item
 
@@ -256,8 +256,8 @@ def instance_row(instance: Instance) -> dict[str, Any]:
     """Return an instance as `read_queries` understands it, with its nuggets, if any, in `gold`."""
     row: dict[str, Any] = {
         "id": instance.id,
-        "fused_query": instance.fused_query,
-        "blurred_query": instance.blurred_query,
+        "fused_query": instance.intent,
+        "blurred_query": instance.query,
     }
     nuggets = [_nugget_row(nugget) for nugget in instance.nuggets]
     return row | ({"gold": {"nuggets": nuggets}} if nuggets else {})

@@ -163,7 +163,7 @@ def _unasked(queries: QueryForms) -> list[str]:
     """The passages of q* whose words neither q nor the searched query has, in the words of q*; [] without a search."""
     if not queries.searched or not queries.unasked:
         return []
-    passages = segments(f"{queries.blurred}\n{queries.searched}", queries.fused)
+    passages = segments(f"{queries.query}\n{queries.searched}", queries.intent)
     return [
         passage["text"].strip()
         for passage in passages

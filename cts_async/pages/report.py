@@ -243,13 +243,13 @@ def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
 def _page(contents: ReportContents, origin: Origin) -> str:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
     title, figures = _title(contents.gathered), contents.drawn.figures
-    scripts = [parsed_script(text) for text in (plotly_js(), own_text("page.js"))] if figures else []
+    scripts = [parsed_script(text) for text in (plotly_js(), page_text("page.js"))] if figures else []
     parts = [one for one in sections(contents) if one.body]
     no_script = "Figures need JavaScript, which is disabled here; their data is shown below."
     values: dict[str, Node] = {
         "policy": element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
         "title": title,
-        "style": program(own_text("page.css")),
+        "style": program(page_text("page.css")),
         "header": [untrusted(title, "h1"), *_lead(contents, origin)],
         "no_script": element("noscript", element("p", no_script, class_="warning")) if figures else None,
         "contents": (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts),
@@ -258,7 +258,7 @@ def _page(contents: ReportContents, origin: Origin) -> str:
         "made": f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC.",
         "scripts": [figures_data(figures) if figures else None, *(element("script", one) for one in scripts)],
     }
-    page = Template(own_text("page.html"))
+    page = Template(page_text("page.html"))
     return page.substitute({name: rendered(value) for name, value in values.items()})
 
 
@@ -277,7 +277,7 @@ def parsed_script(text: str) -> Markup:
     return program(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def own_text(name: str) -> str:
+def page_text(name: str) -> str:
     """A file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 

@@ -45,12 +45,12 @@ class Judging:
         if self.failure or not self.answer:
             return 0
         texts = tuple([nugget.text for nugget in self.instance.nuggets])
-        return hash((self.instance.fused_query, texts, self.answer)) or 1
+        return hash((self.instance.intent, texts, self.answer)) or 1
 
     @property
     def answer_digest(self) -> str:
         """Identifies the answer in its verdicts; for a failure, that of an empty answer."""
-        return answer_digest(self.instance.fused_query, self.answer)
+        return answer_digest(self.instance.intent, self.answer)
 
     @property
     def fingerprint(self) -> int:
@@ -230,7 +230,7 @@ def _judging(
     """
     by_id, empty_is_zero = config.join == "id", config.empty_answers == "zero"
     candidate = line if isinstance(line, FailedLine) else line.candidate
-    id, query = candidate.id, candidate.fused_query
+    id, query = candidate.id, candidate.intent
     try:
         record = gold.find(id or None, None if by_id and id else query or None)
     except InputError as clash:
@@ -239,7 +239,7 @@ def _judging(
     if record is None:
         return None
     joined.add(builtins.id(record))
-    golds = record.fused_query or ""
+    golds = record.intent or ""
     judged_by = (golds or query) if by_id else (query or golds)
     instance = Instance(id or record.id or f"line {line.line}", judged_by, "", record.nuggets)
     if isinstance(line, CandidateLine) and (line.candidate.answer or empty_is_zero):

@@ -165,7 +165,7 @@ async def converse(
     The last turn's `query` is to be searched. With `every_turn` the conversation is evaluated turn by turn instead: the
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
-    q, select = instance.blurred_query, system.mode == "select"
+    q, select = instance.query, system.mode == "select"
     if system.mode == "at-once":
         offer = await clarifier.offer(ctx, TurnView(q, Conversation(q), system.k), 1)
         turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
@@ -181,13 +181,13 @@ async def converse(
         offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED if select else 1), n)
         turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
         if select:
-            choices = SelectorView(instance.fused_query, history, offer.offered)
+            choices = SelectorView(instance.intent, history, offer.offered)
             chosen = await participants.selector.select(ctx, choices, n)
             reply = query = offer.offered[chosen]
             turn = replace(turn, chosen=chosen, query=query)
         else:
             (question,) = offer.offered
-            view = AnswererView(instance.fused_query, question, history)
+            view = AnswererView(instance.intent, question, history)
             answer = await participants.answerer.answer(ctx, view, n)
             reply, turn = answer.text, replace(turn, answers=(answer,))
         history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
@@ -205,7 +205,7 @@ async def answer_all(
     ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
-    views = [AnswererView(instance.fused_query, question) for question in questions]
+    views = [AnswererView(instance.intent, question) for question in questions]
     answer = participants.answerer.answer
     return tuple(await ctx.gather([partial(answer, ctx, view, n) for n, view in enumerate(views, 1)]))
 
@@ -219,7 +219,7 @@ async def rewrite(
 ) -> str:
     """q-hat: q with what the answers to the questions add, as one query."""
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
-    return await participants.rewriter.rewrite(ctx, RewriterView(instance.blurred_query, pairs))
+    return await participants.rewriter.rewrite(ctx, RewriterView(instance.query, pairs))
 
 
 def answered_questions(

@@ -111,7 +111,7 @@ def plan_conversations(
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    queries = Counter(instance.blurred_query for instance in selected_instances(dataset.instances(), config))
+    queries = Counter(instance.query for instance in selected_instances(dataset.instances(), config))
     languages = {language_of(query) for query in queries}
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
@@ -149,7 +149,7 @@ def selected_instances(instances: Iterable[Instance], config: ConverseConfig) ->
     """Of the first `topics` distinct queries at most `intents` instances each; of these at most `limit`."""
     taken, n_taken = Counter[str](), 0
     for instance in instances:
-        query = instance.blurred_query
+        query = instance.query
         if query not in taken and len(taken) == config.topics:
             continue
         if n_taken == config.limit:
@@ -188,8 +188,8 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
     seen: set[str] = set()
     participants = resources.participants(plan.roles)
     for instance in plan.instances():
-        first = instance.blurred_query not in seen
-        seen.add(instance.blurred_query)
+        first = instance.query not in seen
+        seen.add(instance.query)
         for system, run in files.items():
             due = first or system.mode != "at-once"
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
@@ -214,8 +214,8 @@ def _lines_of(
     line = {
         "id": instance.id,
         "system": system.label,
-        "fused_query": instance.fused_query,
-        "blurred_query": instance.blurred_query,
+        "fused_query": instance.intent,
+        "blurred_query": instance.query,
         "k": system.k,
         **conversation_json(system.scheme, system.mode, ended),
         "questions": questions,

@@ -276,7 +276,7 @@ class _Estimates:
         turn, final = _agent_tokens(plan)
         inputs = []
         for instance in self.sample:
-            query = instance.blurred_query if system.kind == "orig" else instance.fused_query
+            query = instance.query if system.kind == "orig" else instance.intent
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
             per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
@@ -290,13 +290,13 @@ class _Estimates:
         page = min(PAGE, page_tokens(spec))
         inputs = []
         for instance in self.sample:
-            fields = {"goal": instance.blurred_query, "page": _filler(page, instance.blurred_query)}
+            fields = {"goal": instance.query, "page": _filler(page, instance.query)}
             inputs.append(self._prompt_tokens(model, "visit", instance, fields))
         return StepsForecast(system.label, "visit", model, visits, *step_of(spec, inputs, EVIDENCE), visits)
 
     def _judging(self, system: System, judge: str) -> StepsForecast:
         final = _agent_tokens(self.plan)[1]
-        answers = [(instance, _filler(final, instance.fused_query)) for instance in self.sample]
+        answers = [(instance, _filler(final, instance.intent)) for instance in self.sample]
         spec = self.plan.specs[judge]
         inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers)
         calls = len(inputs) / max(1, len(answers))
@@ -307,7 +307,7 @@ class _Estimates:
     ) -> float:
         """Tokens of a prompt; one with the intent is written in its language, any other in the language of q."""
         names = FIELDS[prompt]
-        language = language_of(instance.fused_query if "clear_query" in names else instance.blurred_query)
+        language = language_of(instance.intent if "clear_query" in names else instance.query)
         prompts, size = self.plan.prompts.of(model), self.plan.specs[model].prompt_size
         rendered = prompts.get(prompt, language, size)
         return input_tokens(rendered.render(**{name: values[name] for name in names}))
@@ -321,7 +321,7 @@ def step_of(spec: ModelSpec, inputs: Sequence[float], output: float) -> tuple[Ef
 
 def _fields(system: System, instance: Instance, offered: int, turns: int) -> dict[str, object]:
     """Everything that prompts before the search may contain, with a conversation of so many turns."""
-    query, intent = instance.blurred_query, instance.fused_query
+    query, intent = instance.query, instance.intent
     language = language_of(query)
     question, answer, offer = _filler(QUESTION, query), _filler(ANSWER, query), _filler(OFFER, query)
     select = system.mode == "select"
@@ -372,7 +372,7 @@ def judge_tokens(
     inputs: list[float] = []
     n_nuggets = 0
     for instance, answer in answers:
-        query, n_nuggets = instance.fused_query, n_nuggets + len(instance.nuggets)
+        query, n_nuggets = instance.intent, n_nuggets + len(instance.nuggets)
         prompt = prompts.get("judge", language_of(query), spec.prompt_size)
         inputs += [
             input_tokens(prompt.render(query=query, nuggets=text, candidate_answer=answer))

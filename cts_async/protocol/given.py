@@ -72,16 +72,14 @@ class GivenRows:
         self.sha256 = sha256_of(self.file)
         rows = read_given(self.file, _FIELDS[kind], fields, latest=self.is_run)
         self._by_id = {row.id: row for row in rows if row.id}
-        self._by_intent = {normalise(row.fused_query): row for row in rows if row.fused_query}
-        self._by_query = {
-            normalise(row.blurred_query): row for row in rows if not (row.id or row.fused_query)
-        }
+        self._by_intent = {normalise(row.intent): row for row in rows if row.intent}
+        self._by_query = {normalise(row.query): row for row in rows if not (row.id or row.intent)}
 
     def find(self, id: str, fused_query: str, blurred_query: str) -> GivenRow | None:
         """The row of an instance. InputError where its id has another intent here."""
         intent = normalise(fused_query)
         row = self._by_id.get(id)
-        if row is not None and row.fused_query and normalise(row.fused_query) != intent:
+        if row is not None and row.intent and normalise(row.intent) != intent:
             problem = f"{id!r} has another fused_query in the data: are they the same data?"
             raise InputError(self.file, problem, line=row.line, field="fused_query")
         by_query = self._by_query.get(normalise(blurred_query)) if self.kind == "questions" else None
@@ -92,7 +90,7 @@ class GivenRows:
         found: dict[str, tuple[str, ...]] = {}
         n_instances, missing, before = 0, "", 0
         for n_instances, instance in enumerate(instances, 1):
-            row = self.find(instance.id, instance.fused_query, instance.blurred_query)
+            row = self.find(instance.id, instance.intent, instance.query)
             if row is not None:
                 found[instance.id] = self._usable(row, instance.id, n)
             elif not missing:

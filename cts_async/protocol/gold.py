@@ -155,7 +155,7 @@ def intents_of(instances: Iterable[Instance]) -> tuple[Intent, ...]:
     first: dict[str, Instance] = {}
     ids: dict[str, list[str]] = {}
     for instance in instances:
-        query = normalise(instance.fused_query)
+        query = normalise(instance.intent)
         first.setdefault(query, instance)
         ids.setdefault(query, []).append(instance.id)
     return tuple(Intent(instance, tuple(ids[query])) for query, instance in first.items())
@@ -228,7 +228,7 @@ class _Build:
 
     async def _walk(self, ctx: Context, *, intent: Intent) -> Line:
         """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
-        query, plan, agent = intent.instance.fused_query, self.plan, self.plan.roles.agent
+        query, plan, agent = intent.instance.intent, self.plan, self.plan.roles.agent
         trace = await self.searcher.search(ctx, SearchView(query), retry_failures=self._found_nothing(intent))
         found = collect(trace.turns)
         await self.archive.keep(trace_line(intent.instance, trace, found))
@@ -401,7 +401,7 @@ def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSourc
     ]
     return {
         "id": instance.id,
-        "fused_query": instance.fused_query,
+        "fused_query": instance.intent,
         "answer": trace.answer,
         "answer_from": trace.answer_from,
         "model_calls": trace.model_calls,

@@ -56,7 +56,7 @@ async def clarify_then_search(
     ctx: Context, cast: Cast, clarifier: Clarifier, instance: Instance, k: int
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
-    questions = await clarifier.clarify(ctx, ClarifierView(instance.blurred_query, k))
+    questions = await clarifier.clarify(ctx, ClarifierView(instance.query, k))
     outcome = Outcome(instance, k, questions)
     if cast.stop_after == "questions":
         return outcome
@@ -88,7 +88,7 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, system: Syst
     if system.kind == "rewrites":
         (query,) = cast.given[system.clarifier].texts[instance.id]
     else:
-        query = instance.blurred_query if system.kind == "orig" else instance.fused_query
+        query = instance.query if system.kind == "orig" else instance.intent
     return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query))
 
 
@@ -108,7 +108,7 @@ async def judge_answer(
         for judge in judges:
             verdicts[judge.name] = nothing_covered(judge.name, instance.nuggets)
         return verdicts
-    view = JudgeView(instance.fused_query, instance.nuggets, answer_text)
+    view = JudgeView(instance.intent, instance.nuggets, answer_text)
     n_asking = sum(judge.name != LEXICAL for judge in judges)
     calls = []
     for judge in judges:

@@ -568,7 +568,7 @@ def _check_instances(
     for instance in islice(dataset.instances(), limit):
         count += 1
         most = max(most, len(instance.nuggets))
-        languages |= {language_of(instance.blurred_query), language_of(instance.fused_query)}
+        languages |= {language_of(instance.query), language_of(instance.intent)}
         if not instance.nuggets:
             without_gold += 1
             first = first or instance.id

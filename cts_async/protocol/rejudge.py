@@ -526,7 +526,7 @@ def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> Ended
     if isinstance(ended, StepError):
         line: Line = {**failure_line("", instance, ended), "judge": verdict.judge}
     else:
-        line = {"id": instance.id, "fused_query": instance.fused_query, **judged(instance.nuggets, ended)}
+        line = {"id": instance.id, "fused_query": instance.intent, **judged(instance.nuggets, ended)}
     if verdict.scoring:
         return [(None, {**line, "answer": judging.answer})]
     return [(verdict.judge, {**line, "answer_digest": judging.answer_digest})]
@@ -539,7 +539,7 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     instance = judging.instance
     if not judging.answer:
         return nothing_covered(judge.name, instance.nuggets)
-    return await judge.judge(ctx, JudgeView(instance.fused_query, instance.nuggets, judging.answer))
+    return await judge.judge(ctx, JudgeView(instance.intent, instance.nuggets, judging.answer))
 
 
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:

@@ -55,8 +55,8 @@ class Item:
     """
 
     id: str
-    fused_query: str = ""
-    blurred_query: str = ""
+    intent: str = ""
+    query: str = ""
     questions: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
@@ -84,8 +84,8 @@ class FailedItem:
 
     id: str
     failure: Failure
-    fused_query: str = ""
-    blurred_query: str = ""
+    intent: str = ""
+    query: str = ""
     questions: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""

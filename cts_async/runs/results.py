@@ -54,8 +54,8 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     line = {
         "id": instance.id,
         "system": system,
-        "fused_query": instance.fused_query,
-        "blurred_query": instance.blurred_query,
+        "fused_query": instance.intent,
+        "blurred_query": instance.query,
         "k": outcome.k,
         "questions": outcome.questions,
     }
@@ -184,8 +184,8 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
     return {
         "id": instance.id,
         "system": system,
-        "fused_query": instance.fused_query,
-        "blurred_query": instance.blurred_query,
+        "fused_query": instance.intent,
+        "blurred_query": instance.query,
         "error": error_json(error),
     }
 

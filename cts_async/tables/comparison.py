@@ -268,7 +268,7 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
         "judge": judged.judge,
         "leaderboard": [
             _standing_fields(one)
-            | {"delta": one.delta and {**asdict(one.delta), "too_short": one.delta.too_short}}
+            | {"delta": one.gain and {**asdict(one.gain), "too_short": one.gain.too_short}}
             for one in judged.standings
         ],
         "family": {
@@ -287,7 +287,7 @@ def _standing_fields(one: Standing) -> dict[str, Any]:
         **asdict(one.scores),
         "n_common": one.n_common,
         "common_mean": one.common_mean,
-        "judge_is": "+".join(one.own_text) or None,
+        "judge_is": "+".join(one.judge_is) or None,
         "best_or_tied": one.best,
         "testable": one.testable,
         "delta_p_holm": one.p_holm,
@@ -310,7 +310,7 @@ def comparison_tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) 
 def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
     """Yield leaderboard, intervals and tests under one judge."""
     yield _leaderboard_table(judged, found)
-    if any(standing.delta for standing in judged.standings):
+    if any(standing.gain for standing in judged.standings):
         yield _interval_table(judged, found.baseline)
     if judged.pairs:
         yield _pairs_table(judged, found, all_pairs=all_pairs)
@@ -329,7 +329,7 @@ def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
     baseline = found.baseline
     rows: list[dict[str, Any]] = [
-        {"system": one.system, "k": one.k, "delta": one.delta.mean if one.delta else None}
+        {"system": one.system, "k": one.k, "delta": one.gain.mean if one.gain else None}
         | _standing_fields(one)
         for one in judged.ranked
     ]
@@ -392,8 +392,8 @@ def _mean(row: Row) -> str:
 
 def _interval_table(judged: Judged, baseline: str) -> DataTable:
     """Intervals of the differences (paper, table 3)."""
-    deltas = [(standing.system, standing.delta) for standing in judged.standings if standing.delta]
-    rows = [{"system": system, **asdict(delta), "too_short": delta.too_short} for system, delta in deltas]
+    gains = [(standing.system, standing.gain) for standing in judged.standings if standing.gain]
+    rows = [{"system": system, **asdict(gain), "too_short": gain.too_short} for system, gain in gains]
     columns = (
         Column("system", text("system"), numeric=False),
         Column("pairs", text("n")),
@@ -401,7 +401,7 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
         Column("mean Δ", number("mean", "+.3f")),
         Column("95 % CI", _interval),
     )
-    remarks = interval_notes(delta for _, delta in deltas)
+    remarks = interval_notes(gain for _, gain in gains)
     caption = (
         f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both; differ: those whose two "
         "scores are not the same"
@@ -411,13 +411,13 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
 
 
 def _interval(row: Row) -> str:
-    delta = Difference(row["n"], row["mean"], row["low"], row["high"], row["n_differ"])
-    if delta.nowhere:
+    gain = Difference(row["n"], row["mean"], row["low"], row["high"], row["n_differ"])
+    if gain.nowhere:
         return NO_DIFFERENCE
-    if delta.interval is None:
+    if gain.interval is None:
         return NO_INTERVAL
-    low, high = delta.interval
-    return f"[{low:.3f}, {high:.3f}]{SHORT_MARK if delta.too_short else ''}"
+    low, high = gain.interval
+    return f"[{low:.3f}, {high:.3f}]{SHORT_MARK if gain.too_short else ''}"
 
 
 def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> DataTable:
@@ -589,8 +589,8 @@ def headline(found: RunsCompared) -> Iterator[str]:
         of = sum(one.scores.n_expected for one in judged.standings)
         yield f"{n_failed:,} of {counted(of, 'instance')} failed: they have no score, and are in no mean."
     # The first sentence has an interval, and no table with a legend stands above it.
-    if judged.best and judged.best[0].delta:
-        yield from interval_notes([judged.best[0].delta])
+    if judged.best and judged.best[0].gain:
+        yield from interval_notes([judged.best[0].gain])
 
 
 def answer_sentence(found: RunsCompared) -> str:
@@ -605,23 +605,23 @@ def answer_sentence(found: RunsCompared) -> str:
     best = judged.best[0]
     tests = {frozenset((pair.system, pair.other)): pair for pair in judged.pairs}
     test = tests.get(frozenset((best.system, baseline)))
-    if best.delta is None or test is None:
+    if best.gain is None or test is None:
         return ""
     # Candidates that somebody else made may have asked nothing.
     question = "Does asking help?" if best.k else f"Is any system better than {baseline}?"
     n_rivals = sum(standing.best is not None for standing in judged.standings)
     who = best.system if n_rivals == 1 else f"{best.system}, the best of {n_rivals} systems,"
-    basis = f"n = {best.delta.n:,}, judge {judged.judge}"
+    basis = f"n = {best.gain.n:,}, judge {judged.judge}"
     if not test.n_differ:
         return f"{question} Not shown: {who} has the same score as {baseline} on every instance ({basis})."
-    amount, interval = f"{best.delta.mean:+.2f}", "no interval"
-    if best.delta.interval:
-        amount, interval = with_interval(best.delta.mean, *best.delta.interval, "+.2f"), "95 % interval"
+    amount, interval = f"{best.gain.mean:+.2f}", "no interval"
+    if best.gain.interval:
+        amount, interval = with_interval(best.gain.mean, *best.gain.interval, "+.2f"), "95 % interval"
         # No table with the legend of the dagger stands here.
-        if best.delta.too_short:
+        if best.gain.too_short:
             interval += f", too short: {test.n_differ} of {test.n} instances differ"
     gained = f"{who} changes the mean score by {amount} points against {baseline}"
-    if test.significant and best.delta.mean > 0:
+    if test.significant and best.gain.mean > 0:
         answer = f"Yes: {gained}"
     elif test.significant:
         answer = f"No: even {gained}"
@@ -654,12 +654,12 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
     over = ""
     if judged.n_differs:
         over = f" over the {counted(first.n_common, 'instance')} that all systems have"
-    delta = ""
-    if baseline and first.delta:
-        delta = f", {difference_text(first.delta, '+.2f')} over {baseline}"
-        if first.delta.nowhere:
-            delta = f", {NO_DIFFERENCE} to {baseline}"
-    found = f"{first.system} with {first.common_mean:.2f}{over}{delta}"
+    gain = ""
+    if baseline and first.gain:
+        gain = f", {difference_text(first.gain, '+.2f')} over {baseline}"
+        if first.gain.nowhere:
+            gain = f", {NO_DIFFERENCE} to {baseline}"
+    found = f"{first.system} with {first.common_mean:.2f}{over}{gain}"
     if len(rivals) == 1:
         return f"Mean by judge {judged.judge}: {found}."
     if not others:

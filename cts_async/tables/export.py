@@ -121,7 +121,7 @@ def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
     for id, one in run.outcomes():
         answer = tagged(one.answer) if isinstance(one, Item) else None
         failure = {"error": _error(one.failure)} if isinstance(one, FailedItem) else {}
-        yield {"id": id, "fused_query": one.fused_query, "answer": answer, **failure}
+        yield {"id": id, "fused_query": one.intent, "answer": answer, **failure}
 
 
 def tagged(answer: str) -> str:
@@ -136,7 +136,7 @@ def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
         if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
             yield {
                 "id": id,
-                "fused_query": one.fused_query,
+                "fused_query": one.intent,
                 "judge": scoring,
                 "nuggets": [
                     {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
@@ -151,7 +151,7 @@ def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
         yield {
             "id": id,
             "system": "",
-            "fused_query": one.fused_query,
+            "fused_query": one.intent,
             "blurred_query": "",
             "error": _error(failure),
             "judge": scoring,
@@ -173,8 +173,8 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
         rows.append(
             {
                 "id": id,
-                "fused_query": one.fused_query,
-                "blurred_query": one.blurred_query,
+                "fused_query": one.intent,
+                "blurred_query": one.query,
                 "questions": orjson.dumps(one.questions).decode(),
                 "answers": orjson.dumps(one.answers).decode(),
                 "rewritten_query": one.rewritten_query,

@@ -60,7 +60,7 @@ def results_table(found: RunsCompared, names: Mapping[str, str]) -> DataTable:
         )
     elif judged.n_differs:
         baseline = ""
-        alone = (replace(one, delta=None, p_holm=None) for one in judged.standings)
+        alone = (replace(one, gain=None, p_holm=None) for one in judged.standings)
         judged = replace(judged, baseline="", standings=tuple(alone), pairs=())
     references = references_of(found.board)
     rows = [{**_main_row(one), "reference": one.system in references} for one in judged.ranked]
@@ -85,20 +85,20 @@ def results_table(found: RunsCompared, names: Mapping[str, str]) -> DataTable:
 
 
 def _main_row(one: Standing) -> Row:
-    delta = one.delta
-    low, high = (delta and delta.interval) or (None, None)
+    gain = one.gain
+    low, high = (gain and gain.interval) or (None, None)
     return {
         "system": _without_k(one.system, one.k),
         "k": one.k or None,
         "mean": one.scores.mean,
-        "judge_is": "+".join(one.own_text) or None,
+        "judge_is": "+".join(one.judge_is) or None,
         "best_or_tied": one.best,
-        "difference": delta.mean if delta else None,
+        "difference": gain.mean if gain else None,
         "low": low,
         "high": high,
-        "n_differ": delta.n_differ if delta else None,
-        "too_short": bool(low is not None and delta and delta.too_short),
-        "no_difference": bool(delta and delta.nowhere),
+        "n_differ": gain.n_differ if gain else None,
+        "too_short": bool(low is not None and gain and gain.too_short),
+        "no_difference": bool(gain and gain.nowhere),
         "p_holm": one.p_holm,
         "n": one.scores.n_scored,
     }
@@ -174,7 +174,7 @@ def _main_remarks(found: RunsCompared, judged: Judged, rows: Sequence[Row]) -> I
         if one.scores.n_failed
     ]:
         yield f"Failed instances have no score: {'; '.join(failed)}."
-    yield from interval_notes(standing.delta for standing in judged.standings if standing.delta)
+    yield from interval_notes(standing.gain for standing in judged.standings if standing.gain)
     if any(row["judge_is"] for row in rows):
         yield OWN_NOTE
     for caveat in found.caveats:

@@ -216,11 +216,11 @@ def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[Pub
     standings = {one.system: one for one in leaderboard(board, judge, orig, seed=seed)}
     found: dict[str, dict[str, Difference | None]] = {}
     for run in (run for group in runs.values() for run in group if run.label in standings):
-        summary, delta = standings[run.label].scores, standings[run.label].delta
+        summary, gain = standings[run.label].scores, standings[run.label].gain
         scores = _column(board, judge, run)
         found[run.label] = {
             "mean": paired_difference(scores, [0.0] * len(scores), seed=seed),
-            "delta": delta,
+            "delta": gain,
             **{
                 f"p{q}": Difference(
                     len(scores), value, *(percentile_interval(scores, q, seed=seed) or (None, None))
@@ -235,9 +235,9 @@ def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[Pub
                 yield from _value(printed, run.label, measure, ours)
     for printed in paper()["intervals"]:
         for run in _runs_of(printed, runs):
-            delta = found.get(run.label, {}).get("delta")
+            gain = found.get(run.label, {}).get("delta")
             ends = {"published_low": printed["low"], "published_high": printed["high"]}
-            yield from _value(printed, run.label, "delta", delta, **ends, repeated=True)
+            yield from _value(printed, run.label, "delta", gain, **ends, repeated=True)
 
 
 def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:

@@ -160,7 +160,7 @@ def _conversation(one: Item | FailedItem) -> Row:
 
 
 def _queries(of: Any) -> Row:
-    return {"fused_query": of.fused_query or None, "blurred_query": of.blurred_query or None}
+    return {"fused_query": of.intent or None, "blurred_query": of.query or None}
 
 
 def _error(failure: Failure) -> Row:

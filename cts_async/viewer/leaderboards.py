@@ -101,7 +101,7 @@ def board_csv(board: Json) -> Iterator[bytes]:
     rows = []
     for one in board["boards"]:
         for row in one["standings"]:
-            gain = {name: row[name.replace("gain", "delta")] for name in _GAIN}
+            gain = {name: row[name] for name in _GAIN}
             scores = {name: row[name] for name in ("run", "system", *_SCORES)}
             marks = {"baseline": one["baseline"], "caveat": row["caveat"]}
             rows.append({"judge": one["judge"], **scores, **gain, **marks})
@@ -222,20 +222,20 @@ def _difference_under(board: Board, judge: str) -> Json | None:
 
     system, baseline = board.systems
     judged = compare_under(board, judge, baseline, against_baseline=True)
-    deltas = {standing.system: standing.delta for standing in judged.standings}
-    delta = deltas.get(system)
-    if delta is None or not judged.pairs:
+    gains = {standing.system: standing.gain for standing in judged.standings}
+    gain = gains.get(system)
+    if gain is None or not judged.pairs:
         return None
-    low, high = delta.interval or (None, None)
+    low, high = gain.interval or (None, None)
     return {
         "judge": judge,
-        "n": delta.n,
+        "n": gain.n,
         "n_differ": judged.pairs[0].n_differ,
-        "no_difference": delta.nowhere,
-        "difference": delta.mean,
+        "no_difference": gain.nowhere,
+        "difference": gain.mean,
         "low": low,
         "high": high,
-        "too_short": low is not None and delta.too_short,
+        "too_short": low is not None and gain.too_short,
         "p": judged.pairs[0].p,
     }
 
@@ -251,7 +251,7 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     standings: list[Json] = []
     for one in judged.standings:
         entrant = entrants[one.system]
-        low, high = (one.delta and one.delta.interval) or (None, None)
+        low, high = (one.gain and one.gain.interval) or (None, None)
         standings.append(
             {
                 "run": names.get(entrant.directory, ""),
@@ -259,16 +259,16 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
                 "caveat": entrant.caveat,
                 **{name: getattr(one.scores, name) for name in _SCORES},
                 # To the baseline, over the instances scored in both.
-                "delta": one.delta and one.delta.mean,
-                "delta_low": low,
-                "delta_high": high,
-                "delta_pairs": one.delta and one.delta.n,
-                "delta_differ": one.delta and one.delta.n_differ,
-                "delta_too_short": one.delta and one.delta.interval is not None and one.delta.too_short,
-                "no_difference": bool(one.delta and one.delta.nowhere),
+                "gain": one.gain and one.gain.mean,
+                "gain_low": low,
+                "gain_high": high,
+                "gain_pairs": one.gain and one.gain.n,
+                "gain_differ": one.gain and one.gain.n_differ,
+                "gain_too_short": one.gain and one.gain.interval is not None and one.gain.too_short,
+                "no_difference": bool(one.gain and one.gain.nowhere),
                 "n_common": one.n_common,
                 "common_mean": one.common_mean,
-                "own_text": bool(one.own_text),
+                "judge_is": bool(one.judge_is),
                 "best_or_tied": one.best,
                 "testable": one.testable,
             }

@@ -53,8 +53,8 @@ def test_differences_are_over_common_instances(tmp_path: Path) -> None:
     _, gpt = leaderboard(board, "ernie", "orig")  # a system without scores has no row
     assert (gpt.scores.n_scored, gpt.scores.n_failed, gpt.scores.n_expected) == (3, 0, 3)
     assert gpt.scores.mean == pytest.approx(130 / 3)
-    assert gpt.delta is not None
-    assert (gpt.delta.n, gpt.delta.mean) == (2, 10.0)
+    assert gpt.gain is not None
+    assert (gpt.gain.n, gpt.gain.mean) == (2, 10.0)
 
 
 def names(judged: Judged) -> list[str]:

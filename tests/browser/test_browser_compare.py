@@ -48,7 +48,7 @@ def test_two_runs_have_their_mean_difference_with_interval_and_p(page: Page, vie
     """As `cts compare` has it: 108 instances have a score in both, of which gpt gains 33.10 on average."""
     runs = [str(viewer.runs / name) for name in (LIST, MADE_ORIG)]
     (judged,) = compare_runs(runs, baseline=runs[1]).judged
-    delta = next(standing.delta for standing in judged.standings if standing.delta)
+    delta = next(standing.gain for standing in judged.standings if standing.gain)
     assert delta.interval
     low, high = delta.interval
     page.goto(viewer.at("compare", a=LIST, b=MADE_ORIG))

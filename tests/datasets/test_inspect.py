@@ -191,7 +191,7 @@ NUGGETS = st.lists(
     unique_by=lambda nugget: nugget.id,
 )
 INSTANCES = st.lists(
-    st.builds(Instance, id=TEXT, fused_query=TEXT, blurred_query=TEXT, nuggets=NUGGETS.map(tuple)),
+    st.builds(Instance, id=TEXT, intent=TEXT, query=TEXT, nuggets=NUGGETS.map(tuple)),
     min_size=1,
     max_size=4,
     unique_by=lambda instance: instance.id,

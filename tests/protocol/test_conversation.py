@@ -151,7 +151,7 @@ def test_at_once_is_ctss_closed_book_with_another_prompt(tmp_path: Path) -> None
     assert sorted(steps(tmp_path)) == ["answer/1", "answer/2", "clarify/1", "rewrite"]
     assert provider.roles == ["clarify_turn", "answer", "answer", "rewrite"]
     for role, asked in provider.asked:
-        assert (role == "answer") == (FERRY.fused_query in asked)
+        assert (role == "answer") == (FERRY.intent in asked)
         if role == "answer":
             assert asked.count("Which") == 1
 
@@ -164,7 +164,7 @@ def test_scheme_decides_on_reasoning_and_types_and_only_the_user_sees_the_intent
     provider = Provider()
     turns = talk_with(tmp_path, system(scheme, mode, 2), provider)
     for role, asked in provider.asked:
-        assert (FERRY.fused_query in asked) == (role in ("answer", "respond", "select_query"))
+        assert (FERRY.intent in asked) == (role in ("answer", "respond", "select_query"))
     assert all(bool(turn.reasoning) == (scheme in ("cot", "at-cot")) for turn in turns)
     assert turns[0].types == (("specify",) if scheme == "at-cot" else ())
     assert turns[-1].query

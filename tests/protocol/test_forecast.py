@@ -71,7 +71,7 @@ def test_prompts_are_counted_as_they_will_be_sent(plan: Plan) -> None:
     instances = list(plan.instances())
     rendered = [
         plan.prompts.get("clarify", language_of(query)).render(blurred_query=query, k=K)
-        for query in (instance.blurred_query for instance in instances)
+        for query in (instance.query for instance in instances)
     ]
     by_hand = [sum(8 + len(message["content"].encode()) / 4 for message in messages) for messages in rendered]
     work = kinds(forecast(plan), "fake-k2")["clarify"]

@@ -178,7 +178,7 @@ def test_judged_file_is_named_after_its_folder_or_itself(tmp_path: Path) -> None
     run = read_judged(written(tmp_path / "gpt-k1" / "per_item.jsonl", line))
     assert (run.label, run.k, run.judges, run.n_expected) == ("gpt-k1", 1, ("ernie",), 1)
     assert run.directory == tmp_path / "gpt-k1"
-    assert (run.items["q1"].fused_query, run.items["q1"].verdicts["ernie"].score) == ("winter ferries", 75.0)
+    assert (run.items["q1"].intent, run.items["q1"].verdicts["ernie"].score) == ("winter ferries", 75.0)
     path = written(tmp_path / "ebk1__cand_hard518.jsonl", line)
     assert (read_judged(path).label, read_judged(path).directory) == ("ebk1", path)
 

@@ -34,8 +34,8 @@ def test_differences_are_to_orig_or_a_baseline(tmp_path: Path) -> None:
     found = compare_runs([str(tmp_path)])
     (judged,) = found.judged
     assert (found.baseline, [one.system for one in judged.standings]) == ("orig", ["orig", "gpt-k1"])
-    assert judged.standings[1].delta is not None
-    assert judged.standings[1].delta.mean == 2.0
+    assert judged.standings[1].gain is not None
+    assert judged.standings[1].gain.mean == 2.0
     assert [pair.p for pair in judged.pairs] == [0.25]
     assert (found.robustness, found.stabilities, found.notes) == (None, (), ())
     for name in ("gpt-k1", "made-gpt-k1", str(gpt)):
@@ -62,7 +62,7 @@ def test_no_differences_without_orig(tmp_path: Path) -> None:
     made_run(tmp_path, label="kimi-k1", rows=rows(10, 20, 30))
     found = compare_runs([str(tmp_path)])
     (judged,) = found.judged
-    assert [(one.scores.mean, one.delta) for one in judged.standings] == [(22.0, None), (20.0, None)]
+    assert [(one.scores.mean, one.gain) for one in judged.standings] == [(22.0, None), (20.0, None)]
     assert [(pair.system, pair.difference) for pair in judged.pairs] == [("gpt-k1", 2.0)]
     (note,) = found.notes
     assert note.startswith("No differences: no orig among these runs")

@@ -131,7 +131,7 @@ def test_interval_does_not_depend_on_finishing_order_and_is_that_of_compare(tmp_
         other, orig = map(summarise_run, runs)
         found |= {difference_to(scores, orig) for scores in other.judges}
         for judged in compare_runs([*map(str, runs)]).judged:
-            found |= {one.delta for one in judged.standings if one.delta}
+            found |= {one.gain for one in judged.standings if one.gain}
     assert len(found) == 1
 
 

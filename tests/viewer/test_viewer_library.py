@@ -107,7 +107,7 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     ]
     one, other = found["boards"][0]["standings"]
     counts = {"n_scored": 2, "n_expected": 3, "n_failed": 1, "mean": 25.0, "p50": 25.0, "p90": 45.0}
-    gain_fields = ("delta", "delta_low", "delta_high", "delta_pairs", "delta_differ", "delta_too_short")
+    gain_fields = ("gain", "gain_low", "gain_high", "gain_pairs", "gain_differ", "gain_too_short")
     no_gain = {**dict.fromkeys(gain_fields), "no_difference": False}
     common = {"n_common": 2, "common_mean": 25.0, "own_text": False, "best_or_tied": None, "testable": None}
     assert one == {"run": orig.name, "system": "orig", "caveat": "", **counts, **no_gain, **common}
@@ -118,13 +118,13 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     )
     assert (other["run"], other["caveat"]) == ("made-gpt-k1", "smoke test")
     assert (other["n_scored"], other["n_expected"]) == (3, 4)
-    delta = compared.judged[0].standings[1].delta
+    delta = compared.judged[0].standings[1].gain
     assert delta is not None
     assert (delta.low, delta.high) == (
         50.0,
         100.0,
     )  # in the data, but two pairs are too few to show an interval
-    gain = (other["delta"], other["delta_low"], other["delta_high"], other["delta_pairs"])
+    gain = (other["gain"], other["gain_low"], other["gain_high"], other["gain_pairs"])
     assert gain == (75.0, None, None, 2)
 
 
@@ -150,7 +150,7 @@ def test_difference_of_two_runs_has_the_numbers_of_compare(tmp_path: Path) -> No
     for a, b in pairs:
         (judged,) = compare_runs([str(runs[a]), str(runs[b])], baseline=str(runs[b])).judged
         (test,) = judged.pairs
-        delta = next(one.delta for one in judged.standings if one.delta)
+        delta = next(one.gain for one in judged.standings if one.gain)
         assert delta.interval is not None
         low, high = delta.interval
         found = difference_of({a: runs[a], b: runs[b]})
@@ -228,7 +228,7 @@ def test_each_agent_that_played_orig_has_a_leaderboard_of_its_own(tmp_path: Path
     runs["given"] = made_run(tmp_path, label="d-k1", rows=rows("ff"), players={"agent": ""}, name="given")
     boards = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
     assert [(one["agent"], one["baseline"]) for one in boards] == [("a", "orig"), ("b", "orig"), ("c", None)]
-    assert [{row["run"]: row["delta"] for row in one["standings"]} for one in boards] == [
+    assert [{row["run"]: row["gain"] for row in one["standings"]} for one in boards] == [
         {"orig by a": None, "a-k1 by a": 50.0, "given": 100.0},
         {"orig by b": None, "b-k1 by b": 50.0, "given": 50.0},
         {"alone": None, "given": None},

@@ -119,7 +119,7 @@ def make_dataset(
 
 def _with_usable_gold(instances: Instances, gold: GoldIndex) -> Iterator[Instance]:
     for instance in instances():
-        if instance.nuggets or not gold.leaves_out(instance.id, instance.fused_query):
+        if instance.nuggets or not gold.leaves_out(instance.id, instance.intent):
             yield instance
 
 
@@ -136,11 +136,11 @@ def read_queries(
     """
     if gold is not None:
         names = next((tuple(row) for _, row in read_rows(path)), ())
-        gold.require_join(path, names, ((row.id, row.fused_query) for row in _rows(path, fields)))
+        gold.require_join(path, names, ((row.id, row.intent) for row in _rows(path, fields)))
     for number, row in enumerate(_rows(path, fields), start=1):
-        nuggets = gold.lookup(row.id, row.fused_query) if gold is not None else None
+        nuggets = gold.lookup(row.id, row.intent) if gold is not None else None
         id = row.id or f"q{number:04d}"
-        yield Instance(id, row.fused_query, row.blurred_query, nuggets or row.nuggets)
+        yield Instance(id, row.intent, row.query, nuggets or row.nuggets)
 
 
 def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:

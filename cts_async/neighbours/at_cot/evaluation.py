@@ -157,7 +157,7 @@ def evaluate_conversations(
     paper = paper_columns(config.published, dataset.name)
     blurred, intents = {}, {}
     for instance in instances:
-        blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
+        blurred[instance.id], intents[instance.id] = instance.query, instance.intent
     talks = [
         retrieval.read_conversation_run(directory)
         for directory in directories

@@ -69,16 +69,16 @@ def gain(
     standings: Sequence[Standing], names: Mapping[str, str], baseline: str, judge: str
 ) -> Figure | LeftOutFigure:
     """Mean paired differences to the baseline (paper, table 3), a row for each system, greatest on top."""
-    paired = [(names[one.system], one.delta) for one in standings if one.delta]
+    paired = [(names[one.system], one.gain) for one in standings if one.gain]
     if not paired:
         return LeftOutFigure("gain", "Gain over the baseline", draw.nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
-    points = [draw.mean_point(row, delta, name, "+.2f") for row, (name, delta) in enumerate(paired)]
+    points = [draw.mean_point(row, gain, name, "+.2f") for row, (name, gain) in enumerate(paired)]
     return draw.rows_figure(
         "gain",
         f"Gain over {printable(baseline)}",
         f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
-        f"are 95 % paired bootstrap intervals over n = {draw.counts(delta.n for _, delta in paired)} instances.",
+        f"are 95 % paired bootstrap intervals over n = {draw.counts(gain.n for _, gain in paired)} instances.",
         [draw.row_points("gain", points, form="+.1f")],
         [name for name, _ in paired],
         legend=False,

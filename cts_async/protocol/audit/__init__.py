@@ -122,7 +122,7 @@ def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
     lines = ((id, sources.results.line(id)) for id in sources.ids())
     found = sources.data.values() if sources.data is not None else (sources.queries(*one) for one in lines)
     own = OwnPrompts()
-    own.read((asked for _, asked in records), [queries.fused for queries in found if queries is not None])
+    own.read((asked for _, asked in records), [queries.intent for queries in found if queries is not None])
     return own
 
 
@@ -245,7 +245,7 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
     people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
         dataset = reopen_data(manifest, spec)
-        data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
+        data = {i.id: Queries(i.intent, i.query) for i in dataset.instances()}
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs
     except UsageError as error:
@@ -308,12 +308,12 @@ class Prompts:
 
     def leaks(self, instance: str, queries: Queries) -> Iterator[Finding]:
         """Yield a finding for every prompt that contains text of the instance's q*."""
-        intent = unit_texts(queries.fused)
+        intent = unit_texts(queries.intent)
         if len(intent) >= _LONG_RUN:
-            secret = _grams(intent, _LONG_RUN) - _grams(unit_texts(queries.blurred), _LONG_RUN)
+            secret = _grams(intent, _LONG_RUN) - _grams(unit_texts(queries.query), _LONG_RUN)
             found = {name: min(secret & grams) for name, grams in self._grams.items() if secret & grams}
         else:
-            own, whole = set(intent) - set(unit_texts(queries.blurred)) - FUNCTION_WORDS, tuple(intent)
+            own, whole = set(intent) - set(unit_texts(queries.query)) - FUNCTION_WORDS, tuple(intent)
             in_full = [name for name, text in self._units.items() if whole in _grams(text, len(whole))]
             found = dict.fromkeys(in_full if len(own) >= _MIN_OWN_WORDS else (), whole)
         for name, gram in found.items():

@@ -94,8 +94,8 @@ class Finding:
 class Queries(NamedTuple):
     """An instance's intent q* and its underspecified query q."""
 
-    fused: str
-    blurred: str
+    intent: str
+    query: str
 
 
 HumanAnswers = Mapping[str, HumanPairs]
@@ -164,7 +164,7 @@ class Rules:
         own = [record for record in records if asking_step(str(record["step"])) is None]
         self._line = line
         questions = given[: run.scheme.k]
-        self._replies = RecordedReplies(run.scheme, queries.blurred, own, questions, passed_on_texts(line))
+        self._replies = RecordedReplies(run.scheme, queries.query, own, questions, passed_on_texts(line))
         self._unheard: dict[str, Secret] = {}
         """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
@@ -176,8 +176,8 @@ class Rules:
     def _hidden(self, turns: int | None = None) -> Secret:
         """What of q* nobody but the user may have after so many turns, or after all."""
         if turns not in self._secrets:
-            known = [self._queries.blurred, *self._replies.texts(turns)]
-            self._secrets[turns] = Secret.of(self._queries.fused, known, self._run.vocabulary)
+            known = [self._queries.query, *self._replies.texts(turns)]
+            self._secrets[turns] = Secret.of(self._queries.intent, known, self._run.vocabulary)
         return self._secrets[turns]
 
     # --- Requests
@@ -230,9 +230,9 @@ class Rules:
         if self._scheme.converses:
             possible = yield from self._earlier_turns(step, fields, turn)
             possible = possible or self._replies.conversations(turn - 1)
-        selects, current = self._scheme.mode == "select", {self._queries.blurred}
+        selects, current = self._scheme.mode == "select", {self._queries.query}
         if selects:
-            current = {before[-1].reply if before else self._queries.blurred for before in possible}
+            current = {before[-1].reply if before else self._queries.query for before in possible}
         if fields.get("blurred_query") not in current:
             source = "the one chosen last" if selects and turn > 1 else "that of the data"
             yield self._finding("provenance", step, f"blurred_query is not {source}")
@@ -303,7 +303,7 @@ class Rules:
     def _rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
         yield from self._form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
         fields = fields_of(request)
-        if fields.get("blurred_query") != self._queries.blurred:
+        if fields.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         pairs = self._rendered_pairs(str(fields.get("qa_pairs")))
         if pairs is None:
@@ -336,8 +336,8 @@ class Rules:
                 self._replies.search_queries(),
                 "the last turn's" if self._scheme.converses else "the Rewriter's reply",
             ),
-            "orig": ([self._queries.blurred], "q"),
-            "gold": ([self._queries.fused], "q*"),
+            "orig": ([self._queries.query], "q"),
+            "gold": ([self._queries.intent], "q*"),
             "rewrites": (list(self._given), "the one that was given"),
         }[self._run.system]
         if query not in allowed:
@@ -345,8 +345,8 @@ class Rules:
 
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
-        known = [self._queries.blurred, *self._replies.texts(), *self._replies.search_queries(), *self._given]
-        return Secret.of(self._queries.fused, known, self._run.vocabulary)
+        known = [self._queries.query, *self._replies.texts(), *self._replies.search_queries(), *self._given]
+        return Secret.of(self._queries.intent, known, self._run.vocabulary)
 
     # --- Requests of custom roles
 
@@ -362,7 +362,7 @@ class Rules:
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
         parts = {"custom", "view"}
         yield from self._parts(step, request, parts, "its view", "fused_query" if role == "answer" else "")
-        if "blurred_query" in names and view.get("blurred_query") != self._queries.blurred:
+        if "blurred_query" in names and view.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         if role == "clarify" and view.get("k") != (k := self._scheme.offers_per_turn):
             problem = f"k is {view.get('k')!r}, but a turn of this run has {k}"
@@ -456,7 +456,7 @@ class Rules:
         if further := sorted(set(request) - parts - ({"on_record"} if q_star else set())):
             problem = f"its request contains more than {named}"
             yield self._finding("provenance", step, problem, ", ".join(further))
-        if q_star and request.get("on_record") != step_key({q_star: self._queries.fused})[:16]:
+        if q_star and request.get("on_record") != step_key({q_star: self._queries.intent})[:16]:
             yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
 
     def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
@@ -517,7 +517,7 @@ class Rules:
         for step, question, answer in self._known_answers():
             _, turn = role_and_turn(step)
             before = self._replies.texts(turn - 1) if self._scheme.mode == "respond" else []
-            told = disclosure(answer, self._queries.blurred, self._queries.fused, [question, *before])
+            told = disclosure(answer, self._queries.query, self._queries.intent, [question, *before])
             self.n_known += 1
             self.n_over_informing += told.over_informs
             if self._run.people is not None:
@@ -560,10 +560,10 @@ class Rules:
         rewritten = [(step, line) for step, lines in self._replies.rewrites.items() for line in lines]
         for step, q_hat in dict.fromkeys(rewritten):
             pairs = self._replies.pairs_of.get(q_hat, self._replies.pairs())
-            added = additions(q_hat, self._queries.blurred, self._queries.fused, pairs, self._run.vocabulary)
+            added = additions(q_hat, self._queries.query, self._queries.intent, pairs, self._run.vocabulary)
             self.n_rewrites += 1
             self.n_unsupported += any(addition.level == "unsupported" for addition in added)
-            if mark := mark_of_thoughts(q_hat, self._queries.fused):
+            if mark := mark_of_thoughts(q_hat, self._queries.intent):
                 problem = "q-hat has a mark of thoughts: they were taken for the query"
                 yield self._finding("provenance", step, problem, mark)
             for addition in added:
@@ -579,7 +579,7 @@ class Rules:
         line = self._line
         if line is None:
             return
-        for name, query in (("fused_query", self._queries.fused), ("blurred_query", self._queries.blurred)):
+        for name, query in (("fused_query", self._queries.intent), ("blurred_query", self._queries.query)):
             if line.get(name) != query:
                 yield self._finding("provenance", "results", f"its result's {name} is not that of the data")
         steps = self._scheme.steps if self._run.system == "clarify" else []
@@ -609,7 +609,7 @@ class Rules:
         if not (isinstance(questions, list) and isinstance(answers, list)):
             return False
         if self._run.system != "clarify":
-            searched = {"orig": (self._queries.blurred,), "gold": (self._queries.fused,)}
+            searched = {"orig": (self._queries.query,), "gold": (self._queries.intent,)}
             allowed = searched.get(self._run.system, self._given)
             return not questions and not answers and line.get("rewritten_query") in allowed
         if tuple(questions) not in self._replies.questions:

@@ -37,7 +37,7 @@ function boards(found) {
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
   if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
   const caveats = found.boards.flatMap(({ standings }) => standings.map((row) => row.caveat));
-  const gained = found.boards.some(({ standings }) => standings.some((row) => row.delta !== null));
+  const gained = found.boards.some(({ standings }) => standings.some((row) => row.gain !== null));
   const note = h("p", { class: "muted small" }, t(gained ? "boardNote" : "boardFailed"));
   const byAgent = found.boards.some(({ agent }) => agent) ? h("p", { class: "notice" }, t("byAgent")) : null;
   const csv = address("csv", { data: found.data_sha });
@@ -47,7 +47,7 @@ function boards(found) {
 
 function board({ agent, judge, baseline, best, untestable, standings }) {
   const by = agent ? `${t("comma")}${t("agent")} ${visible(agent)}` : "";
-  const gained = standings.some((row) => row.delta !== null);
+  const gained = standings.some((row) => row.gain !== null);
   const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
   const differ = standings.some((row) => row.n_common < row.n_scored);
   const bold = standings.some((row) => row.best_or_tied === false);
@@ -68,7 +68,7 @@ function board({ agent, judge, baseline, best, untestable, standings }) {
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
     bold ? h("p", { class: "muted small" }, t("boldMeans")) : null,
     verdict(best, untestable ?? [], standings),
-    standings.some((row) => row.own_text) ? h("p", { class: "muted small" }, t("ownText")) : null);
+    standings.some((row) => row.judge_is) ? h("p", { class: "muted small" }, t("ownText")) : null);
 }
 
 /**
@@ -85,14 +85,14 @@ function verdict(best, untestable, standings) {
   return h("p", { class: "small" }, found, untold ? t("bestUntested", { untold }) : null);
 }
 
-const ends = (row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null);
+const ends = (row) => [row.gain, row.gain_low, row.gain_high].filter((value) => value !== null);
 
 function cells(row, place, { gained, differ, bold }) {
   const link = untrusted(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
-  const gain = row.delta === null ? NONE : signed(row.delta);
+  const gain = row.gain === null ? NONE : signed(row.gain);
   const marked = (mean) => (bold && row.best_or_tied ? h("strong", {}, score(mean)) : score(mean));
   return [
-    [link, " ", caveatBadge(row.caveat), row.own_text ? " ‡" : null,
+    [link, " ", caveatBadge(row.caveat), row.judge_is ? " ‡" : null,
       row.run === row.system ? null : untrusted(row.run, "small")],
     differ ? score(row.mean) : marked(row.mean), ...(differ ? [marked(row.common_mean)] : []),
     score(row.p50), score(row.p90),
@@ -103,11 +103,11 @@ function cells(row, place, { gained, differ, bold }) {
 }
 
 function interval(row, place) {
-  if (row.delta === null) return h("span", { class: "muted" }, t("baseline"));
-  const words = row.no_difference ? t("noDifference") : row.delta_low === null ? ""
-    : `[${signed(row.delta_low)}, ${signed(row.delta_high)}]${row.delta_too_short ? "†" : ""}`;
-  const label = `${signed(row.delta)} ${words}`;
-  const drawn = whisker(place, { value: row.delta, lower: row.delta_low, upper: row.delta_high, zero: 0, label });
+  if (row.gain === null) return h("span", { class: "muted" }, t("baseline"));
+  const words = row.no_difference ? t("noDifference") : row.gain_low === null ? ""
+    : `[${signed(row.gain_low)}, ${signed(row.gain_high)}]${row.gain_too_short ? "†" : ""}`;
+  const label = `${signed(row.gain)} ${words}`;
+  const drawn = whisker(place, { value: row.gain, lower: row.gain_low, upper: row.gain_high, zero: 0, label });
   return [drawn, h("small", {}, words)];
 }
 

@@ -190,9 +190,9 @@ async function gain(row, signal) {
   const has = ({ judge, standings }) => judge === row.scores[0]?.judge && standings.some(({ run }) => run === row.name);
   const board = found.boards.find(has);
   const own = board?.standings.find((one) => one.run === row.name);
-  if (!own || own.delta === null) return null;
-  const words = own.no_difference ? t("noDifference") : own.delta_low === null ? t("noInterval")
-    : t("intervalIs", { low: signed(own.delta_low), high: signed(own.delta_high) }) + (own.delta_too_short ? t("tooShort") : "");
-  const pairs = t("pairs", { n: count(own.delta_pairs) });
-  return [t("gainOver", { baseline: visible(board.baseline) }), signed(own.delta), words + t("comma") + pairs];
+  if (!own || own.gain === null) return null;
+  const words = own.no_difference ? t("noDifference") : own.gain_low === null ? t("noInterval")
+    : t("intervalIs", { low: signed(own.gain_low), high: signed(own.gain_high) }) + (own.gain_too_short ? t("tooShort") : "");
+  const pairs = t("pairs", { n: count(own.gain_pairs) });
+  return [t("gainOver", { baseline: visible(board.baseline) }), signed(own.gain), words + t("comma") + pairs];
 }
