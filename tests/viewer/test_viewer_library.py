@@ -16,8 +16,9 @@ from made_runs import Row, made_run
 from made_talks import made_talk
 from viewer_server import Asker, viewer
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.tables.comparison import compare_runs
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 from cts_async.viewer.leaderboards import difference_of, differences_of, leaderboards_of
 from cts_async.viewer.library import MAX_OPEN, Found, Library
 from cts_async.watch.live import LIVE
