@@ -15,8 +15,8 @@ from cts_async.config import Join, JudgeConfig
 from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
+    from cts_async.analysis.summary import RunSummary
     from cts_async.protocol.rejudge import JudgePlan
-    from cts_async.tables.summary import RunSummary
     from cts_async.watch.progress import RunGroup
 
 
