@@ -18,7 +18,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, may_ask_models, remarks_on_modes
-from cts_async.protocol.given import Given, bound, with_given
+from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
@@ -420,7 +420,7 @@ def make_plan(
     if config.as_published:
         _check_published(config)
         specs = {name: _in_one_call(spec, most_nuggets) for name, spec in specs.items()}
-    given = bound(config, rows, lambda: islice(dataset.instances(), limit))
+    given = given_texts(config, rows, lambda: islice(dataset.instances(), limit))
     agent, gold = specs.get(roles.agent), dataset.gold_path
     plan = Plan(
         config=config,
