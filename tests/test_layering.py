@@ -33,12 +33,22 @@ FREE = {
         "thoughts",
         "custom",
         "foreign_json",
+        "plugins",
     ),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "foreign_json", "__init__"},
+    "datasets": {
+        "datasets",
+        "records",
+        "errors",
+        "safe_files",
+        "tagged_text",
+        "foreign_json",
+        "plugins",
+        "__init__",
+    },
     "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
@@ -54,6 +64,8 @@ ALLOWED: dict[str, set[str]] = {
     "baseline": {*BELOW[: BELOW.index("analysis") + 1], *FREE},
     "demo": {*BELOW[: BELOW.index("protocol") + 1], *FREE},
     "__main__": {"cli", "errors"},
+    # Names the folders of everything that can be added, and imports from them what is asked for.
+    "plugins": {"errors", "llm", "datasets", "tables", "search", "neighbours"},
 }
 for _room in ("runs", "protocol", "analysis", "tables", "watch", "pages", "viewer", "cli"):
     ALLOWED[_room].add("datasets")
