@@ -47,7 +47,15 @@ class Script:
         self.spec = SimpleNamespace(structured="none")
 
     async def ask(
-        self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, *, request: Any, key_on: Any
+        self,
+        ctx: Context,
+        step: str,
+        messages: Sequence[Any],
+        expect: Any,
+        *,
+        request: Any,
+        key_on: Any,
+        notes: Any,
     ) -> str:
         async def execute(unusable: UnusableOutput | None) -> Executed:
             return Executed({"text": self.lines.pop(0)})
@@ -58,6 +66,7 @@ class Script:
             execute=execute,
             decode=lambda response: str(expect.parse(response["text"])),
             request=request,
+            notes=notes,
         )
         return await ctx.step(said)
 
