@@ -59,6 +59,9 @@ DATASETS: Final = Seam(
 STATISTICS: Final = Seam(
     "cts_async.statistics", "cts_async.tables.statistics", "statistic", ("ORDER", "tables")
 )
+TOOLS: Final = Seam(
+    "cts_async.tools", "cts_async.search.toolbox", "tool", ("name", "labels", "wording", "read"), "TOOL"
+)
 
 
 class Broken(UsageError):

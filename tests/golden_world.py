@@ -155,6 +155,8 @@ _BLANKED = (
     re.compile(r"\bbm25 over docs.jsonl; .*"),
     re.compile(r"\bcts_async \d+\.\d+\.\d+"),
 )
+_ADDED_NOTES = re.compile(rf',"notes":\{{"calls":\[(?:\{{(?:"\w+":(?:{_STRING}|\d+),?)*\}},?)*\]\}}')
+"""What later agents note in a turn's step of the calls before it."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{10,}(?:e-?\d+)?")
 
 
@@ -166,6 +168,7 @@ def normalised(text: str) -> str:
     for pattern in _BLANKED:
         text = pattern.sub("-", text)
     text = _ADDED_TABLE.sub("", text)
+    text = _ADDED_NOTES.sub("", text)
     text = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.10g}", text)
     return text.replace(str(Path.cwd()), ".")
 

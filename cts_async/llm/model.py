@@ -190,6 +190,7 @@ class Model:
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
         name: str = "",
+        notes: Any = None,
     ) -> Step[T]:
         """The durable step of asking the model; a `shared` step is the same for all instances.
 
@@ -199,6 +200,7 @@ class Model:
         policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
         own where `step`, which is part of the key, stands for several. `defaults` are sent, too, where neither
         `params` nor the model's own set them; the key does not have them, as versions that sent none made the same keys.
+        `notes` as in `Step`.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -252,6 +254,7 @@ class Model:
             most=most,
             policy=policy,
             prices=self.prices,
+            notes=notes,
         )
 
     def _note_cut(
