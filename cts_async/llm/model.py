@@ -245,7 +245,7 @@ class Model:
             name=name or step,
             key=key,
             execute=execute,
-            decode=decode or (lambda response: _parse(response, expect)),
+            decode=decode or _decoder(ctx, name or step, expect),
             request=request,
             model=self.spec.model,
             lane=self.lane,
@@ -296,6 +296,21 @@ class Model:
         if self._served:
             self._served.note(self.spec.model, reply)
         return response
+
+
+def _decoder(ctx: Context, step: str, expect: Expect[T]) -> Callable[[Mapping[str, Any]], T]:
+    """Parse a stored response; what it says beyond its form is noted for people."""
+    further_in = getattr(expect, "further_in", None)
+    if further_in is None:
+        return lambda response: _parse(response, expect)
+
+    def decode(response: Mapping[str, Any]) -> T:
+        parsed = _parse(response, expect)
+        if further := further_in(response["text"]):
+            ctx.further[step] = further
+        return parsed
+
+    return decode
 
 
 def _with_defaults(

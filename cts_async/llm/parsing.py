@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.further import further_in_list
 from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string, strip_think_tags
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
@@ -34,7 +35,8 @@ class Expect(Protocol[T_co]):
     `json_schema` and `grammar` (GBNF) let a server constrain its decoding; a server takes one of the two, and where
     both exist the grammar is the stricter. Both are part of the step's key, so a change of either makes every model
     that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: `<think>` and
-    its kind are left in the text that it parses.
+    its kind are left in the text that it parses. A form in which a reply may say more than is parsed has a method
+    `further_in(text)`: what that is, by name (see `llm.further`).
     """
 
     @property
@@ -229,6 +231,9 @@ class QuestionList:
             wanted = f"a JSON array of exactly {_strings(self.k)}"
             raise UnusableOutput(f"expected {wanted}, {wrong}", text=text) from None
 
+    def further_in(self, text: str) -> dict[str, Any]:
+        return further_in_list(text, "questions", "question")
+
 
 _NUMBER_BETWEEN: Final = re.compile(
     r"(?<=[?？.。!！:：])\s+(?=(?:[Qq]?\d{1,2}[.)、:：．）]|[(（]\d{1,2}[)）])\s*\D)"
@@ -369,6 +374,15 @@ class Clarification:
         except _Wrong as wrong:
             wanted = ", ".join(f'"{part.key}": {part.wanted}' for part in self._parts())
             raise UnusableOutput(f"expected {{{wanted}}}, {wrong}", text=text) from None
+
+    def further_in(self, text: str) -> dict[str, Any]:
+        fields = further_in_list(text, self.what, self._item)
+        read: tuple[str, ...] = ()
+        if self.reasoning:
+            read += _THOUGHT_KEYS
+        if self.types:
+            read += _TYPE_KEYS
+        return {name: value for name, value in fields.items() if _plain_key(name) not in read}
 
     def _read(self, value: dict[str, Any] | list[Any]) -> Clarified:
         reasoning, types = "", tuple[AmbiguityType, ...]()
