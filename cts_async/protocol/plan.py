@@ -36,7 +36,7 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Tools, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
@@ -602,7 +602,7 @@ def sends_fixed_temperature(directories: Iterable[Path]) -> bool:
     """False if one of the runs was begun without it, by a version up to 0.11: it is finished as it was begun."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and FIXED_TEMPERATURE not in manifest:
+        if manifest is not None and manifest.fixed_temperature is None:
             return False
     return True
 
@@ -621,8 +621,8 @@ def _current_date(directories: Mapping[System, Path]) -> str:
     """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
     for directory in directories.values():
         manifest = read_manifest(directory)
-        if manifest and manifest.get("identity", {}).get("current_date"):
-            return str(manifest["identity"]["current_date"])
+        if manifest is not None and manifest.identity.current_date:
+            return manifest.identity.current_date
     return date.today().isoformat()
 
 
@@ -696,10 +696,12 @@ def plan_search(
     for run, journal in zip(config.replay, journals, strict=True):
         if not journal.is_file():
             raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
-    before = (read_manifest(config.replay[0]) or {}).get("tools", {}) if config.replay else {}
+    before = Tools()
+    if config.replay and (replayed := read_manifest(config.replay[0])) is not None:
+        before = replayed.tools
     documents = config.corpus or documents
-    name = config.search or before.get("search")
-    if name is None and documents is None:
+    name = config.search or before.search
+    if not name and documents is None:
         raise UsageError(
             f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
             "or search the web with --search serper"
@@ -707,7 +709,7 @@ def plan_search(
     engine = catalogue.engine(name or CORPUS)
     web = "jina" if environ.get("JINA_API_KEY", "").strip() else "direct"
     usual = CORPUS if engine.kind == CORPUS else web
-    reader = catalogue.reader(config.visit or before.get("visit") or usual)
+    reader = catalogue.reader(config.visit or before.visit or usual)
     if config.allow_addresses:
         reader = _allowing(reader, config.allow_addresses)
     corpus = _corpus(engine, reader, documents)

@@ -134,13 +134,13 @@ def _step_row(n: int, at: int, size: int, record: Record) -> Json:
 def _offsets(run: OpenRun, id: str) -> list[int]:
     if run.journal is None:
         return []
-    found: list[int] = run.journal.offsets(run.metadata.journal_name(id)).tolist()
+    found: list[int] = run.journal.offsets(run.journal_name(id)).tolist()
     return found
 
 
 def _lines_of(run: OpenRun, id: str) -> tuple[Path | None, str, list[int]]:
     """The path of the journal, the name of an instance there, and the offsets of its lines."""
-    return run.journal.path if run.journal else None, run.metadata.journal_name(id), _offsets(run, id)
+    return run.journal.path if run.journal else None, run.journal_name(id), _offsets(run, id)
 
 
 def journal_bytes(run: OpenRun, id: str) -> int:
@@ -400,8 +400,7 @@ def whole_events(run: OpenRun, id: str) -> list[Event]:
 
 
 def _page_chars(run: OpenRun) -> int:
-    settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
-    chars = settings.get("page_chars")
+    chars = run.manifest.identity.agent.get("page_chars")
     return chars if isinstance(chars, int) and chars > 0 else AgentSettings().page_chars
 
 

@@ -17,13 +17,13 @@ from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
 from cts_async.engine.journal import record_at
-from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
-from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat, caveat_of
+from cts_async.records import MADE_UP, SMOKE_TEST, UNKNOWN, Caveat
 from cts_async.runs.cut_prompts import CutPrompts
+from cts_async.runs.directory import write_json
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.runs.finished import ORIG
-from cts_async.runs.manifest import read_manifest, sessions_of, write_json
+from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers
 from cts_async.runs.results import (
     HASHES,
@@ -39,7 +39,6 @@ from cts_async.runs.results import (
     placed_results,
 )
 from cts_async.runs.spending import Spent, spent_of
-from cts_async.runs.untrusted import as_object, as_texts
 from cts_async.tables.output import counted, dollars
 
 # Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
@@ -423,7 +422,7 @@ class RunSummary:
     """The summary of a run directory."""
 
     directory: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     judges: tuple[JudgeScores, ...]
     """The scoring judge first; empty for a run without judging."""
     failures: Sequence[Line]
@@ -449,17 +448,17 @@ class RunSummary:
 
         Those of a judge that `cts judge` added are that command's.
         """
-        named = {*as_texts(as_object(self.manifest.get("identity")).get("judges")), LEXICAL}
+        named = {*self.manifest.identity.judges, LEXICAL}
         return [self.failures, *(judge.failures for judge in self.judges if judge.judge in named)]
 
     @property
     def label(self) -> str:
-        return str(self.manifest.get("identity", {}).get("system") or self.directory.name)
+        return self.manifest.system
 
 
 def cost_fields(run: RunSummary) -> dict[str, Any]:
     """Return the fields of a row that `cost_text` reads."""
-    known, unpriced = run.spent.known_cost(run.manifest.get("prices") or {})
+    known, unpriced = run.spent.known_cost(run.manifest.prices)
     cost = None if unpriced else known
     return {"priced_usd": known, "unpriced_models": len(unpriced), "cost_usd": cost}
 
@@ -480,26 +479,23 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
 
     `journals` holds the calls by system of the journals that were read before.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
+    manifest = require_manifest(directory)
     results = results_of(directory)
     files = sorted((directory / JUDGMENTS).glob("*.jsonl"))
-    judges = [*(manifest.get("identity", {}).get("judges") or ())[:1], *(path.stem for path in files)]
+    judges = [*manifest.identity.judges[:1], *(path.stem for path in files)]
     labels = len(judges) > 1
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
-    by_id = manifest.get("identity", {}).get("system") == ORIG
+    by_id = manifest.identity.system == ORIG
     # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
     mark = judged_fingerprint if candidates or labels else no_fingerprint
     lines = ResultColumns(directory / results, mark, labels=labels, by_id=by_id)
-    n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
+    n_expected = max(manifest.n_expected, lines.n)
     if not candidates and lines.n_failed:
         lines.add_asked(directory / STEPS)
     scored, labelled = list[JudgeScores](), list[ResultColumns]()
-    named = manifest.get("identity", {}).get("judges")
-    if files and named and not lines.judge:
+    if files and manifest.judge and not lines.judge:
         # Its provider was gone from the beginning: no line names it, and no other judge's score may stand for its own.
-        lines.judge = named[0]
+        lines.judge = manifest.judge
     if lines.judge:
         summary = scorer.summarise(_numbers(lines.scored()[1]), lines.n_failed, n_expected)
         scored.append(
@@ -519,27 +515,25 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         manifest=manifest,
         judges=tuple(scored),
         failures=lines.failures(),
-        spent=spent_of(directory, manifest, {} if journals is None else journals),
+        spent=spent_of(manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         n_unanswered=int((lines.failed & ~lines.answered).sum()),
         unjudged=unjudged,
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
-        wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
+        wall_s=manifest.wall_s,
         judge_pairs=tuple(_judge_pairs(labelled)) if labels else (),
         tools=lines.tools,
     )
 
 
-def _unjudged(manifest: Mapping[str, Any], scored: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
+def _unjudged(manifest: Manifest, scored: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
     """Count for each of the run's judges the answers without a verdict, if the run was stopped with some left."""
-    session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
-    if not session.get("stopped"):
+    if not manifest.last_session.stopped:
         return {}
     verdicts = {one.judge: one.summary.n_scored + one.n_judge_failed for one in scored}
-    named = as_texts(as_object(manifest.get("identity")).get("judges"))
-    left = {judge: n_answers - verdicts.get(judge, 0) for judge in named}
+    left = {judge: n_answers - verdicts.get(judge, 0) for judge in manifest.identity.judges}
     return {judge: n for judge, n in left.items() if n > 0}
 
 
@@ -581,7 +575,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
 
 def summary_json(summary: RunSummary) -> dict[str, Any]:
     """Return the content of `summary.json`."""
-    prices = summary.manifest.get("prices", {})
+    prices = summary.manifest.prices
     known_cost, unpriced = summary.spent.known_cost(prices)
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
@@ -616,7 +610,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),
         **notices_json(summary),
-        **caveats_json([caveat_of(summary.manifest)]),
+        **caveats_json([summary.manifest.caveat]),
     }
 
 

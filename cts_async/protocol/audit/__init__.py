@@ -33,8 +33,8 @@ from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
 from cts_async.records import MODES, SCHEMES, STAGES
-from cts_async.runs.files import MANIFEST, RESULTS, STEPS, reopen_data
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.files import MANIFEST, PROMPTS, RESULTS, STEPS, reopen_data
+from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import loss_notes
 from cts_async.runs.results import LatestLines, Line, read_results
 
@@ -95,25 +95,23 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
 
     Raises InputError if `directory` is no run, UsageError if `data` is not the dataset of this run.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
-    custom = custom_labels(manifest.get("identity", {}))
-    prompts = Prompts(directory, manifest)
-    sources = _read_sources(directory, manifest, data)
-    run = _run_facts(directory, manifest, prompts, sources.people)
+    manifest = require_manifest(directory)
+    custom = custom_labels(manifest.identity.models)
+    prompts = Prompts(manifest)
+    sources = _read_sources(manifest, data)
+    run = _run_facts(manifest, prompts, sources.people)
     records = RecordsByInstance(directory / STEPS, audited_steps(custom))
     if custom:
         run = replace(run, custom=custom, own_prompts=_own_prompts(records, sources))
     findings = [*prompts.findings, *sources.findings]
-    audit = Audit(directory, str(manifest["identity"]["system"]), findings=findings)
+    audit = Audit(directory, manifest.identity.system, findings=findings)
     audit.not_proven = unproven(custom)
     seen: set[int] = set()  # hashes, to save memory
     for instance, own in chain(records, ((id, []) for id in sources.ids())):
         if hash(instance) not in seen:
             seen.add(hash(instance))
             _add(audit, instance, own, run, sources, prompts)
-    audit.notes = (*sources.notes, *_damage(records), *loss_notes(directory, manifest))
+    audit.notes = (*sources.notes, *_damage(records), *loss_notes(manifest))
     return audit
 
 
@@ -151,29 +149,27 @@ def _add(
     audit.findings += findings
 
 
-def _run_facts(
-    directory: Path, manifest: Mapping[str, Any], prompts: Prompts, people: HumanAnswers | None
-) -> RunFacts:
-    identity = manifest.get("identity", {})
-    label, models = identity.get("system"), identity.get("models", {})
-    searched: Any = "rewrites" if identity.get("rewrites") else label
+def _run_facts(manifest: Manifest, prompts: Prompts, people: HumanAnswers | None) -> RunFacts:
+    path, identity = manifest.directory / MANIFEST, manifest.identity
+    models = identity.models
+    searched: Any = "rewrites" if identity.rewrites else identity.system
     if "clarifier" not in models and searched not in ("orig", "gold", "rewrites"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
-        raise InputError(directory / MANIFEST, problem, field="system")
-    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+        raise InputError(path, problem, field="system")
+    scheme, mode = identity.scheme or "cts", identity.mode or "at-once"
     if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode == "select"):
         problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
-        raise InputError(directory / MANIFEST, problem, field="scheme")
-    stop_after = str(identity.get("stop_after") or "")
+        raise InputError(path, problem, field="scheme")
+    stop_after = identity.stop_after
     if stop_after not in ("", *STAGES):
         problem = f"a run that stops after {stop_after!r} cannot be audited"
-        raise InputError(directory / MANIFEST, problem, field="stop_after")
+        raise InputError(path, problem, field="stop_after")
     clarifies = "clarifier" in models
     given = clarifies and bool(as_given(models["clarifier"]))
     return RunFacts(
         system="clarify" if clarifies else searched,
-        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0), given, stop_after, "scheme" in identity),
-        current_date=str(identity.get("current_date")),
+        scheme=RunScheme(scheme, mode, identity.k or 0, given, stop_after, bool(identity.scheme)),
+        current_date=identity.current_date,
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
         people=people,
@@ -238,11 +234,11 @@ class Sources:
         return (str(line["id"]) for line in read_results(self.results_path))
 
 
-def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None) -> Sources:
+def _read_sources(manifest: Manifest, spec: str | None) -> Sources:
     """Open a run's data again, at `spec` or where the manifest says it was; UsageError if `spec` is not usable."""
     notes: tuple[str, ...] = ()
     data = None
-    people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
+    people: HumanAnswers | None = {} if manifest.identity.answers else None
     try:
         dataset = reopen_data(manifest, spec)
         data = {i.id: Queries(i.intent, i.query) for i in dataset.instances()}
@@ -264,7 +260,7 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
             *notes,
             f"{given.kind} from {given.file}: whether they were made without q* is not proved{of_run}",
         )
-    path = directory / RESULTS
+    path = manifest.directory / RESULTS
     return Sources(data, LatestLines(path), path, notes, people, given, findings)
 
 
@@ -281,21 +277,22 @@ Gram = tuple[str, ...]
 class Prompts:
     """The prompts of a run: do they match the manifest, and do they contain text of any instance's q*?"""
 
-    def __init__(self, directory: Path, manifest: Mapping[str, Any]) -> None:
-        self.expected: Mapping[str, str] = manifest.get("identity", {}).get("prompts", {})
+    def __init__(self, manifest: Manifest) -> None:
+        folder = manifest.directory / PROMPTS
+        self.expected = manifest.identity.prompts
         self.texts: dict[str, str] = {}
         self.findings: list[Finding] = []
         """Findings about the files themselves."""
-        for path in sorted((directory / "prompts").glob("*.txt")):
+        for path in sorted(folder.glob("*.txt")):
             self.texts[path.stem] = path.read_bytes().decode(errors="replace")
         for name, sha256 in self.expected.items():
-            path = directory / "prompts" / f"{name}.txt"
+            path = folder / f"{name}.txt"
             if name not in self.texts:
                 self._add("missing", path.name, "the prompt is not in prompts/")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
-        identity = manifest.get("identity", {})
-        players = identity.get("models") if custom_labels(identity) else {}
+        models = manifest.identity.models
+        players = models if custom_labels(models) else {}
         if not self.expected and not (
             players and all(isinstance(player, dict) and "custom" in player for player in players.values())
         ):

@@ -390,10 +390,8 @@ class Unproven(NamedTuple):
         return f"not proven: {self.label} is code of yours and may call out by itself (plays: {roles})"
 
 
-def custom_labels(identity: Mapping[str, Any]) -> dict[RoleName, str]:
-    """Return the labels of the custom roles that a manifest names, by role."""
-    models = identity.get("models")
-    models = models if isinstance(models, dict) else {}
+def custom_labels(models: Mapping[str, Any]) -> dict[RoleName, str]:
+    """Return the labels of the custom roles among the models that a manifest names, by role."""
     found = {role: models.get(role) for role in ROLES.values()}
     return {
         role: str(one.get("name")) for role, one in found.items() if isinstance(one, dict) and "custom" in one
