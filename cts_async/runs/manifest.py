@@ -439,11 +439,11 @@ def _gold_options(command: str) -> Iterator[str]:
         words = shlex.split(command[:MAX_COMMAND])
     except ValueError:
         return
-    for option, argument in zip(words, [*words[1:], ""], strict=True):
-        if option in ("--gold", "--gold_a"):
-            yield argument
-        elif option.startswith(("--gold=", "--gold_a=")):
-            yield option.partition("=")[2]
+    for place, word in enumerate(words):
+        if word in ("--gold", "--gold_a"):
+            yield from words[place + 1 : place + 2]
+        elif word.startswith(("--gold=", "--gold_a=")):
+            yield word.partition("=")[2]
 
 
 def name_of_data(manifests: Iterable[Manifest]) -> str:
