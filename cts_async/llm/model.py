@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import aiohttp
 import orjson
 
-from cts_async import __version__
+from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -31,7 +31,7 @@ from cts_async.errors import (
     RejectedError,
     UnusableOutput,
 )
-from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
+from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api, request_path
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
@@ -87,7 +87,14 @@ class Client:
             spec = replace(spec, drops=(*spec.drops, *refused))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         api, head, endpoint = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
-        body = api.body(spec, request)
+        try:
+            body = api.body(spec, request)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            # A form of somebody else's: its mistake is this step's failure, and no reason to end the run.
+            problem = f"{type(error).__name__}: {error}"
+            raise RejectedError(
+                f"{spec.name}: the request cannot be written (api = {spec.api!r}): {problem}"
+            ) from error
         try:
             response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -131,14 +138,15 @@ class Client:
             )
         api = load_api(spec.api)
         SECRETS.add(key)
-        route = api, encode_headers({**_HEADERS, **api.headers(key)}), self._endpoint(spec)
+        own_headers = plugins.guarded(plugins.APIS, spec.api, api.headers, key)
+        route = api, encode_headers({**_HEADERS, **own_headers}), self._endpoint(spec)
         self._routes[spec.name, spec.base_url, key] = route
         return route
 
     def _endpoint(self, spec: ModelSpec) -> HttpEndpoint:
         if self._session is None:
             raise RuntimeError("the client is not open")
-        return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
+        return HttpEndpoint(self._session, spec.base_url + request_path(load_api(spec.api), spec))
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
@@ -182,6 +190,7 @@ class Model:
         policy: RetryPolicy | None = None,
         decode: Callable[[Mapping[str, Any]], T] | None = None,
         name: str = "",
+        notes: Any = None,
     ) -> Step[T]:
         """The durable step of asking the model; a `shared` step is the same for all instances.
 
@@ -191,6 +200,7 @@ class Model:
         policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
         own where `step`, which is part of the key, stands for several. `defaults` are sent, too, where neither
         `params` nor the model's own set them; the key does not have them, as versions that sent none made the same keys.
+        `notes` as in `Step`.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -244,6 +254,7 @@ class Model:
             most=most,
             policy=policy,
             prices=self.prices,
+            notes=notes,
         )
 
     def _note_cut(

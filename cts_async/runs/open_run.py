@@ -16,12 +16,9 @@ from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, 
 from cts_async.runs.index import (
     NO_FILE,
     JournalIndex,
-    ResultLines,
-    ResultsIndex,
     SpendingIndex,
     Tail,
     display_name,
-    instance_name,
     is_serializable,
     line_at,
     opened,
@@ -30,7 +27,14 @@ from cts_async.runs.index import (
     stat_of,
 )
 from cts_async.runs.manifest import Manifest, tolerant_manifest
-from cts_async.runs.results import about_same, judged_fingerprint, no_fingerprint
+from cts_async.runs.results import (
+    ResultLines,
+    ResultsIndex,
+    about_same,
+    instance_name,
+    judged_fingerprint,
+    no_fingerprint,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,6 +22,7 @@ from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
 from cts_async import foreign_json
 from cts_async.analysis.stats import FEWEST, RunningMean
+from cts_async.analysis.summary import ResultColumns
 from cts_async.errors import CTSError, InputError
 from cts_async.records import Caveat
 from cts_async.runs.directory import json_bytes
@@ -36,7 +37,7 @@ from cts_async.runs.manifest import Session, manifest_of, require_manifest
 from cts_async.runs.results import LatestLines, no_fingerprint
 from cts_async.safe_files import read_file, replace_file
 from cts_async.tables.output import duration, unbroken
-from cts_async.tables.summary import ResultColumns, caveats_json
+from cts_async.tables.summary import caveats_json
 
 LIVE: Final = "live.json"
 MAX_LIVE_BYTES: Final = 4 << 20
