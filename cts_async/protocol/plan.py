@@ -190,7 +190,7 @@ class SystemsPlan(CommandPlan):
         config = self.config
         bad_gold = {"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}
         return {
-            **config.noted,
+            **config.manifest_fields,
             "data": {
                 "spec": config.data,
                 "path": str(self.dataset.path),
