@@ -105,7 +105,36 @@ class CommandConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunConfig(CommandConfig):
+class DataConfig(CommandConfig):
+    """The options that run, gold and converse share: a dataset, and the folder of the runs over it."""
+
+    data: str = "sample"
+    every_role: str | None = None
+    name: str | None = None
+    runs_dir: Path = Path("runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchConfig(DataConfig):
+    """The options that run and gold share: the deep-search agent and its tools."""
+
+    agent: str | None = None
+    agent_prompt: AgentPrompt | None = None
+    """Which prompt the agent gets; None: the one that the catalogue names for the agent's model."""
+    date: str | None = None
+    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or when a run is resumed, the recorded one."""
+    extractor: str | None = None
+    corpus: Path | None = None
+    search: str | None = None
+    visit: str | None = None
+    visit_model: str | None = None
+    allow_addresses: tuple[str, ...] = ()
+    replay: tuple[Path, ...] = ()
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig(SearchConfig):
     """A `cts run`. Role names left None take their default from cts.toml, else from the Clarifier."""
 
     models: tuple[str, ...] = ("local",)
@@ -120,33 +149,16 @@ class RunConfig(CommandConfig):
     """The last stage of a run without search and judges; None: all of it."""
     answers: str | None = None
     """Dataset whose human answers replace the User Answerer's ("qulac", "clariq"); None: the support model's."""
-    data: str = "sample"
     gold: Path | None = None
     skip_bad_gold: bool = False
     """Leave out instances whose gold line is missing, has no nuggets, or cannot be used."""
-    corpus: Path | None = None
-    search: str | None = None
-    visit: str | None = None
-    visit_model: str | None = None
-    allow_addresses: tuple[str, ...] = ()
-    replay: tuple[Path, ...] = ()
     support: str | None = None
     answerer: str | None = None
     rewriter: str | None = None
     """The User Answerer and the Rewriter; None: the support model plays them."""
     judges: tuple[str, ...] = ()
-    agent: str | None = None
-    extractor: str | None = None
-    every_role: str | None = None
     references: tuple[str, ...] = ("orig",)
     no_judge: bool = False
-    name: str | None = None
-    runs_dir: Path = Path("runs")
-    max_turns: int | None = None
-    date: str | None = None
-    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or when a run is resumed, the recorded one."""
-    agent_prompt: AgentPrompt | None = None
-    """Which prompt the agent gets; None: the one that the catalogue names for the agent's model."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
     as_published: bool = False
@@ -155,7 +167,7 @@ class RunConfig(CommandConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GoldConfig(RunConfig):
+class GoldConfig(SearchConfig):
     """A `cts gold`: a search of each intent, and the limits of its evidence (None: what suits the extractor)."""
 
     out: Path
@@ -164,20 +176,25 @@ class GoldConfig(RunConfig):
     max_sources: int | None = None
     source_chars: int | None = None
     total_chars: int | None = None
+    command: str = "cts gold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConverseConfig(RunConfig):
+class ConverseConfig(DataConfig):
     """A `cts converse`: conversations without search and judges; `ks` are the numbers of turns."""
 
+    models: tuple[str, ...] = ("local",)
+    ks: tuple[int, ...] = (1,)
     schemes: tuple[Scheme, ...] = SCHEMES[1:]
     modes: tuple[Mode, ...] = ("respond", "select")
+    support: str | None = None
     questions: int = 5
     """Questions asked in mode "at-once"."""
     topics: int | None = None
     """Only the first so many distinct underspecified queries."""
     intents: int | None = None
     """At most so many instances of each."""
+    command: str = "cts converse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,9 +38,9 @@ from golden_world import (
     without_added,
 )
 
+from cts_async.analysis import summary
 from cts_async.errors import UsageError
 from cts_async.runs import finished as runs
-from cts_async.tables import summary
 from cts_async.tables.statistics import paper_tables
 from cts_async.tables.table import DataTable
 

@@ -33,12 +33,22 @@ FREE = {
         "thoughts",
         "custom",
         "foreign_json",
+        "plugins",
     ),
     "__init__",
 }
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "foreign_json", "__init__"},
+    "datasets": {
+        "datasets",
+        "records",
+        "errors",
+        "safe_files",
+        "tagged_text",
+        "foreign_json",
+        "plugins",
+        "__init__",
+    },
     "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
@@ -54,6 +64,8 @@ ALLOWED: dict[str, set[str]] = {
     "baseline": {*BELOW[: BELOW.index("analysis") + 1], *FREE},
     "demo": {*BELOW[: BELOW.index("protocol") + 1], *FREE},
     "__main__": {"cli", "errors"},
+    # Names the folders of everything that can be added, and imports from them what is asked for.
+    "plugins": {"errors", "llm", "datasets", "tables", "search", "neighbours"},
 }
 for _room in ("runs", "protocol", "analysis", "tables", "watch", "pages", "viewer", "cli"):
     ALLOWED[_room].add("datasets")
@@ -96,6 +108,9 @@ def dotted(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+NAMES = {dotted(path) for path in MODULES}
+
+
 def room(module: str) -> str:
     """`cts_async.engine.lane` is in `engine`; the package itself is `__init__`."""
     return module.split(".")[1] if "." in module else "__init__"
@@ -107,8 +122,18 @@ def imports(path: Path) -> list[tuple[int, str]]:
     return list(_imports(path))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a file's syntax tree that may hold an import."""
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Constant)
+    ]
+
+
 def _imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for name in node.names:
                 if name.name.partition(".")[0] == "cts_async":
@@ -152,12 +177,12 @@ def test_no_module_imports_itself_through_others() -> None:
 
 def imported_modules(path: Path) -> Iterator[str]:
     """What a file imports: of `from package import module` the module, not the package."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             children = {f"{node.module}.{name.name}" for name in node.names}
-            modules = children & {dotted(one) for one in MODULES}
+            modules = children & NAMES
             yield from modules or {str(node.module)}
 
 

@@ -30,7 +30,7 @@ async def asked_by_workers(ask: Callable[[Messages], Awaitable[str]]) -> list[st
 
     async def worker() -> None:
         for messages in stream:
-            texts.append(await ask(messages))  # noqa: PERF401
+            texts.append(await ask(messages))
 
     await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
     return texts

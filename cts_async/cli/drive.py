@@ -32,10 +32,10 @@ from cts_async.watch.screen import LiveScreen, progress_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cts_async.analysis.summary import RunSummary
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.plan import CommandPlan
     from cts_async.records import Caveat
-    from cts_async.tables.summary import RunSummary
 
 Plan = TypeVar("Plan", bound="CommandPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
@@ -127,7 +127,8 @@ def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[
 
     Raises RunStopped where a file cannot be read or written: the runs are made, and the same command summarises them.
     """
-    from cts_async.tables.summary import summarise_runs, write_summary
+    from cts_async.analysis.summary import summarise_runs
+    from cts_async.tables.summary import write_summary
 
     try:
         summaries = summarise_runs(directories)

@@ -108,7 +108,7 @@ NEEDS_ALL = (
 
 def _next(plan: GoldPlan) -> str:
     """The command of a run that is scored by this gold."""
-    config = plan.config
+    config = plan.build
     words = ["cts", "run", "--data", config.data, "--gold", str(config.out)]
     if config.corpus:
         words += ["--corpus", str(config.corpus)]

@@ -15,6 +15,7 @@ from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.losses import SystemLosses
 from cts_async.analysis.retrieval import NOBODY_ASKED
+from cts_async.analysis.summary import RunSummary, summarise_runs
 from cts_async.errors import UsageError
 from cts_async.pages.instance import instance_page
 from cts_async.records import Caveat, caveat_of
@@ -44,7 +45,6 @@ from cts_async.tables.comparison import (
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.tables.statistics import diagnosis_tables
-from cts_async.tables.summary import RunSummary, summarise_runs
 from cts_async.tables.table import DataTable, free_name, with_caveats
 
 

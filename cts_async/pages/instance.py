@@ -21,12 +21,10 @@ from cts_async.runs.index import (
     NO_INSTANCE,
     Json,
     Refused,
-    ResultLines,
-    instance_name,
     is_serializable,
 )
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.results import about_same, failed, judged_fingerprint
+from cts_async.runs.results import ResultLines, about_same, failed, instance_name, judged_fingerprint
 from cts_async.runs.trace import (
     instance_records,
     n_steps,

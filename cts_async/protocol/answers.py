@@ -26,6 +26,7 @@ from cts_async.datasets import (
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.records import Instance, value
 from cts_async.runs.files import RESULTS, has_no_answers, reopen_data
+from cts_async.runs.index import id_hash
 from cts_async.runs.manifest import command_of, read_manifest
 from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
@@ -102,7 +103,7 @@ class Answers:
 
     def add(self, judging: Judging, *, with_fingerprint: bool) -> None:
         """Record an answer that `stream` has."""
-        self.ids.append(hash(judging.instance.id))
+        self.ids.append(id_hash(judging.instance.id))
         self.question_hashes.append(judging.question_hash)
         if with_fingerprint:
             self.fingerprints.append(judging.fingerprint)
@@ -262,7 +263,11 @@ def _check_distinct(
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     earlier: dict[str, int] = {}
     for line, judging in judgings() if repeated else ():
-        if judging and hash(id := judging.instance.id) in repeated and earlier.setdefault(id, line) != line:
+        if (
+            judging
+            and id_hash(id := judging.instance.id) in repeated
+            and earlier.setdefault(id, line) != line
+        ):
             raise InputError(file, f"{id!r} is also the id of line {earlier[id]}", line=line, field="id")
 
 

@@ -99,12 +99,18 @@ def plan_conversations(
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
     prompts, catalogue = choose_prompts(config, catalogue)
-    config = replace(config, support=config.support or config.every_role, every_role=None)
-    config, custom = label_players(config, catalogue)
-    systems = _systems(config, prompts, custom)
+    asking = RunConfig(
+        models=config.models,
+        schemes=config.schemes,
+        modes=config.modes,
+        support=config.support or config.every_role,
+        references=(),
+    )
+    asking, custom = label_players(asking, catalogue)
+    systems = _systems(asking, config, prompts, custom)
     dataset = open_dataset(config.data, None, config.fields)
-    roles = replace(choose_roles(config, catalogue.roles), judges=(), agent="")
-    wanted = {name: ["model"] for name in config.models if name not in custom}
+    roles = replace(choose_roles(asking, catalogue.roles), judges=(), agent="")
+    wanted = {name: ["model"] for name in asking.models if name not in custom}
     if roles.support not in custom and any(system.mode != "at-once" for system in systems):
         wanted.setdefault(roles.support, []).append("support")
     specs = resolve_all(wanted, catalogue, environ, options=_CHOOSE_MODELS)
@@ -116,7 +122,7 @@ def plan_conversations(
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
-    usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
+    usual = choose_roles(RunConfig(models=asking.models), catalogue.roles).support
     defaults = RoleNames(usual, (), agent="")
     suffixes = {
         system: role_suffix(system, roles, defaults, judged=False)
@@ -135,7 +141,7 @@ def plan_conversations(
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=prompts,
-        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(config, custom)),
+        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(asking, custom)),
         instances=lambda: selected_instances(dataset.instances(), config),
         n_instances=queries.total(),
         n_queries=len(queries),
@@ -160,14 +166,14 @@ def selected_instances(instances: Iterable[Instance], config: ConverseConfig) ->
             yield instance
 
 
-def _systems(config: ConverseConfig, prompts: PromptSet, custom: Players) -> list[System]:
+def _systems(asking: RunConfig, config: ConverseConfig, prompts: PromptSet, custom: Players) -> list[System]:
     """Scheme by scheme, every mode with its number of questions or turns; code of the user's once for each mode."""
-    found = []
+    systems: list[System] = []
     for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)):
         ks = (config.questions,) if mode == "at-once" else config.ks
-        own = replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,))
-        found += systems_of(own, variants=prompts.variants, custom=custom)
-    return list(dict.fromkeys(found))
+        of_mode = replace(asking, ks=ks, schemes=(scheme,), modes=(mode,))
+        systems += systems_of(of_mode, variants=prompts.variants, custom=custom)
+    return list(dict.fromkeys(systems))
 
 
 # --- Running it

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
@@ -26,7 +26,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.config import GoldConfig
+from cts_async.config import GoldConfig, RunConfig, SearchConfig
 from cts_async.datasets import normalise, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.journal import AppendLog
@@ -92,8 +92,8 @@ class Intent:
 class GoldPlan(Plan):
     """A search of each q* without Clarifiers and judges, and what its evidence is made into."""
 
-    config: GoldConfig
-    extractor: str
+    build: GoldConfig
+    """The command's options; `config` is that of the searches."""
     limits: SourceLimits
     intents: tuple[Intent, ...]
 
@@ -133,12 +133,10 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
-    config = _search_of_intents(config, extractor)
-    plan = make_plan(config, catalogue, environ)
+    plan = make_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
-        **{one.name: getattr(plan, one.name) for one in fields(plan) if one.name != "config"},
-        config=config,
-        extractor=extractor,
+        **{field.name: getattr(plan, field.name) for field in fields(plan)},
+        build=config,
         limits=_limits(config, plan.specs[extractor]),
         intents=intents_of(plan.instances()),
     )
@@ -161,13 +159,13 @@ def intents_of(instances: Iterable[Instance]) -> tuple[Intent, ...]:
     return tuple(Intent(instance, tuple(ids[query])) for query, instance in first.items())
 
 
-def _search_of_intents(config: GoldConfig, extractor: str) -> GoldConfig:
-    """The configuration of a search of each q*. A build has a directory of its own, named after the data."""
+def _search_of_intents(config: GoldConfig) -> RunConfig:
+    """The run that searches each q*. A build has a directory of its own, named after the data."""
     check_run_name(config.name)
-    name = config.name or f"{open_dataset(config.data, None, config.fields).name}-{GOLDBUILD}"
-    return replace(
-        config, models=(), references=("gold",), no_judge=True, gold=None, extractor=extractor, name=name
-    )
+    options = {field.name: getattr(config, field.name) for field in fields(SearchConfig)}
+    if config.name is None:
+        options["name"] = f"{open_dataset(config.data, None, config.fields).name}-{GOLDBUILD}"
+    return RunConfig(**options, models=(), references=("gold",), no_judge=True)
 
 
 def _limits(config: GoldConfig, extractor: ModelSpec) -> SourceLimits:
@@ -195,8 +193,9 @@ async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events)
 
 def publish(plan: GoldPlan) -> int:
     """Write the gold file from the run directory; return the number of its intents."""
-    check_target(plan.config.out, plan.finished(), force=plan.config.force)
-    return write_gold(plan.config.out, plan.finished())
+    out = plan.build.out
+    check_target(out, plan.finished(), force=plan.build.force)
+    return write_gold(out, plan.finished())
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from cts_async.config import CommandConfig, RunConfig
+from cts_async.config import CommandConfig, DataConfig, RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.errors import UsageError
@@ -109,7 +109,7 @@ class CommandPlan(ABC):
 class SystemsPlan(CommandPlan):
     """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
 
-    config: RunConfig
+    config: DataConfig
     systems: Mapping[System, Path]
     """The run directory of each system."""
     dataset: Dataset
@@ -179,33 +179,33 @@ class SystemsPlan(CommandPlan):
             if prompts is not self.prompts and not any(prompt.variant for prompt in used):
                 raise _unchanged(prompts, player, used)
 
-    def _temperature_note(self) -> dict[str, float]:
-        """The temperature of the fixed roles where a model's entry does not have it, so that a resumed run keeps it."""
-        if self.fixed_temperature and any(spec.fixed_role_params for spec in self.specs.values()):
-            return {FIXED_TEMPERATURE: 0.0}
-        return {}
-
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
-        config = self.config
-        bad_gold = {"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}
+        notes = {**self.config.manifest_fields, "data": self.data_notes()}
+        if self.search:
+            notes["tools"] = self.search.notes
+        # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
+        if self.fixed_temperature and any(spec.fixed_role_params for spec in self.specs.values()):
+            notes[FIXED_TEMPERATURE] = 0.0
+        notes["players"] = self.players(system)
+        notes["prices"] = manifest_prices(self.specs.values())
+        notes["embedded"] = self.embedded
+        if self.demo:
+            notes["demo"] = True
+        notes["n_expected"] = self.n_expected(system)
+        return notes
+
+    def data_notes(self) -> dict[str, Any]:
+        """Where the data were read, for the manifest: commands that read a finished run open them again."""
+        corpus = None
+        if self.search and self.search.corpus:
+            corpus = str(self.search.corpus)
         return {
-            **config.manifest_fields,
-            "data": {
-                "spec": config.data,
-                "path": str(self.dataset.path),
-                "gold": str(config.gold) if config.gold else None,
-                "fields": dict(config.fields),
-                "corpus": str(self.search.corpus) if self.search and self.search.corpus else None,
-                **bad_gold,
-            },
-            **({"tools": self.search.notes} if self.search else {}),
-            **self._temperature_note(),
-            "players": self.players(system),
-            "prices": manifest_prices(self.specs.values()),
-            "embedded": self.embedded,
-            **({"demo": True} if self.demo else {}),
-            "n_expected": self.n_expected(system),
+            "spec": self.config.data,
+            "path": str(self.dataset.path),
+            "gold": None,
+            "fields": dict(self.config.fields),
+            "corpus": corpus,
         }
 
 
@@ -213,11 +213,14 @@ class SystemsPlan(CommandPlan):
 class Plan(SystemsPlan):
     """A `cts run`: clarify, search, judge."""
 
+    config: RunConfig
     roles: RoleNames
     limit: int | None
     search: SearchPlan
     settings: AgentSettings
     current_date: str
+    extractor: str = ""
+    """The model that extracts nuggets from what was found; "": none are."""
     most_nuggets: int = 0
     """The largest number of nuggets of any instance."""
     human_answers: Mapping[str, HumanPairs] | None = None
@@ -275,8 +278,19 @@ class Plan(SystemsPlan):
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity, and where given texts were read."""
-        given = self.given.get(system.clarifier)
-        return {**SystemsPlan.notes(self, system), **({"given": given.note} if given else {})}
+        notes = SystemsPlan.notes(self, system)
+        if system.clarifier in self.given:
+            notes["given"] = self.given[system.clarifier].note
+        return notes
+
+    def data_notes(self) -> dict[str, Any]:
+        """Where data and gold were read, and which instances were left out for their gold."""
+        notes = SystemsPlan.data_notes(self)
+        if self.config.gold:
+            notes["gold"] = str(self.config.gold)
+        if self.config.skip_bad_gold:
+            notes |= {"skip_bad_gold": True, "notes": self.dataset.notes}
+        return notes
 
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
@@ -294,8 +308,8 @@ class Plan(SystemsPlan):
             for name in self.roles.judges:
                 if name in self.specs or name in self.custom:
                     named[f"judge {name}"] = name
-        if self.config.extractor:
-            named["extractor"] = self.config.extractor
+        if self.extractor:
+            named["extractor"] = self.extractor
         return named
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
@@ -307,7 +321,7 @@ class Plan(SystemsPlan):
     def prompted(self, system: System) -> list[tuple[str, str]]:
         """Pairs of a role's prompt and who is given it; code of the user's needs none, nor do given texts."""
         players = self.players(system)
-        roles = [*prompts_of(system), *(["gold"] if self.config.extractor else [])]
+        roles = [*prompts_of(system), *(["gold"] if self.extractor else [])]
         if self.searches:
             roles += ["agent"] + ["visit"] * bool(self.roles.visit)
         unused = ["answer", "respond"] * (self.human_answers is not None)
@@ -361,13 +375,16 @@ def make_plan(
     catalogue: Catalogue,
     environ: Mapping[str, str],
     *,
+    extractor: str | None = None,
     keyless: bool = False,
     keys_elsewhere: bool = False,
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
+    `extractor` extracts nuggets from what was found; None: the one of the configuration, if it names one.
     `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
+    extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
     config, rows = with_given(config)
     if config.stop_after:
@@ -381,14 +398,16 @@ def make_plan(
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
     wanted = _wanted(config, roles, given=rows, custom=custom)
+    if extractor is not None and extractor not in custom:
+        wanted.setdefault(extractor, []).append("extractor")
     specs = resolve_all(
         wanted,
         catalogue,
         environ,
         also_missing=_missing(search, environ),
-        options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
+        options=_CHOOSE_BUILDERS if extractor else _CHOOSE_PLAYERS,
         # The baseline extracts no nuggets and has no scheme.
-        trial="--all local" if config.extractor or config.schemes != ("cts",) else "--all baseline",
+        trial="--all local" if extractor or config.schemes != ("cts",) else "--all baseline",
         keyless=keyless,
         keys_elsewhere=keys_elsewhere,
     )
@@ -424,6 +443,7 @@ def make_plan(
         ),
         settings=_settings(config, agent),
         current_date="",
+        extractor=extractor or "",
         agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
         data_identity={
             "name": dataset.name,
@@ -522,7 +542,6 @@ def _wanted(
         "judge": () if config.no_judge else roles.judges,
         "agent": () if config.stop_after else (roles.agent,),
         "visit": () if config.stop_after else (roles.visit,),
-        "extractor": (config.extractor,),
     }
     wanted: dict[str, list[str]] = {}
     for role, players in names.items():

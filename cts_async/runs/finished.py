@@ -574,18 +574,31 @@ class _Lines:
         return known
 
 
+_FIELDS: Final = {
+    "fused_query": "intent",
+    "blurred_query": "query",
+    "rewritten_query": "rewritten_query",
+    "answer": "answer",
+}
+"""By key of a result line that holds a text: the name of `Item`'s field."""
+
+
 def _item(line: Line, without: Collection[str]) -> Item:
-    queries = ("fused_query", "blurred_query", "rewritten_query", "answer")
-    found: dict[str, Any] = {name: str(line.get(name) or "") for name in queries if name not in without}
-    found |= {name: tuple(line.get(name) or ()) for name in ("questions", "answers") if name not in without}
-    return Item(line["id"], **found, answer_mark=judged_fingerprint(line))
+    texts: dict[str, Any] = {}
+    for key, field_name in _FIELDS.items():
+        if key not in without:
+            texts[field_name] = str(line.get(key) or "")
+    for name in ("questions", "answers"):
+        if name not in without:
+            texts[name] = tuple(line.get(name) or ())
+    return Item(line["id"], **texts, answer_mark=judged_fingerprint(line))
 
 
 def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
     texts: dict[str, Any] = {}
-    for name in ("fused_query", "blurred_query", "rewritten_query"):
-        if name not in without:
-            texts[name] = str(line.get(name) or "")
+    for key in ("fused_query", "blurred_query", "rewritten_query"):
+        if key not in without:
+            texts[_FIELDS[key]] = str(line.get(key) or "")
     for name in ("questions", "answers"):
         if name not in without:
             texts[name] = tuple(line.get(name) or ())

@@ -30,12 +30,9 @@ from cts_async.runs.finished import named_system
 from cts_async.runs.index import (
     NO_FILE,
     JournalIndex,
-    ResultLines,
-    ResultsIndex,
     SpendingIndex,
     Tail,
     display_name,
-    instance_name,
     is_serializable,
     line_at,
     opened,
@@ -43,7 +40,14 @@ from cts_async.runs.index import (
     record_in,
     stat_of,
 )
-from cts_async.runs.results import about_same, judged_fingerprint, no_fingerprint
+from cts_async.runs.results import (
+    ResultLines,
+    ResultsIndex,
+    about_same,
+    instance_name,
+    judged_fingerprint,
+    no_fingerprint,
+)
 from cts_async.runs.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 
 if TYPE_CHECKING:

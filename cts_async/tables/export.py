@@ -18,6 +18,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__, foreign_json
+from cts_async.analysis.summary import summarise_run
 from cts_async.errors import UsageError, write_error
 from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
 from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
@@ -35,7 +36,7 @@ from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.rows import Tables, column_notes, column_type, columns, tables_of
-from cts_async.tables.summary import summarise_run, summary_json
+from cts_async.tables.summary import summary_json
 from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.tagged_text import find_answer
 

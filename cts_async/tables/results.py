@@ -12,6 +12,8 @@ from rich.console import Console
 
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_difference
+from cts_async.analysis.summary import JudgeScores, RunSummary, pooled_agreements
+from cts_async.analysis.tool_health import MOST, TOOLS, ranked
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
@@ -20,17 +22,7 @@ from cts_async.runs.finished import ORIG
 from cts_async.runs.manifest import sessions_of
 from cts_async.runs.results import Line
 from cts_async.tables.output import counted, duration, plain, print_plainly
-from cts_async.tables.summary import (
-    MOST,
-    TOOLS,
-    JudgeScores,
-    RunSummary,
-    agreement_sentence,
-    cost_fields,
-    cost_text,
-    pooled_agreements,
-    ranked,
-)
+from cts_async.tables.summary import agreement_sentence, cost_fields, cost_text
 from cts_async.tables.table import (
     Column,
     DataTable,

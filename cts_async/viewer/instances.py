@@ -19,13 +19,12 @@ from cts_async.runs.index import (
     FILE_CHANGED,
     Json,
     Refused,
-    ResultLines,
     id_hash,
-    instance_name,
     opened,
     record_in,
 )
 from cts_async.runs.open_run import OpenRun
+from cts_async.runs.results import ResultLines, instance_name
 from cts_async.runs.untrusted import as_text
 
 if TYPE_CHECKING:

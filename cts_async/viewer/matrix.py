@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from cts_async.runs.finished import ORIG
-from cts_async.runs.index import NO_RUN, Json, Refused, ResultLines, instance_name, opened
+from cts_async.runs.index import NO_RUN, Json, Refused, opened
 from cts_async.runs.open_run import Metadata, OpenRun, Place
+from cts_async.runs.results import ResultLines, instance_name
 from cts_async.viewer.instances import (
     MAX_CHARS,
     Parameters,

@@ -22,6 +22,7 @@ from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
 from cts_async import foreign_json
 from cts_async.analysis.stats import FEWEST, RunningMean
+from cts_async.analysis.summary import ResultColumns
 from cts_async.errors import CTSError, InputError
 from cts_async.protocol.rejudge import SYSTEMS
 from cts_async.records import Caveat, caveat_of
@@ -39,7 +40,7 @@ from cts_async.runs.results import LatestLines, no_fingerprint
 from cts_async.runs.untrusted import as_object, as_texts
 from cts_async.safe_files import read_file, replace_file
 from cts_async.tables.output import duration, unbroken
-from cts_async.tables.summary import ResultColumns, caveats_json
+from cts_async.tables.summary import caveats_json
 
 LIVE: Final = "live.json"
 MAX_LIVE_BYTES: Final = 4 << 20

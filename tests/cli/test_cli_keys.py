@@ -127,6 +127,15 @@ def test_folder_gives_no_prompt_and_no_key_to_a_model_that_nobody_named(
     assert not Path("runs").exists()
 
 
+def test_folder_does_not_choose_who_extracts_nuggets(cts: Cts) -> None:
+    Path("cts.toml").write_text("[roles]\nextractor = 'gpt'\n")
+    done = cts("gold", "--agent", "baseline", "--limit", 1, "--out", "gold.jsonl", "-q")
+    assert (done.code, done.out) == (2, "")
+    assert (
+        "would send the requests of the extractor to https://api.openai.com with OPENAI_API_KEY" in done.err
+    )
+
+
 def test_role_that_asks_no_model_is_not_held_up(cts: Cts) -> None:
     Path("cts.toml").write_text(HELPER)
     done = cts("run", "--all", "baseline", "-k", 1, "--limit", 1, "--no-orig", "-q")

@@ -18,6 +18,7 @@ from fake_proxy import CA, server_tls
 from fake_web import Handler, served
 from llm_calls import CLARIFY, KEY, FreeText, chat, failures, spec_at
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
@@ -39,7 +40,7 @@ from cts_async.llm.model import Client, Model, ModelCall, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.refusals import refused_parameter
 from cts_async.tables.results import dropped_parameters
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 
 async def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:

@@ -22,7 +22,7 @@ FERRY = "winter weekday ferry times from North Quay to Brack Island in 2033"
 
 
 def found(q_star: str, known: list[str], text: str, vocabulary: frozenset[str] = frozenset()) -> list[str]:
-    return list(Secret.of(q_star, known, vocabulary).spans(text))
+    return list(Secret.hidden(q_star, known, vocabulary).spans(text))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_answer_that_gives_away_the_intent_has_a_problem(
 def test_share_is_of_the_words_that_neither_query_nor_question_has() -> None:
     """The question has June; "2" is "two"."""
     found = disclosure("for 2 people", STAY_Q, STAY, ["Is it in June?"])
-    assert (found.hidden, found.told) == (("two", "people", "wheelchair"), ("two", "people"))
+    assert (found.hidden, found.disclosed) == (("two", "people", "wheelchair"), ("two", "people"))
     assert (found.share, found.over_informs) == (2 / 3, False)
     assert disclosure("yes", STAY, STAY, [WHAT]).share == 0.0
 

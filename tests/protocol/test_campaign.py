@@ -18,6 +18,7 @@ from audited_runs import made, write
 from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
 from cts_async.analysis.board import make_board
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
@@ -36,7 +37,7 @@ from cts_async.runs.finished import read_run
 from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import failed, latest_results
 from cts_async.scorer import score_file
-from cts_async.tables.summary import summarise_run, summary_json, write_summary
+from cts_async.tables.summary import summary_json, write_summary
 
 N, K = 10, 2
 TURNS = 2

@@ -15,21 +15,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cts_async import scorer
+from cts_async.analysis.summary import JudgeScores, pooled_agreements, summarise_run, summarise_runs
+from cts_async.analysis.tool_health import ToolHealth
 from cts_async.errors import InputError
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
 from cts_async.runs.results import answer_digest, outcome_line
 from cts_async.tables.output import dollars
 from cts_async.tables.results import print_results
-from cts_async.tables.summary import (
-    JudgeScores,
-    ToolHealth,
-    agreement_sentence,
-    cost_text,
-    pooled_agreements,
-    summarise_run,
-    summarise_runs,
-    write_summary,
-)
+from cts_async.tables.summary import agreement_sentence, cost_text, write_summary
 
 MANIFEST = {
     "identity": {"system": "m-k2"},

@@ -14,10 +14,10 @@ from cts_async.analysis.board import Array
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_differences
+from cts_async.analysis.summary import RunSummary
 from cts_async.pages.plots import figure as draw
 from cts_async.pages.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.records import SCHEMES, Caveat, Mode
-from cts_async.tables.summary import RunSummary
 from cts_async.tables.table import marked, printable
 
 BIN: Final = 5

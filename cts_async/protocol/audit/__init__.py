@@ -77,9 +77,10 @@ class Audit:
     def verdict(self) -> str:
         """Return one line: `closed book: held for 518/518 instances; 0 leaks; unsupported constraints in 7 ...`."""
         proof = "held" if self.held else "NOT held: proved"
+        leaks = "leak" if self.n_leaks == 1 else "leaks"
         parts = [
             f"closed book: {proof} for {self.n_held}/{self.n_instances} instances",
-            f"{self.n_leaks} leak{'s' * (self.n_leaks != 1)}",
+            f"{self.n_leaks} {leaks}",
         ]
         if self.n_rewrites:
             share = 100 * self.n_unsupported / self.n_rewrites
@@ -108,25 +109,25 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     findings = [*prompts.findings, *sources.findings]
     audit = Audit(directory, str(manifest["identity"]["system"]), findings=findings)
     audit.not_proven = unproven(custom)
-    seen: set[int] = set()  # hashes, to save memory
-    for instance, own in chain(records, ((id, []) for id in sources.ids())):
-        if hash(instance) not in seen:
-            seen.add(hash(instance))
-            _add(audit, instance, own, run, sources, prompts)
+    audited: set[int] = set()  # hashes, to save memory
+    # An instance that failed at its first step has a result, and no records.
+    without_records: Iterator[tuple[str, list[Record]]] = ((id, []) for id in sources.ids())
+    for instance, instance_records in chain(records, without_records):
+        if hash(instance) not in audited:
+            audited.add(hash(instance))
+            _audit_instance(audit, instance, instance_records, run, sources, prompts)
     audit.notes = (*sources.notes, *_damage(records), *loss_notes(directory, manifest))
     return audit
 
 
 def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
     """What custom roles send to models for many instances."""
-    lines = ((id, sources.results.line(id)) for id in sources.ids())
-    found = sources.data.values() if sources.data is not None else (sources.queries(*one) for one in lines)
-    own = OwnPrompts()
-    own.read((asked for _, asked in records), [queries.intent for queries in found if queries is not None])
-    return own
+    prompts = OwnPrompts()
+    prompts.read((instance_records for _, instance_records in records), sources.intents())
+    return prompts
 
 
-def _add(
+def _audit_instance(
     audit: Audit, instance: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
 ) -> None:
     """Audit one instance, and count it."""
@@ -137,10 +138,13 @@ def _add(
         problem = "its q and q* are not recorded: use --data to name the data"
         findings.append(Finding("missing", instance, "", problem))
     else:
-        given = sources.given_texts(instance, queries, line)
-        rules = Rules(run, instance, queries, records, given, line)
-        findings += [*rules.requests(), *prompts.leaks(instance, queries), *rules.rewrites()]
-        findings += [*rules.given_away(), *rules.result()]
+        given_texts = sources.given_texts(instance, queries, line)
+        rules = Rules(run, instance, queries, records, given_texts, line)
+        findings += rules.requests()
+        findings += prompts.leaks(instance, queries)
+        findings += rules.rewrites()  # after `requests`, which learns what pairs a query was written from
+        findings += rules.given_away()
+        findings += rules.result()
         audit.n_rewrites += rules.n_rewrites
         audit.n_unsupported += rules.n_unsupported
         audit.n_known += rules.n_known
@@ -155,9 +159,13 @@ def _run_facts(
     directory: Path, manifest: Mapping[str, Any], prompts: Prompts, people: HumanAnswers | None
 ) -> RunFacts:
     identity = manifest.get("identity", {})
-    label, models = identity.get("system"), identity.get("models", {})
-    searched: Any = "rewrites" if identity.get("rewrites") else label
-    if "clarifier" not in models and searched not in ("orig", "gold", "rewrites"):
+    models = identity.get("models", {})
+    clarifies = "clarifier" in models
+    # A run with given rewritten queries is named after their file.
+    system: Any = "rewrites" if identity.get("rewrites") else identity.get("system")
+    if clarifies:
+        system = "clarify"
+    elif system not in ("orig", "gold", "rewrites"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(directory / MANIFEST, problem, field="system")
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
@@ -168,11 +176,16 @@ def _run_facts(
     if stop_after not in ("", *STAGES):
         problem = f"a run that stops after {stop_after!r} cannot be audited"
         raise InputError(directory / MANIFEST, problem, field="stop_after")
-    clarifies = "clarifier" in models
-    given = clarifies and bool(as_given(models["clarifier"]))
     return RunFacts(
-        system="clarify" if clarifies else searched,
-        scheme=RunScheme(scheme, mode, int(identity.get("k") or 0), given, stop_after, "scheme" in identity),
+        system=system,
+        scheme=RunScheme(
+            scheme,
+            mode,
+            k=int(identity.get("k") or 0),
+            has_given_questions=bool(as_given(models.get("clarifier"))),
+            stop_after=stop_after,
+            converses="scheme" in identity,
+        ),
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
@@ -185,11 +198,15 @@ def _damage(records: RecordsByInstance) -> Iterator[str]:
     path = records.path
     if not path.exists():
         yield f"{path}: the journal is missing"
-    if n := len(list((path.parent / "shards").glob("*.jsonl*"))):  # of a cluster run of version 0.7
-        yield f"{path.parent / 'shards'}: parts of the journal that are not merged, and not audited: {n}"
-    if found := records.damaged_lines:
-        lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
-        yield f"{path}: damaged lines: {len(found)} (line {lines})"
+    shards = list((path.parent / "shards").glob("*.jsonl*"))  # of a cluster run of version 0.7
+    if shards:
+        yield f"{path.parent / 'shards'}: parts of the journal that are not merged, and not audited: {len(shards)}"
+    damaged = records.damaged_lines
+    if damaged:
+        lines = ", ".join(map(str, damaged[:10]))
+        if len(damaged) > 10:
+            lines += " ..."
+        yield f"{path}: damaged lines: {len(damaged)} (line {lines})"
 
 
 # --- Data and results
@@ -202,28 +219,27 @@ class Sources:
     data: Mapping[str, Queries] | None
     results: LatestLines
     results_path: Path
-    notes: tuple[str, ...]
+    notes: Sequence[str]
     people: HumanAnswers | None = None
     """People's answers, in a run that people answered; empty if they cannot be read."""
-    given: GivenRows | None = None
+    given_rows: GivenRows | None = None
     """Questions or rewritten queries that a file gave; None without, or if they cannot be read."""
-    findings: tuple[Finding, ...] = ()
+    findings: Sequence[Finding] = ()
     """What of these sources cannot be proved."""
 
     def given_texts(self, instance: str, queries: Queries, line: Line | None) -> tuple[str, ...]:
         """Return the questions or the query given for an instance: as in the file, else as in its result."""
-        if self.given is not None:
+        if self.given_rows is not None:
             with suppress(InputError):
-                row = self.given.find(instance, *queries)
+                row = self.given_rows.find(instance, *queries)
                 return row.texts if row else ()
+        # The file cannot be read, which is a finding: the result's own texts spare further ones that follow from it.
         if not self.findings or line is None:
             return ()
-        asked = line.get("questions")
-        return (
-            tuple(map(str, asked))
-            if isinstance(asked, list) and asked
-            else (str(line.get("rewritten_query")),)
-        )
+        questions = line.get("questions")
+        if isinstance(questions, list) and questions:
+            return tuple(map(str, questions))
+        return (str(line.get("rewritten_query")),)
 
     def queries(self, instance: str, line: Line | None) -> Queries | None:
         """Return q* and q of an instance whose result is `line`; None if they are not recorded."""
@@ -233,6 +249,17 @@ class Sources:
             return None
         return Queries(line["fused_query"], str(line.get("blurred_query")))
 
+    def intents(self) -> Iterator[str]:
+        """Yield the intents, as far as they are recorded."""
+        if self.data is not None:
+            for queries in self.data.values():
+                yield queries.intent
+            return
+        for id in self.ids():
+            in_result = self.queries(id, self.results.line(id))
+            if in_result is not None:
+                yield in_result.intent
+
     def ids(self) -> Iterator[str]:
         """Yield the ids that have results, once for each line."""
         return (str(line["id"]) for line in read_results(self.results_path))
@@ -240,9 +267,11 @@ class Sources:
 
 def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None) -> Sources:
     """Open a run's data again, at `spec` or where the manifest says it was; UsageError if `spec` is not usable."""
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     data = None
-    people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
+    people: HumanAnswers | None = None
+    if manifest.get("identity", {}).get("answers"):
+        people = {}
     try:
         dataset = reopen_data(manifest, spec)
         data = {i.id: Queries(i.intent, i.query) for i in dataset.instances()}
@@ -251,26 +280,26 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
     except UsageError as error:
         if spec is not None:
             raise
-        notes = (f"q and q* were taken from {RESULTS}: {error}; use --data to name the data",)
-    given, findings = None, tuple[Finding, ...]()
+        notes.append(f"q and q* were taken from {RESULTS}: {error}; use --data to name the data")
+    rows = None
+    findings: list[Finding] = []
     try:
-        given = given_again(manifest)
+        rows = given_again(manifest)
     except InputError as error:
         problem = f"the given questions or queries cannot be read again: {error}"
-        findings = (Finding("missing", "", MANIFEST, problem),)
-    if given is not None:
-        of_run = f"; audit that run, too: cts audit {given.file.parent}" if given.is_run else ""
-        notes = (
-            *notes,
-            f"{given.kind} from {given.file}: whether they were made without q* is not proved{of_run}",
-        )
+        findings.append(Finding("missing", "", MANIFEST, problem))
+    if rows is not None:
+        note = f"{rows.kind} from {rows.file}: whether they were made without q* is not proved"
+        if rows.is_run:
+            note += f"; audit that run, too: cts audit {rows.file.parent}"
+        notes.append(note)
     path = directory / RESULTS
-    return Sources(data, LatestLines(path), path, notes, people, given, findings)
+    return Sources(data, LatestLines(path), path, notes, people, rows, findings)
 
 
 # --- Prompts
 
-_MIN_OWN_WORDS: Final = 2
+_MIN_SECRET_WORDS: Final = 2
 """A whole short q* is searched for if it has so many words that are neither function words nor in q."""
 _LONG_RUN: Final = 6
 """So many units of q* in a row are no accident. Prompts share shorter runs with many a query."""
@@ -294,32 +323,52 @@ class Prompts:
                 self._add("missing", path.name, "the prompt is not in prompts/")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
-        identity = manifest.get("identity", {})
-        players = identity.get("models") if custom_labels(identity) else {}
-        if not self.expected and not (
-            players and all(isinstance(player, dict) and "custom" in player for player in players.values())
-        ):
+        if not self.expected and not _has_only_custom_roles(manifest.get("identity", {})):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
-        self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}
+        self._grams = {name: _grams(units, _LONG_RUN) for name, units in self._units.items()}
 
     def _add(self, level: Level, name: str, problem: str) -> None:
         self.findings.append(Finding(level, "", f"prompts/{name}", problem))
 
     def leaks(self, instance: str, queries: Queries) -> Iterator[Finding]:
         """Yield a finding for every prompt that contains text of the instance's q*."""
-        intent = unit_texts(queries.intent)
+        intent, query = unit_texts(queries.intent), unit_texts(queries.query)
         if len(intent) >= _LONG_RUN:
-            secret = _grams(intent, _LONG_RUN) - _grams(unit_texts(queries.query), _LONG_RUN)
-            found = {name: min(secret & grams) for name, grams in self._grams.items() if secret & grams}
+            leaked = self._long_runs(intent, query)
         else:
-            own, whole = set(intent) - set(unit_texts(queries.query)) - FUNCTION_WORDS, tuple(intent)
-            in_full = [name for name, text in self._units.items() if whole in _grams(text, len(whole))]
-            found = dict.fromkeys(in_full if len(own) >= _MIN_OWN_WORDS else (), whole)
-        for name, gram in found.items():
+            leaked = self._whole_intent(intent, query)
+        for name, gram in leaked.items():
             problem = f"the prompt {name} contains text of q*"
             yield Finding("leak", instance, "prompts", problem, " ".join(gram))
 
+    def _long_runs(self, intent: list[str], query: list[str]) -> dict[str, Gram]:
+        """Return a long run of q* that q does not have, by the name of each prompt with one."""
+        secret = _grams(intent, _LONG_RUN) - _grams(query, _LONG_RUN)
+        leaked = {}
+        for name, grams in self._grams.items():
+            if secret & grams:
+                leaked[name] = min(secret & grams)  # the same one in every audit
+        return leaked
+
+    def _whole_intent(self, intent: list[str], query: list[str]) -> dict[str, Gram]:
+        """Return a short q*, by the name of each prompt that has all of it in one piece."""
+        secret_words = set(intent) - set(query) - FUNCTION_WORDS
+        if len(secret_words) < _MIN_SECRET_WORDS:
+            return {}
+        whole = tuple(intent)
+        return {name: whole for name, units in self._units.items() if whole in _grams(units, len(whole))}
+
+
+def _has_only_custom_roles(identity: Mapping[str, Any]) -> bool:
+    """True if every player of a run is code of the user's: then it has no prompts of ours."""
+    if not custom_labels(identity):
+        return False
+    players = identity["models"].values()
+    return all(isinstance(player, dict) and "custom" in player for player in players)
+
 
 def _grams(units: list[str], n: int) -> frozenset[Gram]:
-    return frozenset(zip(*(units[i:] for i in range(n)), strict=False)) if n else frozenset()
+    """Return all runs of n units, n at least 1."""
+    shifted = [units[i:] for i in range(n)]
+    return frozenset(zip(*shifted, strict=False))

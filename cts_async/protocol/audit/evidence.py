@@ -61,15 +61,19 @@ class RecordsByInstance:
         """Line numbers that hold no record."""
         self._offsets: dict[str, list[int]] = {}
         if path.exists():
-            offset = 0
-            with path.open("rb", buffering=1 << 20) as file:
-                for number, line in enumerate(file, 1):
-                    record = _parsed_line(line)
-                    if record is None:
-                        self.damaged_lines.append(number)
-                    elif audited.fullmatch(record["step"]):
-                        self._offsets.setdefault(record["instance"], []).append(offset)
-                    offset += len(line)
+            self._index(audited)
+
+    def _index(self, audited: re.Pattern[str]) -> None:
+        """Note where the records of each instance start: the journal of a large run does not fit into memory."""
+        offset = 0
+        with self.path.open("rb", buffering=1 << 20) as file:
+            for number, line in enumerate(file, 1):
+                record = _parsed_line(line)
+                if record is None:
+                    self.damaged_lines.append(number)
+                elif audited.fullmatch(record["step"]):
+                    self._offsets.setdefault(record["instance"], []).append(offset)
+                offset += len(line)
 
     def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
         """Yield each instance with its records in journal order, instances by their first record."""
@@ -92,15 +96,23 @@ def _parsed_line(line: bytes) -> Record | None:
         record = foreign_json.loads(line)
     except ValueError:
         return None
+    # A last line without its end is torn: the engine does not count it as recorded, either.
     if not line.endswith(b"\n") or not isinstance(record, dict):
         return None
-    return record if isinstance(record.get("instance"), str) and isinstance(record.get("step"), str) else None
+    if not isinstance(record.get("instance"), str) or not isinstance(record.get("step"), str):
+        return None
+    return record
 
 
-def fields_of(request: Any, part: Literal["fields", "view"] = "fields") -> dict[str, Any]:
-    """Return a request's prompt fields, or the view that a custom role was sent; {} if it has none."""
-    fields = request.get(part) if isinstance(request, dict) else None
-    return fields if isinstance(fields, dict) else {}
+def dict_at(value: Any, key: str) -> dict[str, Any]:
+    """Return the object under a key of a JSON value; {} if there is none: journals are untrusted input.
+
+    Of a request, "fields" are those of its prompt, and "view" is what a custom role was sent.
+    """
+    if not isinstance(value, dict):
+        return {}
+    inner = value.get(key)
+    return inner if isinstance(inner, dict) else {}
 
 
 def parsed_reply(record: Record, expect: Expect[T]) -> T | None:
@@ -116,11 +128,11 @@ def passed_on_texts(line: Mapping[str, Any] | None) -> frozenset[str]:
     if line is None:
         return frozenset()
     texts = [line.get("rewritten_query")]
-    if isinstance(answers := line.get("answers"), list):
+    answers, turns = line.get("answers"), line.get("turns")
+    if isinstance(answers, list):
         texts += answers
-    if isinstance(turns := line.get("turns"), list):
-        for turn in turns:
-            texts.append(fields_of({"view": turn}, "view").get("query"))
+    if isinstance(turns, list):
+        texts += [turn.get("query") for turn in turns if isinstance(turn, dict)]
     return frozenset(text for text in texts if isinstance(text, str))
 
 
@@ -132,14 +144,16 @@ def rewritten_query(record: Record, passed_on: Collection[str] = ()) -> str | No
     if not record.get("ok"):
         return None
     with_marks = parsed_reply(record, OneLine(with_marks=True))
-    return with_marks if with_marks in passed_on else parsed_reply(record, OneLine())
+    if with_marks in passed_on:
+        return with_marks
+    return parsed_reply(record, OneLine())
 
 
 def question_of(record: Record) -> str:
     """Return the question that a recorded answer was asked for."""
     request = record.get("request")
-    asked = fields_of(request).get("clarification_question")
-    return str(asked or fields_of(request, "view").get("question"))
+    in_prompt = dict_at(request, "fields").get("clarification_question")
+    return str(in_prompt or dict_at(request, "view").get("question"))
 
 
 def possible_answers(record: Record, passed_on: Collection[str] = ()) -> list[str]:
@@ -163,6 +177,7 @@ _SELECT_OFFERS: Final = 5
 """Queries that a Clarifier offers at a turn of mode "select"."""
 _MAX_CONVERSATIONS: Final = 256
 """Repeated turns multiply; so many of the possible conversations are followed."""
+# A conversation is rendered in the language of its query, which the audit does not guess: both are compared.
 _LABELS: Final = (("Query", "Question", "Answer"), ("查询", "问题", "回答"))
 _SELECT_LABELS: Final = (("Query", "Offered", "Chosen"), ("查询", "候选", "选择"))
 
@@ -175,7 +190,7 @@ class RunScheme:
     """ "cts" is the benchmark's own, and code of the user's; the others are AT-CoT's."""
     mode: Literal["at-once", "respond", "select"]
     k: int
-    given: bool = False
+    has_given_questions: bool = False
     """True if a file gave the questions: there is no Clarifier."""
     stop_after: str = ""
     """The last stage of a run without a search: questions, answers or rewrite."""
@@ -187,7 +202,9 @@ class RunScheme:
         """The prompt that the Clarifier must have been given."""
         if not self.converses:
             return "clarify"
-        return self.scheme.replace("-", "_") + "_queries" * (self.mode == "select")
+        prompt = self.scheme.replace("-", "_")
+        # In mode "select" the Clarifier offers queries instead of questions, with a prompt of its own.
+        return f"{prompt}_queries" if self.mode == "select" else prompt
 
     @property
     def offers_per_turn(self) -> int:
@@ -202,11 +219,17 @@ class RunScheme:
             return [f"{role}/{turn}" for turn in turns for role in ("clarify", "select")]
         if self.mode == "respond":
             steps = [f"{role}/{turn}" for turn in turns for role in ("clarify", "answer")]
+            # A query is asked for after every turn only if the run says so; the last one is what is searched.
             return [*steps, f"reformulate/{self.k}"]
-        clarify = [] if self.given else ["clarify/1" if self.converses else "clarify"]
-        answers = [f"answer/{turn}" for turn in turns if self.stop_after != "questions"]
-        rewrite = ["rewrite"] if self.stop_after in ("", "rewrite") else []
-        return [*clarify, *answers, *rewrite]
+        steps = []
+        if not self.has_given_questions:
+            # A conversation numbers its turns even where it has one; the benchmark's own scheme asks once.
+            steps.append("clarify/1" if self.converses else "clarify")
+        if self.stop_after != "questions":
+            steps += [f"answer/{turn}" for turn in turns]
+        if self.stop_after in ("", "rewrite"):
+            steps.append("rewrite")
+        return steps
 
     def allows(self, step: str) -> bool:
         """True if a run may have this step; in mode "respond" it may reformulate after every turn."""
@@ -219,9 +242,10 @@ class RunScheme:
         if not self.converses:
             questions = parsed_reply(record, QuestionList(self.k))
             return Clarified(questions) if questions else None
-        what: Literal["questions", "queries"] = "queries" if self.mode == "select" else "questions"
-        reasons = self.scheme in ("cot", "at-cot")
-        form = Clarification(self.offers_per_turn, what, reasoning=reasons, types=self.scheme == "at-cot")
+        offer: Literal["questions", "queries"] = "queries" if self.mode == "select" else "questions"
+        reasoning = self.scheme in ("cot", "at-cot")
+        types = self.scheme == "at-cot"
+        form = Clarification(self.offers_per_turn, offer, reasoning=reasoning, types=types)
         return parsed_reply(record, form)
 
 
@@ -242,14 +266,16 @@ class RecordedReplies:
     def __init__(
         self,
         scheme: RunScheme,
-        q: str,
+        query: str,
         records: Iterable[Record],
-        given: tuple[str, ...] = (),
+        given_questions: tuple[str, ...] = (),
         passed_on: Collection[str] = (),
     ) -> None:
         """`passed_on` are the answers and rewritten queries of the result (`passed_on_texts`)."""
-        self.scheme, self.q, self.passed_on = scheme, q, passed_on
-        self.offers: dict[int, list[Clarified]] = {1: [Clarified(given)]} if scheme.given else {}
+        self.scheme, self.query, self.passed_on = scheme, query, passed_on
+        self.offers: dict[int, list[Clarified]] = {}
+        if scheme.has_given_questions:
+            self.offers[1] = [Clarified(given_questions)]
         self.rewrites: dict[str, list[str]] = {}
         """Rewritten queries by step: "rewrite", "reformulate/2"."""
         self.pairs_of: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -263,15 +289,20 @@ class RecordedReplies:
     def _read(self, record: Record) -> None:
         step = str(record["step"])
         role, turn = role_and_turn(step)
-        if role == "clarify" and (offer := self.scheme.parse(record)):
-            self.offers.setdefault(turn, []).append(offer)
+        if role == "clarify":
+            offer = self.scheme.parse(record)
+            if offer:
+                self.offers.setdefault(turn, []).append(offer)
         elif role == "answer":
             answers = self._answers.setdefault(turn, {}).setdefault(question_of(record), [])
             answers.extend(possible_answers(record, self.passed_on))
         elif role == "select":
+            # Parsed in `_turns`: a choice is a number, and what it means depends on the offer.
             self._choices.setdefault(turn, []).append(record)
-        elif role in ("rewrite", "reformulate") and (line := rewritten_query(record, self.passed_on)):
-            self.rewrites.setdefault(step, []).append(line)
+        elif role in ("rewrite", "reformulate"):
+            query = rewritten_query(record, self.passed_on)
+            if query:
+                self.rewrites.setdefault(step, []).append(query)
 
     @property
     def questions(self) -> list[tuple[str, ...]]:
@@ -280,12 +311,18 @@ class RecordedReplies:
 
     def answers(self, question: str) -> list[str]:
         """Return the recorded answers to a question, at whatever turn."""
-        return [answer for given in self._answers.values() for answer in given.get(question, ())]
+        texts = []
+        for answers_by_question in self._answers.values():
+            texts += answers_by_question.get(question, [])
+        return texts
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return every question with each of its recorded answers."""
-        asked = [pair for given in self._answers.values() for pair in given.items()]
-        return [(question, answer) for question, answers in asked for answer in answers]
+        pairs = []
+        for answers_by_question in self._answers.values():
+            for question, answers in answers_by_question.items():
+                pairs += [(question, answer) for answer in answers]
+        return pairs
 
     def search_queries(self) -> list[str]:
         """Return what the agent may have been asked to search."""
@@ -295,44 +332,58 @@ class RecordedReplies:
 
     def texts(self, turns: int | None = None) -> list[str]:
         """Return what the Clarifier and the user said, in the first `turns` turns or in all."""
-        last = inf if turns is None else turns
-        offers = [offer for turn, at_turn in self.offers.items() if turn <= last for offer in at_turn]
-        answers = [given for turn, given in self._answers.items() if turn <= last]
-        texts = [text for offer in offers for text in offer.offered]
-        return texts + [reply for given in answers for replies in given.values() for reply in replies]
+        limit = inf if turns is None else turns
+        texts: list[str] = []
+        for turn, offers in self.offers.items():
+            if turn <= limit:
+                for offer in offers:
+                    texts += offer.offered
+        for turn, answers_by_question in self._answers.items():
+            if turn <= limit:
+                for answers in answers_by_question.values():
+                    texts += answers
+        return texts
 
     def conversations(self, turns: int) -> list[Conversation]:
         """Return the conversations of `turns` turns that the replies can have been; [()] for 0 turns."""
-        found: list[Conversation] = [()]
+        conversations: list[Conversation] = [()]
         for turn in range(1, turns + 1):
-            if not found:
+            continued = ((*before, reply) for before in conversations for reply in self._turns(turn))
+            conversations = list(islice(continued, _MAX_CONVERSATIONS))
+            if not conversations:
                 break
-            longer = ((*before, now) for before in found for now in self._turns(turn))
-            found = list(islice(longer, _MAX_CONVERSATIONS))
-        return found
+        return conversations
 
     def _turns(self, turn: int) -> Iterator[AuditedTurn]:
+        """Yield what turn number `turn` can have been."""
         for offer in self.offers.get(turn, ()):
             if self.scheme.mode == "select":
-                choices = [
-                    parsed_reply(record, Choice(offer.offered)) for record in self._choices.get(turn, ())
-                ]
-                for chosen in dict.fromkeys(choice for choice in choices if choice is not None):
-                    yield AuditedTurn(offer, offer.offered[chosen], chosen)
+                for choice in self._possible_choices(turn, offer):
+                    yield AuditedTurn(offer, offer.offered[choice], choice)
             else:
-                for reply in dict.fromkeys(self._answers.get(turn, {}).get(offer.offered[0], ())):
-                    yield AuditedTurn(offer, reply)
+                answers = self._answers.get(turn, {}).get(offer.offered[0], ())
+                for answer in dict.fromkeys(answers):
+                    yield AuditedTurn(offer, answer)
+
+    def _possible_choices(self, turn: int, offer: Clarified) -> list[int]:
+        """Return the indices into the offer that the recorded choices of a turn can mean, each once."""
+        choices: dict[int, None] = {}
+        for record in self._choices.get(turn, ()):
+            choice = parsed_reply(record, Choice(offer.offered))
+            if choice is not None:
+                choices[choice] = None
+        return list(choices)
 
     def rendered(self, turns: int) -> dict[str, list[Conversation]]:
         """Return the conversations of `turns` turns by the text that a request may hold for them."""
         labels = _SELECT_LABELS if self.scheme.mode == "select" else _LABELS
         by_text: dict[str, list[Conversation]] = {}
         for conversation in self.conversations(turns):
-            for query, offered, replied in labels:
-                lines = [f"{query}: {self.q}"]
+            for query_label, offer_label, reply_label in labels:
+                lines = [f"{query_label}: {self.query}"]
                 for number, turn in enumerate(conversation, 1):
-                    lines.append(f"{offered} {number}: {' | '.join(turn.clarified.offered)}")
-                    lines.append(f"{replied} {number}: {turn.reply}")
+                    lines.append(f"{offer_label} {number}: {' | '.join(turn.clarified.offered)}")
+                    lines.append(f"{reply_label} {number}: {turn.reply}")
                 by_text.setdefault("\n".join(lines), []).append(conversation)
         return by_text
 
@@ -340,7 +391,9 @@ class RecordedReplies:
 def role_and_turn(step: str) -> tuple[str, int]:
     """Return a step's role and turn: ("answer", 2) for "answer/2", ("clarify", 1) for "clarify"."""
     role, _, number = step.partition("/")
-    return role, int(number) if number.isdecimal() else 1
+    if not number.isdecimal():
+        return role, 1
+    return role, int(number)
 
 
 # --- Custom roles
@@ -363,8 +416,8 @@ VIEWS: Final[Mapping[str, frozenset[str]]] = {
 """The fields of its view, but for q*, of which the journal has the digest, and the `pairs` before a turn."""
 _INNER: Final = r"/(?:llm/\d+|tool/\d+/(?:query|page)/\d+)"
 _IDENTIFIER: Final = re.compile(r"[a-z_]{1,24}")
-_IS_INNER: Final = re.compile(rf"(clarify(?:/\d+)?|(?:answer|reformulate)/\d+|rewrite|search){_INNER}")
-_OWN_STEP: Final[Mapping[str, str]] = {
+_INNER_STEP: Final = re.compile(rf"(clarify(?:/\d+)?|(?:answer|reformulate)/\d+|rewrite|search){_INNER}")
+_CUSTOM_STEPS: Final[Mapping[str, str]] = {
     "clarify": r"clarify(?:/\d+)?",
     "answer": r"answer/\d+",
     "rewrite": "rewrite",
@@ -392,45 +445,50 @@ class Unproven(NamedTuple):
 
 def custom_labels(identity: Mapping[str, Any]) -> dict[RoleName, str]:
     """Return the labels of the custom roles that a manifest names, by role."""
-    models = identity.get("models")
-    models = models if isinstance(models, dict) else {}
-    found = {role: models.get(role) for role in ROLES.values()}
-    return {
-        role: str(one.get("name")) for role, one in found.items() if isinstance(one, dict) and "custom" in one
-    }
+    labels: dict[RoleName, str] = {}
+    players = dict_at(identity, "models")
+    for role in ROLES.values():
+        player = dict_at(players, role)
+        if "custom" in player:
+            labels[role] = str(player.get("name"))
+    return labels
 
 
 def unproven(labels: Mapping[RoleName, str]) -> tuple[Unproven, ...]:
     """Return each player with its roles."""
-    return tuple(
-        Unproven(label, tuple(role for role, its in labels.items() if its == label))
-        for label in dict.fromkeys(labels.values())
-    )
+    roles_by_label: dict[str, list[RoleName]] = {}
+    for role, label in labels.items():
+        roles_by_label.setdefault(label, []).append(role)
+    return tuple(Unproven(label, tuple(roles)) for label, roles in roles_by_label.items())
 
 
 def audited_steps(labels: Mapping[RoleName, str]) -> re.Pattern[str]:
     """Return the pattern of the steps to audit in a run with these custom roles."""
-    own = [_OWN_STEP[first] for first, role in ROLES.items() if role in labels]
-    return re.compile(rf"{AUDITED.pattern}|(?:{'|'.join(own)})(?:{_INNER})?") if own else AUDITED
+    patterns = [_CUSTOM_STEPS[step] for step, role in ROLES.items() if role in labels]
+    if not patterns:
+        return AUDITED
+    return re.compile(rf"{AUDITED.pattern}|(?:{'|'.join(patterns)})(?:{_INNER})?")
 
 
 def asking_step(step: str) -> str | None:
     """Return the step in which `step` asked a model or a tool; None if it is no such question."""
-    found = _IS_INNER.fullmatch(step)
-    return found[1] if found else None
+    match = _INNER_STEP.fullmatch(step)
+    return match[1] if match else None
 
 
 def asked_texts(request: Any) -> Iterator[str]:
     """Yield what a question to a model or a tool says; not what a tool replied to the model before."""
     match request:
-        case {"messages": list(messages), **others}:
-            written = [
-                message
-                for message in messages
-                if not (isinstance(message, dict) and message.get("role") == "tool")
-            ]
-            yield from texts_in([written, others])
+        case {"messages": list(messages), **parameters}:
+            written = []
+            for message in messages:
+                # What a search found may well contain what q* asks for.
+                is_tool_reply = isinstance(message, dict) and message.get("role") == "tool"
+                if not is_tool_reply:
+                    written.append(message)
+            yield from texts_in([written, parameters])
         case _:
+            # Addresses hold their query percent-encoded.
             yield from map(unquote, texts_in(request))
 
 
@@ -461,35 +519,42 @@ def named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 class OwnPrompts:
     """Text of the intents that custom roles send for many instances: it stands in their own prompts."""
 
-    n: Counter[str] = field(default_factory=Counter)
+    n_instances: Counter[str] = field(default_factory=Counter)
     """Instances in which each step asked a model or a tool."""
     singles: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Instances whose questions in a step have a unit, by (step, unit); `pairs` likewise."""
     pairs: Counter[tuple[str, tuple[str, str]]] = field(default_factory=Counter)
 
     def read(self, instances: Iterable[Iterable[Record]], intents: Iterable[str]) -> None:
         """Count in how many instances a step's questions have each unit, and each pair, of any intent."""
-        units, pairs = set[str](), set[tuple[str, str]]()
+        # Only units of intents are counted: all that a prompt says would fill the memory.
+        intent_units, intent_pairs = set[str](), set[tuple[str, str]]()
         for intent in intents:
-            found = unit_texts(intent)
-            units.update(found)
-            pairs.update(pairwise(found))
+            units = unit_texts(intent)
+            intent_units.update(units)
+            intent_pairs.update(pairwise(units))
         for records in instances:
-            singles_here, pairs_here, steps = set(), set(), set()
+            # Sets: an instance counts once, however often it asks.
+            steps: set[str] = set()
+            singles: set[tuple[str, str]] = set()
+            pairs: set[tuple[str, tuple[str, str]]] = set()
             for record in records:
-                if (own := asking_step(str(record["step"]))) is None:
+                step = asking_step(str(record["step"]))
+                if step is None:
                     continue
-                steps.add(own)
+                steps.add(step)
                 for text in asked_texts(record.get("request")):
-                    found = unit_texts(text)
-                    singles_here |= {(own, unit) for unit in found if unit in units}
-                    pairs_here |= {(own, pair) for pair in pairwise(found) if pair in pairs}
-            self.n.update(steps)
-            self.singles.update(singles_here)
-            self.pairs.update(pairs_here)
+                    units = unit_texts(text)
+                    singles.update((step, unit) for unit in units if unit in intent_units)
+                    pairs.update((step, pair) for pair in pairwise(units) if pair in intent_pairs)
+            self.n_instances.update(steps)
+            self.singles.update(singles)
+            self.pairs.update(pairs)
 
     def without(self, secret: Secret, step: str) -> Secret:
         """Return what of a secret is not in the own prompt of this step."""
-        least = max(2, _SHARED * self.n[step])
+        # Two at least: what one instance alone was sent is no prompt.
+        least = max(2, _SHARED * self.n_instances[step])
         return Secret(
             frozenset(unit for unit in secret.singles if self.singles[step, unit] < least),
             frozenset(pair for pair in secret.pairs if self.pairs[step, pair] < least),
@@ -497,4 +562,4 @@ class OwnPrompts:
 
     def tells(self, span: str, step: str) -> bool:
         """Return whether a piece of q* says enough to be a finding."""
-        return self.n[step] >= _FEW or len(unit_texts(span)) >= _LONG
+        return self.n_instances[step] >= _FEW or len(unit_texts(span)) >= _LONG

@@ -31,7 +31,7 @@ asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
@@ -51,7 +51,7 @@ from cts_async.protocol.audit.evidence import (
     RunScheme,
     asked_texts,
     asking_step,
-    fields_of,
+    dict_at,
     named_texts,
     passed_on_texts,
     possible_answers,
@@ -97,6 +97,9 @@ class Queries(NamedTuple):
     intent: str
     query: str
 
+
+Pairs = tuple[tuple[str, str], ...]
+"""Questions with their answers."""
 
 HumanAnswers = Mapping[str, HumanPairs]
 """The (question, answer) pairs of people, by instance."""
@@ -155,17 +158,19 @@ class Rules:
         instance: str,
         queries: Queries,
         records: Sequence[Record],
-        given: tuple[str, ...] = (),
+        given_texts: tuple[str, ...] = (),
         line: Line | None = None,
     ) -> None:
-        """`given` are the questions, or the one rewritten query, that a file gave; `line` is the result."""
+        """`given_texts` are the questions, or the one rewritten query, that a file gave; `line` is the result."""
         self._run, self._instance, self._queries, self._records = run, instance, queries, records
-        self._scheme, self._given = run.scheme, given
-        own = [record for record in records if asking_step(str(record["step"])) is None]
+        self._scheme, self._given_texts = run.scheme, given_texts
         self._line = line
-        questions = given[: run.scheme.k]
-        self._replies = RecordedReplies(run.scheme, queries.query, own, questions, passed_on_texts(line))
-        self._unheard: dict[str, Secret] = {}
+        # What a custom role asked its models is no reply of the role's.
+        role_records = [record for record in records if asking_step(str(record["step"])) is None]
+        questions = given_texts[: run.scheme.k]
+        passed_on = passed_on_texts(line)
+        self._replies = RecordedReplies(run.scheme, queries.query, role_records, questions, passed_on)
+        self._untold: dict[str, Secret] = {}
         """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
         self.n_rewrites = self.n_unsupported = 0
@@ -176,8 +181,8 @@ class Rules:
     def _hidden(self, turns: int | None = None) -> Secret:
         """What of q* nobody but the user may have after so many turns, or after all."""
         if turns not in self._secrets:
-            known = [self._queries.query, *self._replies.texts(turns)]
-            self._secrets[turns] = Secret.of(self._queries.intent, known, self._run.vocabulary)
+            public_texts = [self._queries.query, *self._replies.texts(turns)]
+            self._secrets[turns] = Secret.hidden(self._queries.intent, public_texts, self._run.vocabulary)
         return self._secrets[turns]
 
     # --- Requests
@@ -194,16 +199,17 @@ class Rules:
 
     def _request(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
         asking = asking_step(step)
-        role, turn = role_and_turn(asking or step)
-        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(asking or step):
+        role_step = asking or step
+        role, turn = role_and_turn(role_step)
+        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(role_step):
             yield self._finding("provenance", step, "this run has no such turn")
-        player = self._run.custom.get(ROLES[role]) if role in ROLES else None
+        player = self._custom_player(role)
         if asking is not None:
             yield from self._asked(step, request, record, asking)
-        elif player is not None and not (role == "answer" and self._run.people is not None):
+        elif player is not None:
             yield from self._custom(step, request, role, player)
             if role == "answer":
-                yield from self._question(step, fields_of(request, "view").get("question"), turn)
+                yield from self._question(step, dict_at(request, "view").get("question"), turn)
             if "pairs" in self._view_names(role):
                 yield from self._custom_pairs(step, request, record)
         elif role == "clarify":
@@ -219,9 +225,19 @@ class Rules:
         else:
             yield from self._search_turn(step, request)
 
+    def _custom_player(self, role: str) -> str | None:
+        """Return the label of the custom role that plays a role of the protocol; None for a model or for people."""
+        if role not in ROLES:
+            return None
+        if role == "answer" and self._run.people is not None:
+            return None  # people's answers take the place of any User Answerer
+        return self._run.custom.get(ROLES[role])
+
     def _clarify(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
-        k, fields = str(self._scheme.offers_per_turn), fields_of(request)
-        names = {"blurred_query", "k"} | ({"conversation"} if self._scheme.converses else set())
+        k, fields = str(self._scheme.offers_per_turn), dict_at(request, "fields")
+        names = {"blurred_query", "k"}
+        if self._scheme.converses:
+            names.add("conversation")
         yield from self._form(step, request, self._scheme.prompt, names)
         if fields.get("k") != k:
             problem = f"k is {fields.get('k')!r}, but a turn of this run has {k}"
@@ -229,25 +245,28 @@ class Rules:
         possible: list[Conversation] = [()]
         if self._scheme.converses:
             possible = yield from self._earlier_turns(step, fields, turn)
+            # A wrong conversation is one finding; the query is then compared with any that came before.
             possible = possible or self._replies.conversations(turn - 1)
-        selects, current = self._scheme.mode == "select", {self._queries.query}
-        if selects:
-            current = {before[-1].reply if before else self._queries.query for before in possible}
-        if fields.get("blurred_query") not in current:
-            source = "the one chosen last" if selects and turn > 1 else "that of the data"
+        allowed, source = {self._queries.query}, "that of the data"
+        if self._scheme.mode == "select" and turn > 1:
+            # The query that the user chose takes the place of the data's.
+            allowed = {conversation[-1].reply for conversation in possible}
+            source = "the one chosen last"
+        if fields.get("blurred_query") not in allowed:
             yield self._finding("provenance", step, f"blurred_query is not {source}")
         yield from self._leaks(step, request, self._hidden(turn - 1), {"k": k})
 
     def _answer(self, step: str, request: Mapping[str, Any], record: Record, turn: int) -> Iterator[Finding]:
-        fields, responds = fields_of(request), self._scheme.mode == "respond"
+        fields = dict_at(request, "fields")
         question = fields.get("clarification_question")
         if self._run.people is not None:  # they were asked one question, without a conversation
             yield from self._answer_of_people(step, record, self._run.people)
+        elif self._scheme.mode == "respond":
+            names = {"clarification_question", "conversation"}
+            yield from self._form(step, request, "respond", names, of_user=True)
+            yield from self._earlier_turns(step, fields, turn)
         else:
-            names = {"clarification_question"} | ({"conversation"} if responds else set())
-            yield from self._form(step, request, "respond" if responds else "answer", names, of_user=True)
-            if responds:
-                yield from self._earlier_turns(step, fields, turn)
+            yield from self._form(step, request, "answer", {"clarification_question"}, of_user=True)
         yield from self._question(step, question, turn)
 
     def _question(self, step: str, question: Any, turn: int) -> Iterator[Finding]:
@@ -264,29 +283,29 @@ class Rules:
 
     def _answer_of_people(self, step: str, record: Record, people: HumanAnswers) -> Iterator[Finding]:
         request, pairs = record.get("request"), people.get(self._instance)
-        if set(request or ()) != {"fields"} or set(fields_of(request)) != {"clarification_question"}:
+        if set(request or ()) != {"fields"} or set(dict_at(request, "fields")) != {"clarification_question"}:
             problem = "its request contains more than the question"
             yield self._finding("provenance", step, problem, str(request))
         if pairs is None:
             yield self._finding("missing", step, "people's answers cannot be read: name the data with --data")
             return
-        response = record.get("response")
-        reply = response if isinstance(response, dict) else {}
-        text, matched = reply.get("text"), reply.get("question")
-        if record.get("ok") and text != UNKNOWN and (matched, text) not in pairs:
+        reply = dict_at(record, "response")
+        text, matched_question = reply.get("text"), reply.get("question")
+        # `unknown` is what a question gets that matches none of theirs: nobody gave it.
+        if record.get("ok") and text != UNKNOWN and (matched_question, text) not in pairs:
             problem = "this answer was not given to the question it was matched with"
             yield self._finding("provenance", step, problem, str(text))
 
     def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
         names = {"offered_queries", "conversation"}
         yield from self._form(step, request, "select_query", names, of_user=True)
-        fields = fields_of(request)
+        fields = dict_at(request, "fields")
         yield from self._earlier_turns(step, fields, turn)
-        offers = [
-            "\n".join(f"{n}. {query}" for n, query in enumerate(offer.offered, 1))
-            for offer in self._replies.offers.get(turn, ())
-        ]
-        if fields.get("offered_queries") not in offers:
+        rendered_offers = []
+        for offer in self._replies.offers.get(turn, ()):
+            lines = [f"{number}. {query}" for number, query in enumerate(offer.offered, 1)]
+            rendered_offers.append("\n".join(lines))
+        if fields.get("offered_queries") not in rendered_offers:
             problem = f"offered_queries is not exactly what the Clarifier offered at turn {turn}"
             yield self._finding("provenance", step, problem)
 
@@ -294,15 +313,14 @@ class Rules:
         self, step: str, request: Mapping[str, Any], turn: int, query: str | None
     ) -> Iterator[Finding]:
         yield from self._form(step, request, "reformulate", {"conversation"})
-        possible = yield from self._earlier_turns(step, fields_of(request), turn + 1)
+        possible = yield from self._earlier_turns(step, dict_at(request, "fields"), turn + 1)
         if query is not None and possible:
-            pairs = tuple((turn.clarified.offered[0], turn.reply) for turn in possible[0])
-            self._replies.pairs_of[query] = pairs
+            self._replies.pairs_of[query] = _question_answer_pairs(possible[0])
         yield from self._leaks(step, request, self._hidden(turn), {})
 
     def _rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
         yield from self._form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
-        fields = fields_of(request)
+        fields = dict_at(request, "fields")
         if fields.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         pairs = self._rendered_pairs(str(fields.get("qa_pairs")))
@@ -314,45 +332,57 @@ class Rules:
 
     def _search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         """The agent's first request has its query and the date; later ones only name steps."""
-        fields, date = fields_of(request), self._run.current_date
-        is_first, further = step == "search/turn/1", request
-        if is_first:
-            yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
-            yield from self._searched(step, fields.get("question"))
-            if fields.get("current_date") != date:
-                yield self._finding("provenance", step, "current_date is not the run's")
-            further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
-        free = list(_free_texts(further))
-        for text in free:
+        if step != "search/turn/1":
+            free_texts = list(_free_texts(request))
+            yield from self._free_text_findings(step, free_texts)
+            if free_texts:
+                yield from self._leaks_to_agent(step, free_texts)
+            return
+        fields = dict_at(request, "fields")
+        yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
+        yield from self._searched(step, fields.get("question"))
+        if fields.get("current_date") != self._run.current_date:
+            yield self._finding("provenance", step, "current_date is not the run's")
+        further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
+        yield from self._free_text_findings(step, _free_texts(further))
+        yield from self._leaks_to_agent(step, request)
+
+    def _free_text_findings(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
+        for text in texts:
             yield self._finding("provenance", step, "its request contains free text", text)
-        if self._run.system != "gold" and (is_first or free):
-            known = {"current_date": date}
-            yield from self._leaks(step, request if is_first else free, self._hidden_from_agent(), known)
+
+    def _leaks_to_agent(self, step: str, request: Any) -> Iterator[Finding]:
+        if self._run.system != "gold":  # its agent searches q* itself
+            dates = {"current_date": self._run.current_date}
+            yield from self._leaks(step, request, self._hidden_from_agent(), dates)
 
     def _searched(self, step: str, query: Any) -> Iterator[Finding]:
         """Check that the agent got its query."""
-        allowed, source = {
-            "clarify": (
-                self._replies.search_queries(),
-                "the last turn's" if self._scheme.converses else "the Rewriter's reply",
-            ),
-            "orig": ([self._queries.query], "q"),
-            "gold": ([self._queries.intent], "q*"),
-            "rewrites": (list(self._given), "the one that was given"),
-        }[self._run.system]
+        allowed: Collection[str]
+        match self._run.system:
+            case "clarify":
+                allowed = self._replies.search_queries()
+                source = "the last turn's" if self._scheme.converses else "the Rewriter's reply"
+            case "orig":
+                allowed, source = (self._queries.query,), "q"
+            case "gold":
+                allowed, source = (self._queries.intent,), "q*"
+            case "rewrites":
+                allowed, source = self._given_texts, "the one that was given"
         if query not in allowed:
             yield self._finding("provenance", step, f"the agent's question is not {source}")
 
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
-        known = [self._queries.query, *self._replies.texts(), *self._replies.search_queries(), *self._given]
-        return Secret.of(self._queries.intent, known, self._run.vocabulary)
+        public_texts = [self._queries.query, *self._replies.texts()]
+        public_texts += [*self._replies.search_queries(), *self._given_texts]
+        return Secret.hidden(self._queries.intent, public_texts, self._run.vocabulary)
 
     # --- Requests of custom roles
 
     def _custom(self, step: str, request: Mapping[str, Any], role: str, player: str) -> Iterator[Finding]:
         """Check that the player of a role was sent exactly its view."""
-        view, names = fields_of(request, "view"), self._view_names(role)
+        view, names = dict_at(request, "view"), self._view_names(role)
         if request.get("custom") != player:
             problem = f"it was not sent to {player}, which plays this role in this run"
             yield self._finding("provenance", step, problem, str(request.get("custom")))
@@ -360,36 +390,50 @@ class Rules:
             expected = ", ".join(sorted(names))
             problem = f"its view is not exactly {expected}"
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
-        parts = {"custom", "view"}
-        yield from self._parts(step, request, parts, "its view", "fused_query" if role == "answer" else "")
+        intent_name = "fused_query" if role == "answer" else ""
+        yield from self._parts(step, request, {"custom", "view"}, "its view", intent_name)
         if "blurred_query" in names and view.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
-        if role == "clarify" and view.get("k") != (k := self._scheme.offers_per_turn):
+        k = self._scheme.offers_per_turn
+        if role == "clarify" and view.get("k") != k:
             problem = f"k is {view.get('k')!r}, but a turn of this run has {k}"
             yield self._finding("provenance", step, problem)
         if role == "search":
             yield from self._searched(step, view.get("query"))
-        if (secret := self._hidden_from(step)) is not None:
+        secret = self._hidden_from(step)
+        if secret is not None:
             yield from self._leaks(step, request, secret, {"custom": player})
 
     def _view_names(self, role: str) -> frozenset[str]:
         """The fields of a custom role's view that are recorded as they are."""
-        at_turn = self._scheme.converses if role == "clarify" else self._scheme.mode == "respond"
-        return VIEWS[role] | {"pairs"} if role in ("clarify", "answer") and at_turn else VIEWS[role]
+        # Who speaks at a turn of a conversation sees the pairs before it; who writes a query always sees them.
+        clarifies_at_turn = role == "clarify" and self._scheme.converses
+        answers_at_turn = role == "answer" and self._scheme.mode == "respond"
+        if clarifies_at_turn or answers_at_turn:
+            return VIEWS[role] | {"pairs"}
+        return VIEWS[role]
 
     def _custom_pairs(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        role, _ = role_and_turn(step)
+        recorded = dict_at(request, "view").get("pairs")
+        for pairs in self._possible_pairs_at(step):
+            if recorded == [list(pair) for pair in pairs]:
+                query = self._query_of(record)
+                if role in ("rewrite", "reformulate") and query is not None:
+                    self._replies.pairs_of[query] = pairs
+                return
+        yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
+
+    def _possible_pairs_at(self, step: str) -> Iterator[Pairs]:
+        """Yield what the view of a custom role may have as its pairs at a step."""
         role, turn = role_and_turn(step)
         if role == "rewrite":
-            possible = self._possible_pairs()
-        else:
-            turns = self._replies.conversations(turn if role == "reformulate" else turn - 1)
-            possible = (tuple((turn.clarified.offered[0], turn.reply) for turn in before) for before in turns)
-        given = fields_of(request, "view").get("pairs")
-        pairs = next((pairs for pairs in possible if given == [list(pair) for pair in pairs]), None)
-        if pairs is None:
-            yield self._finding("provenance", step, "pairs is not exactly what was asked and answered")
-        elif role in ("rewrite", "reformulate") and (query := self._query_of(record)) is not None:
-            self._replies.pairs_of[query] = pairs
+            yield from self._possible_pairs()
+            return
+        # A reformulation follows the user's reply of its own turn; the others speak before it.
+        n_turns = turn if role == "reformulate" else turn - 1
+        for conversation in self._replies.conversations(n_turns):
+            yield _question_answer_pairs(conversation)
 
     def _hidden_from(self, step: str) -> Secret | None:
         """What of q* a custom role may not have at the start of its step; None if it knows q*."""
@@ -398,23 +442,30 @@ class Rules:
             return None
         if role == "search":
             return self._hidden_from_agent()
-        return self._hidden({"clarify": turn - 1, "reformulate": turn}.get(role))
+        n_turns = {"clarify": turn - 1, "reformulate": turn}.get(role)
+        return self._hidden(n_turns)
 
-    def _asked(self, step: str, request: Mapping[str, Any], record: Record, own: str) -> Iterator[Finding]:
+    def _asked(
+        self, step: str, request: Mapping[str, Any], record: Record, role_step: str
+    ) -> Iterator[Finding]:
         """Find text that occurs only in q* in what a custom role asked a model or a tool."""
-        if own not in self._unheard:
-            secret = self._hidden_from(own)
+        prompts = self._run.own_prompts
+        if role_step not in self._untold:
+            secret = self._hidden_from(role_step)
             if secret is None:
                 return
-            self._unheard[own] = self._run.own_prompts.without(secret, own)
-        secret = self._unheard[own]
-        spans = (
-            span for text in asked_texts(request) for line in text.split("\n") for span in secret.spans(line)
-        )
-        for span in dict.fromkeys(spans):
-            if self._run.own_prompts.tells(span, own):
+            self._untold[role_step] = prompts.without(secret, role_step)
+        secret = self._untold[role_step]
+        spans: dict[str, None] = {}
+        for text in asked_texts(request):
+            # Line by line: the end of one line and the start of the next are not neighbours.
+            for line in text.split("\n"):
+                spans.update(dict.fromkeys(secret.spans(line)))
+        for span in spans:
+            if prompts.tells(span, role_step):
                 yield self._finding("leak", step, "its request contains text that occurs only in q*", span)
-        self._unheard[own] = secret.minus(texts_in(record.get("response")))
+        # What a model or a tool has replied, the role may use in its next question.
+        self._untold[role_step] = secret.minus(texts_in(record.get("response")))
 
     def _form(
         self,
@@ -434,45 +485,48 @@ class Rules:
         prompt = str(request.get("prompt"))
         if prompt.partition(".")[0] != role or prompt not in self._run.prompts:
             yield self._finding("provenance", step, f"its prompt {prompt!r} is not this role's in this run")
-        fields = request.get("fields")
-        if (
-            not isinstance(fields, dict)
-            or set(fields) != names
-            or not all(isinstance(value, str) for value in fields.values())
-        ):
-            given = ", ".join(sorted(fields)) if isinstance(fields, dict) else "none"
+        fields = dict_at(request, "fields")
+        if set(fields) != names or not all(isinstance(text, str) for text in fields.values()):
+            recorded = "none"
+            if isinstance(request.get("fields"), dict):
+                recorded = ", ".join(sorted(fields))
             expected = ", ".join(sorted(names))
-            yield self._finding("provenance", step, f"its fields are not exactly {expected}", given)
+            yield self._finding("provenance", step, f"its fields are not exactly {expected}", recorded)
         if not further_keys:
-            parts = {"prompt", "fields"}
-            yield from self._parts(
-                step, request, parts, "prompt and fields", "clear_query" if of_user else ""
-            )
+            intent_name = "clear_query" if of_user else ""
+            yield from self._parts(step, request, {"prompt", "fields"}, "prompt and fields", intent_name)
 
     def _parts(
-        self, step: str, request: Mapping[str, Any], parts: set[str], named: str, q_star: str
+        self, step: str, request: Mapping[str, Any], parts: set[str], description: str, intent_name: str
     ) -> Iterator[Finding]:
-        """Check that a request has nothing but these parts, and the digest of q* under the name `q_star` unless ""."""
-        if further := sorted(set(request) - parts - ({"on_record"} if q_star else set())):
-            problem = f"its request contains more than {named}"
-            yield self._finding("provenance", step, problem, ", ".join(further))
-        if q_star and request.get("on_record") != step_key({q_star: self._queries.intent})[:16]:
+        """Check that a request has nothing but these parts; with `intent_name`, also the digest of q* under it."""
+        further = set(request) - parts
+        if intent_name:
+            further.discard("on_record")
+        if further:
+            problem = f"its request contains more than {description}"
+            yield self._finding("provenance", step, problem, ", ".join(sorted(further)))
+        # 16 digits of the digest are recorded: the journal itself must not hold q*.
+        if intent_name and request.get("on_record") != step_key({intent_name: self._queries.intent})[:16]:
             yield self._finding("provenance", step, "what it saw besides what was asked is not q* alone")
 
-    def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
+    def _rendered_pairs(self, text: str) -> Pairs | None:
         """Return the pairs that `text` renders, if they are the questions of one reply with recorded answers."""
         for pairs in self._possible_pairs():
-            for ask, reply in (("Question", "Answer"), ("问题", "回答")):
-                lines = [f"{ask} {n}: {q}\n{reply} {n}: {a}" for n, (q, a) in enumerate(pairs, 1)]
+            for question_label, answer_label in (("Question", "Answer"), ("问题", "回答")):
+                lines = []
+                for number, (question, answer) in enumerate(pairs, 1):
+                    lines.append(f"{question_label} {number}: {question}")
+                    lines.append(f"{answer_label} {number}: {answer}")
                 if text == "\n".join(lines):
                     return pairs
         return None
 
-    def _possible_pairs(self) -> Iterator[tuple[tuple[str, str], ...]]:
+    def _possible_pairs(self) -> Iterator[Pairs]:
         """Yield the questions of each reply with each combination of their recorded answers."""
         for questions in self._replies.questions:
-            given = [self._replies.answers(question) for question in questions]
-            for answers in islice(product(*given), _MAX_COMBINATIONS):
+            answers_by_question = [self._replies.answers(question) for question in questions]
+            for answers in islice(product(*answers_by_question), _MAX_COMBINATIONS):
                 yield tuple(zip(questions, answers, strict=True))
 
     def _query_of(self, record: Record) -> str | None:
@@ -488,13 +542,17 @@ class Rules:
             yield self._finding("provenance", step, problem)
         return possible
 
-    def _leaks(self, step: str, request: Any, secret: Secret, known: Mapping[str, str]) -> Iterator[Finding]:
-        """Find text that occurs only in q*. `known`: fields whose expected value may coincide with text of q*."""
+    def _leaks(
+        self, step: str, request: Any, secret: Secret, expected: Mapping[str, str]
+    ) -> Iterator[Finding]:
+        """Find text that occurs only in q*. `expected`: values of fields that may coincide with text of q*."""
         spans: dict[str, None] = {}
         for name, text in named_texts(request):
-            if known.get(name) != text and name != "prompt":
-                for piece in self._pieces(text):
-                    spans.update(dict.fromkeys(secret.spans(piece)))
+            # The prompts are files of the run, and read as such: here is only the name of one.
+            if name == "prompt" or expected.get(name) == text:
+                continue
+            for piece in self._pieces(text):
+                spans.update(dict.fromkeys(secret.spans(piece)))
         for span in spans:
             yield self._finding("leak", step, "its request contains text that occurs only in q*", span)
 
@@ -516,17 +574,19 @@ class Rules:
         """
         for step, question, answer in self._known_answers():
             _, turn = role_and_turn(step)
-            before = self._replies.texts(turn - 1) if self._scheme.mode == "respond" else []
-            told = disclosure(answer, self._queries.query, self._queries.intent, [question, *before])
+            context = [question]
+            if self._scheme.mode == "respond":
+                context += self._replies.texts(turn - 1)
+            measured = disclosure(answer, self._queries.query, self._queries.intent, context)
             self.n_known += 1
-            self.n_over_informing += told.over_informs
+            self.n_over_informing += measured.over_informs
             if self._run.people is not None:
                 continue
-            if told.problem:
-                yield self._finding("leak", step, told.problem, " ".join(told.told))
-            elif told.marks:
+            if measured.problem:
+                yield self._finding("leak", step, measured.problem, " ".join(measured.disclosed))
+            elif measured.marks:
                 problem = "the answer begins or ends with a mark of thoughts: they were taken for the answer"
-                yield self._finding("provenance", step, problem, told.marks)
+                yield self._finding("provenance", step, problem, measured.marks)
 
     def _known_answers(self) -> list[tuple[str, str, str]]:
         """Return the (step, question, answer) of each answer but `unknown`, each once.
@@ -534,21 +594,28 @@ class Rules:
         The result's answer counts before the recorded reply: what was passed on is what was given away, also where
         today's parser would read another answer in the reply.
         """
-        in_result: dict[str, list[str]] = {}
+        in_result = self._answers_in_result()
+        known_answers: dict[tuple[str, str, str], None] = {}
+        for record in self._records:
+            step = str(record["step"])
+            role, _ = role_and_turn(step)
+            if role != "answer" or asking_step(step) is not None or not record.get("ok"):
+                continue
+            question = question_of(record)
+            for answer in in_result.get(question) or possible_answers(record)[:1]:
+                if answer != UNKNOWN:
+                    known_answers[step, question, answer] = None
+        return list(known_answers)
+
+    def _answers_in_result(self) -> dict[str, list[str]]:
+        """Return the answers of the result by their question; {} without a result."""
+        answers_by_question: dict[str, list[str]] = {}
         if self._line is not None:
             questions, answers = self._line.get("questions"), self._line.get("answers")
             if isinstance(questions, list) and isinstance(answers, list):
                 for question, answer in zip(questions, answers, strict=False):
-                    in_result.setdefault(str(question), []).append(str(answer))
-        known: dict[tuple[str, str, str], None] = {}
-        for record in self._records:
-            step = str(record["step"])
-            if role_and_turn(step)[0] == "answer" and asking_step(step) is None and record.get("ok"):
-                question = question_of(record)
-                for answer in in_result.get(question) or possible_answers(record)[:1]:
-                    if answer != UNKNOWN:
-                        known[step, question, answer] = None
-        return list(known)
+                    answers_by_question.setdefault(str(question), []).append(str(answer))
+        return answers_by_question
 
     # --- Rewritten queries
 
@@ -557,20 +624,27 @@ class Rules:
 
         In mode "select" there is none: the Clarifier, who knows no answers, wrote the query, and the user chose it.
         """
-        rewritten = [(step, line) for step, lines in self._replies.rewrites.items() for line in lines]
-        for step, q_hat in dict.fromkeys(rewritten):
-            pairs = self._replies.pairs_of.get(q_hat, self._replies.pairs())
-            added = additions(q_hat, self._queries.query, self._queries.intent, pairs, self._run.vocabulary)
-            self.n_rewrites += 1
-            self.n_unsupported += any(addition.level == "unsupported" for addition in added)
-            if mark := mark_of_thoughts(q_hat, self._queries.intent):
-                problem = "q-hat has a mark of thoughts: they were taken for the query"
-                yield self._finding("provenance", step, problem, mark)
-            for addition in added:
-                problem = "q-hat contains a constraint that no answer elicited"
-                if addition.level == "leak":
-                    problem = "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
-                yield self._finding(addition.level, step, problem, addition.text)
+        for step, rewritten_queries in self._replies.rewrites.items():
+            # A step that is recorded twice with one reply is one rewritten query.
+            for rewritten in dict.fromkeys(rewritten_queries):
+                yield from self._additions(step, rewritten)
+
+    def _additions(self, step: str, rewritten: str) -> Iterator[Finding]:
+        intent, query = self._queries
+        # Without a request that could be read, any recorded pair may have elicited a constraint.
+        pairs = self._replies.pairs_of.get(rewritten, self._replies.pairs())
+        constraints = additions(rewritten, query, intent, pairs, self._run.vocabulary)
+        self.n_rewrites += 1
+        self.n_unsupported += any(constraint.level == "unsupported" for constraint in constraints)
+        mark = mark_of_thoughts(rewritten, intent)
+        if mark:
+            problem = "q-hat has a mark of thoughts: they were taken for the query"
+            yield self._finding("provenance", step, problem, mark)
+        for constraint in constraints:
+            problem = "q-hat contains a constraint that no answer elicited"
+            if constraint.level == "leak":
+                problem = "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
+            yield self._finding(constraint.level, step, problem, constraint.text)
 
     # --- The result
 
@@ -579,27 +653,35 @@ class Rules:
         line = self._line
         if line is None:
             return
-        for name, query in (("fused_query", self._queries.intent), ("blurred_query", self._queries.query)):
-            if line.get(name) != query:
+        for name, text in (("fused_query", self._queries.intent), ("blurred_query", self._queries.query)):
+            if line.get(name) != text:
                 yield self._finding("provenance", "results", f"its result's {name} is not that of the data")
-        steps = self._scheme.steps if self._run.system == "clarify" else []
-        steps += [self._run.search_step] * self._run.searches
+        steps = self._expected_steps(line)
         if failed(line) and not answered(line):  # with an answer only its judge failed
-            error = line["error"]
-            at = str(error.get("step") or "") if isinstance(error, dict) else ""
-            if not self._records and at not in ("", steps[0]):
-                problem = f"it failed at {at}, but no earlier step is recorded"
+            failed_step = str(dict_at(line, "error").get("step") or "")
+            # Nothing is recorded of the step that failed; of a later one than the first, the steps before it are.
+            if not self._records and failed_step not in ("", steps[0]):
+                problem = f"it failed at {failed_step}, but no earlier step is recorded"
                 yield self._finding("missing", "results", problem)
             return
-        if self._scheme.converses and self._scheme.mode == "at-once" and not line.get("answers"):
-            steps = [step for step in steps if not step.startswith(("answer/", "rewrite"))]
         recorded = {str(record["step"]) for record in self._records if record.get("ok")}
-        if lacking := [step for step in steps if step not in recorded]:
+        lacking = [step for step in steps if step not in recorded]
+        if lacking:
             problem = f"it has a result, but not these steps: {', '.join(lacking)}"
             yield self._finding("missing", "results", problem)
         elif not self._follows(line):
             problem = "its result does not follow from its recorded steps"
             yield self._finding("provenance", "results", problem)
+
+    def _expected_steps(self, line: Line) -> list[str]:
+        """Return the steps that a whole instance with this result has."""
+        steps = self._scheme.steps if self._run.system == "clarify" else []
+        # A Clarifier of a conversation may find that q is clear, and ask nothing: q itself is searched.
+        if self._scheme.converses and self._scheme.mode == "at-once" and not line.get("answers"):
+            steps = [step for step in steps if not step.startswith(("answer/", "rewrite"))]
+        if self._run.searches:
+            steps.append(self._run.search_step)
+        return steps
 
     def _follows(self, line: Line) -> bool:
         """True if questions, answers and rewritten query are recorded ones."""
@@ -610,22 +692,26 @@ class Rules:
             return False
         if self._run.system != "clarify":
             searched = {"orig": (self._queries.query,), "gold": (self._queries.intent,)}
-            allowed = searched.get(self._run.system, self._given)
+            allowed = searched.get(self._run.system, self._given_texts)
             return not questions and not answers and line.get("rewritten_query") in allowed
         if tuple(questions) not in self._replies.questions:
             return False
-        if self._scheme.stop_after in ("questions", "answers"):
-            asked = questions if self._scheme.stop_after == "answers" else []
-            return self._answers_follow(asked, answers) and "rewritten_query" not in line
+        if self._scheme.stop_after == "questions":
+            return not answers and "rewritten_query" not in line
+        if self._scheme.stop_after == "answers":
+            return self._answers_follow(questions, answers) and "rewritten_query" not in line
         return self._rewrite_follows(questions, answers, line.get("rewritten_query"))
 
     def _rewrite_follows(self, questions: Sequence[Any], answers: Sequence[Any], query: Any) -> bool:
         return self._answers_follow(questions, answers) and query in self._replies.search_queries()
 
     def _answers_follow(self, questions: Sequence[Any], answers: Sequence[Any]) -> bool:
-        return len(questions) == len(answers) and all(
-            a in self._replies.answers(q) for q, a in zip(questions, answers, strict=True)
-        )
+        if len(questions) != len(answers):
+            return False
+        for question, answer in zip(questions, answers, strict=True):
+            if answer not in self._replies.answers(question):
+                return False
+        return True
 
     def _conversation_follows(self, line: Line) -> bool:
         """True if scheme, mode, turns, questions and answers are those of the recorded replies."""
@@ -634,42 +720,58 @@ class Rules:
             return False
         if not isinstance(turns, list) or not turns or not all(_is_turn(turn) for turn in turns):
             return False
-        answered = [turn for turn in turns if turn.get("answers")]
-        questions = [question for turn in answered for question in turn.get("offered", [])]
-        answers = [answer for turn in answered for answer in turn["answers"]]
-        last = turns[-1].get("query")
+        # Questions that nobody answered, and the offers of mode "select", are no questions of the result.
+        questions, answers = [], []
+        for turn in turns:
+            if turn.get("answers"):
+                questions += turn.get("offered", [])
+                answers += turn["answers"]
+        searched = turns[-1].get("query")
         if (line.get("questions"), line.get("answers")) != (questions, answers):
             return False
-        if line.get("rewritten_query", last) != last:
+        if line.get("rewritten_query", searched) != searched:
             return False
-        if scheme.mode == "at-once":
-            offered = any(_is_offer(turns[0], offer) for offer in self._replies.offers.get(1, ()))
-            follows = self._rewrite_follows(questions, answers, last) if answers else "query" not in turns[0]
-            return len(turns) == 1 and offered and follows
-        return any(
-            len(conversation) == len(turns)
-            and all(
-                _is_offer(recorded, turn.clarified) and self._is_reply(number, turn, recorded)
-                for number, (recorded, turn) in enumerate(zip(turns, conversation, strict=True), 1)
-            )
-            for conversation in self._replies.conversations(scheme.k)
-        )
+        if scheme.mode != "at-once":
+            conversations = self._replies.conversations(scheme.k)
+            return any(self._is_conversation(turns, conversation) for conversation in conversations)
+        if len(turns) != 1 or not any(
+            _is_offer(turns[0], offer) for offer in self._replies.offers.get(1, ())
+        ):
+            return False
+        if not answers:
+            return "query" not in turns[0]
+        return self._rewrite_follows(questions, answers, searched)
+
+    def _is_conversation(self, lines: Sequence[Mapping[str, Any]], conversation: Conversation) -> bool:
+        """True if the turns of a result are those of a conversation that the replies can have been."""
+        if len(lines) != len(conversation):
+            return False
+        for number, (line, turn) in enumerate(zip(lines, conversation, strict=True), 1):
+            if not _is_offer(line, turn.clarified) or not self._is_reply(number, turn, line):
+                return False
+        return True
 
     def _is_reply(self, number: int, turn: AuditedTurn, line: Mapping[str, Any]) -> bool:
         if self._scheme.mode == "select":
             return (line.get("chosen"), line.get("query")) == (turn.chosen, turn.reply)
-        needs_query = number == self._scheme.k or "query" in line
-        reformulations = self._replies.rewrites.get(f"reformulate/{number}", [])
-        return line.get("answers") == [turn.reply] and (
-            not needs_query or line.get("query") in reformulations
-        )
+        if line.get("answers") != [turn.reply]:
+            return False
+        # A run may reformulate after every turn, and has to after the last one.
+        if number < self._scheme.k and "query" not in line:
+            return True
+        return line.get("query") in self._replies.rewrites.get(f"reformulate/{number}", [])
+
+
+def _question_answer_pairs(conversation: Conversation) -> Pairs:
+    """Return the pairs of a conversation of mode "respond", where a turn has one question."""
+    return tuple((turn.clarified.offered[0], turn.reply) for turn in conversation)
 
 
 def _is_turn(turn: Any) -> bool:
     """True if it has the shape of a turn; results are untrusted input."""
-    return isinstance(turn, dict) and all(
-        isinstance(turn.get(name, []), list) for name in ("offered", "answers")
-    )
+    if not isinstance(turn, dict):
+        return False
+    return isinstance(turn.get("offered", []), list) and isinstance(turn.get("answers", []), list)
 
 
 def _is_offer(line: Mapping[str, Any], offer: Clarified) -> bool:

@@ -59,11 +59,11 @@ _GENERAL_HAN: Final = re.compile(
 
 # --- Numbers in words
 
-_SMALL: Final = {
-    **{word: n for n, word in enumerate(_LISTS["ones"].split())},
-    **{word: 10 * n for n, word in enumerate(_LISTS["tens"].split(), 2)},
-}
+_ONES: Final = {word: n for n, word in enumerate(_LISTS["ones"].split())}
+_TENS: Final = {word: 10 * n for n, word in enumerate(_LISTS["tens"].split(), 2)}
+_SMALL: Final = _ONES | _TENS
 _LARGE: Final = {"thousand": 1_000, "million": 1_000_000}
+
 _WORD: Final = "|".join(sorted([*_SMALL, "hundred", *_LARGE], key=len, reverse=True))
 _ENGLISH: Final = re.compile(rf"\b(?:{_WORD})(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD}))*\b")
 
@@ -78,12 +78,17 @@ _YEAR: Final = re.compile("[一二][〇零○一二三四五六七八九]{3}(?=�
 
 def with_years_in_digits(text: str) -> str:
     """Replace years in ideographs: 二〇二三年 becomes 2023年."""
-    return _YEAR.sub(lambda found: "".join(str(_DIGITS[sign]) for sign in found[0]), text)
+    return _YEAR.sub(_year_in_digits, text)
+
+
+def _year_in_digits(year: re.Match[str]) -> str:
+    return "".join(str(_DIGITS[sign]) for sign in year[0])
 
 
 def spelled_numbers(text: str) -> frozenset[str]:
     """Return the numbers that a *normalised* text spells in words, in digits; 1 is left out ("one" is a pronoun too)."""
-    numbers = {*map(_english_number, _ENGLISH.findall(text)), *map(_chinese_number, _CHINESE.findall(text))}
+    numbers = set(map(_english_number, _ENGLISH.findall(text)))
+    numbers.update(map(_chinese_number, _CHINESE.findall(text)))
     return frozenset(str(number) for number in numbers if number > 1)
 
 
@@ -93,17 +98,21 @@ def _english_number(words: str) -> int:
         if word in _SMALL:
             part += _SMALL[word]
         elif word == "hundred":
-            part = max(part, 1) * 100
+            part = max(part, 1) * 100  # a bare "hundred" is one hundred
         elif word in _LARGE:
-            total, part = total + max(part, 1) * _LARGE[word], 0
+            total += max(part, 1) * _LARGE[word]
+            part = 0
     return total + part
 
 
 def _chinese_number(signs: str) -> int:
     if not any(sign in _UNITS or sign == "万" for sign in signs):
+        # Without a unit the signs are digits read one by one, as in a telephone number: 一二〇 is 120.
         return int("".join(str(_DIGITS[sign]) for sign in signs))
-    parts = reversed(signs.split("万"))
-    return sum(_below_ten_thousand(part) * 10_000**power for power, part in enumerate(parts))
+    number = 0
+    for part in signs.split("万"):
+        number = 10_000 * number + _below_ten_thousand(part)
+    return number
 
 
 def _below_ten_thousand(signs: str) -> int:
@@ -111,7 +120,8 @@ def _below_ten_thousand(signs: str) -> int:
     total = digit = 0
     for sign in signs:
         if sign in _UNITS:
-            total, digit = total + (digit or 1) * _UNITS[sign], 0
+            total += (digit or 1) * _UNITS[sign]
+            digit = 0
         else:
             digit = _DIGITS[sign]
     return total + digit
@@ -125,6 +135,7 @@ _UNIT: Final = re.compile(
     rf"[{_HAN}]|\d+(?:[.,]\d+)*|(?:(?![{_HAN}])[^\W\d_])+(?:['’](?:(?![{_HAN}])[^\W\d_])+)?"
 )
 _IS_HAN: Final = re.compile(f"[{_HAN}]")
+# Text of q* broken up by characters that nobody sees would otherwise be other units, and pass.
 _INVISIBLE: Final = re.compile(
     r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]+"
@@ -150,17 +161,19 @@ class Unit(NamedTuple):
 
 def normalised(text: str) -> str:
     """Return the text in one width and case, without invisible characters, with years in digits."""
-    return text.lower() if text.isascii() else _same_width(text).casefold()
+    if text.isascii():
+        return text.lower()
+    return _in_one_width(text).casefold()
 
 
-def _same_width(text: str) -> str:
+def _in_one_width(text: str) -> str:
     """Return the text as `normalised` does, but in its own case."""
     return with_years_in_digits(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def units(text: str) -> list[Unit]:
     """Split a *normalised* text into units, in order; numbers lose their thousands separators."""
-    return [Unit(_ungrouped(found[0]), found.start(), found.end()) for found in _UNIT.finditer(text)]
+    return [Unit(_ungrouped(match[0]), match.start(), match.end()) for match in _UNIT.finditer(text)]
 
 
 def unit_texts(text: str) -> list[str]:
@@ -169,14 +182,20 @@ def unit_texts(text: str) -> list[str]:
 
 
 def _ungrouped(unit: str) -> str:
-    return _THOUSANDS.sub("", unit) if unit[0].isdecimal() else unit
+    """Return a number without its thousands separators, and any other unit as it is."""
+    if not unit[0].isdecimal():
+        return unit
+    return _THOUSANDS.sub("", unit)
 
 
 def vocabulary_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the words of `texts` (the prompts), without numbers and single ideographs."""
-    return frozenset(
-        unit.text for text in texts for unit in units(normalised(text)) if not (unit.is_number or unit.is_han)
-    )
+    words = set()
+    for text in texts:
+        for unit in units(normalised(text)):
+            if not (unit.is_number or unit.is_han):
+                words.add(unit.text)
+    return frozenset(words)
 
 
 # --- What a party must not have
@@ -187,9 +206,9 @@ def _singles_and_pairs(texts: Iterable[str]) -> tuple[set[str], set[tuple[str, s
     singles: set[str] = set()
     pairs: set[tuple[str, str]] = set()
     for text in texts:
-        found = unit_texts(text)
-        singles.update(found)
-        pairs.update(pairwise(found))
+        units_of_text = unit_texts(text)
+        singles.update(units_of_text)
+        pairs.update(pairwise(units_of_text))
     return singles, pairs
 
 
@@ -201,43 +220,47 @@ class Secret:
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, text: str, known: Iterable[str], vocabulary: Collection[str] = frozenset()) -> Secret:
-        """Build from `text` minus everything in the `known` texts; `vocabulary` lists further harmless words."""
-        known_singles, known_pairs = _singles_and_pairs(known)
-        own = units(normalised(text))
-        singles = {
-            unit.text
-            for unit in own
-            if unit.text not in known_singles
-            and (
-                unit.is_number or not (unit.is_han or unit.text in FUNCTION_WORDS or unit.text in vocabulary)
-            )
-        }
-        pairs = frozenset(pairwise(unit.text for unit in own))
-        return cls(frozenset(singles), pairs - known_pairs)
+    def hidden(
+        cls, text: str, public_texts: Iterable[str], vocabulary: Collection[str] = frozenset()
+    ) -> Secret:
+        """Build from `text` minus everything in the public texts; `vocabulary` lists further harmless words."""
+        public_singles, public_pairs = _singles_and_pairs(public_texts)
+        secret_units = units(normalised(text))
+        singles = set()
+        for unit in secret_units:
+            if unit.text in public_singles:
+                continue
+            harmless = unit.is_han or unit.text in FUNCTION_WORDS or unit.text in vocabulary
+            if unit.is_number or not harmless:
+                singles.add(unit.text)
+        pairs = frozenset(pairwise(unit.text for unit in secret_units))
+        return cls(frozenset(singles), pairs - public_pairs)
 
-    def minus(self, known: Iterable[str]) -> Secret:
-        """Return what of it none of the `known` texts has."""
+    def minus(self, texts: Iterable[str]) -> Secret:
+        """Return what of it none of the texts has."""
         if not (self.singles or self.pairs):
             return self
-        singles, pairs = _singles_and_pairs(known)
+        singles, pairs = _singles_and_pairs(texts)
         return Secret(self.singles - singles, self.pairs - pairs)
 
     def spans(self, text: str) -> Iterator[str]:
         """Yield the longest pieces of `text` (normalised) that consist of secret units, in order."""
         text = normalised(text)
-        found = units(text)
-        secret = [unit.text in self.singles for unit in found]
-        for i, (left, right) in enumerate(pairwise(found)):
-            if (left.text, right.text) in self.pairs:
-                secret[i] = secret[i + 1] = True
+        text_units = units(text)
+        is_secret = [unit.text in self.singles for unit in text_units]
+        for i, (unit, follower) in enumerate(pairwise(text_units)):
+            if (unit.text, follower.text) in self.pairs:
+                is_secret[i] = is_secret[i + 1] = True
         start: int | None = None
-        for i, unit in enumerate(found):
-            if secret[i]:
-                start = unit.start if start is None else start
-                if i + 1 == len(found) or not secret[i + 1]:
-                    yield text[start : unit.end]
-                    start = None
+        for i, unit in enumerate(text_units):
+            if not is_secret[i]:
+                continue
+            if start is None:
+                start = unit.start
+            ends_span = i + 1 == len(text_units) or not is_secret[i + 1]
+            if ends_span:
+                yield text[start : unit.end]
+                start = None
 
 
 # --- What a rewritten query adds
@@ -254,7 +277,7 @@ class Addition:
     text: str
 
 
-class _Texts:
+class _ConstraintIndex:
     """A few texts, searchable for words without endings, for numbers and for pairs of characters."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -267,96 +290,134 @@ class _Texts:
         return stem(unit.text.casefold()) in self.stems
 
 
+class _Comparison:
+    """The texts that a rewritten query is compared with, each indexed once."""
+
+    def __init__(self, query: str, intent: str, pairs: Sequence[tuple[str, str]]) -> None:
+        questions, answers, confirmed = [], [], []
+        for question, answer in pairs:
+            questions.append(question)
+            if answer == UNKNOWN:
+                continue
+            answers.append(answer)
+            if not _DENIAL.match(normalised(answer).strip()):
+                confirmed.append(question)
+        self.elicited = _ConstraintIndex([query, *answers, *confirmed])
+        self.mentioned = _ConstraintIndex([query, *answers, *questions])
+        self.intent = _ConstraintIndex([intent])
+
+    def level(self, unit: Unit) -> Literal["leak", "unsupported"]:
+        """Return the level of a word or number that was not elicited."""
+        if self.intent.has(unit) and not self.mentioned.has(unit):
+            return "leak"
+        return "unsupported"
+
+    def level_of_name(self, name: str) -> Literal["leak", "unsupported"]:
+        """Return the level of a place or title; it is found as a substring, since Chinese has no spaces."""
+        if name in self.intent.text and name not in self.mentioned.text:
+            return "leak"
+        return "unsupported"
+
+
 def additions(
-    q_hat: str,
-    q: str,
-    q_star: str,
+    rewritten: str,
+    query: str,
+    intent: str,
     pairs: Sequence[tuple[str, str]],
     vocabulary: Collection[str] = frozenset(),
 ) -> list[Addition]:
-    """Return the constraints of `q_hat` that the (question, answer) `pairs` did not elicit, each once."""
-    answers = [answer for _, answer in pairs if answer != UNKNOWN]
-    confirmed = [
-        question
-        for question, answer in pairs
-        if answer != UNKNOWN and not _DENIAL.match(normalised(answer).strip())
-    ]
-    elicited = _Texts([q, *answers, *confirmed])
-    mentioned = _Texts([q, *answers, *(question for question, _ in pairs)])
-    intent = _Texts([q_star])
-    found = [
-        *_places_and_titles(q_hat, elicited, mentioned, intent),
-        *_words(q_hat, elicited, mentioned, intent, vocabulary),
-    ]
-    # A number that q_hat has in words and q* in digits; `_words` compares the other spellings.
-    spelled = spelled_numbers(normalised(q_hat)) & intent.digits - mentioned.stems
-    found += [Addition("leak", number) for number in sorted(spelled)]
-    runs = [
-        run
-        for run in _chinese_runs(q_hat, mentioned, intent)
-        if not any(run in addition.text for addition in found)
-    ]
-    found = [addition for addition in found if not any(addition.text in run for run in runs)]
-    return list(dict.fromkeys([*found, *(Addition("leak", run) for run in runs)]))
+    """Return the constraints of a rewritten query that the (question, answer) `pairs` did not elicit, each once."""
+    texts = _Comparison(query, intent, pairs)
+    constraints = [*_new_places_and_titles(rewritten, texts), *_new_words(rewritten, texts, vocabulary)]
+    # A number that q-hat has in words and q* in digits; `_new_words` compares the other spellings.
+    spelled = spelled_numbers(normalised(rewritten)) & texts.intent.digits - texts.mentioned.stems
+    constraints += [Addition("leak", number) for number in sorted(spelled)]
+    # Where a run of Chinese and a name, title or number overlap, only the longer of them is named.
+    names = [constraint.text for constraint in constraints]
+    runs = [run for run in _chinese_runs(rewritten, texts) if not _is_part(run, names)]
+    longest = [constraint for constraint in constraints if not _is_part(constraint.text, runs)]
+    longest += [Addition("leak", run) for run in runs]
+    return list(dict.fromkeys(longest))
 
 
-def _level(in_intent: bool, is_mentioned: bool) -> Literal["leak", "unsupported"]:
-    return "leak" if in_intent and not is_mentioned else "unsupported"
+def _is_part(text: str, longer_texts: Iterable[str]) -> bool:
+    return any(text in longer for longer in longer_texts)
 
 
-def _places_and_titles(q_hat: str, elicited: _Texts, mentioned: _Texts, intent: _Texts) -> Iterator[Addition]:
-    """Chinese names of places, and titles, found as substrings."""
-    text = normalised(q_hat)
-    titles = [title[1].strip() for title in _TITLE.finditer(text)]
-    for name in [*(place for place in PLACES_HAN if place in text), *titles]:
-        if name and name not in elicited.text:
-            yield Addition(_level(name in intent.text, name in mentioned.text), name)
+def _new_places_and_titles(rewritten: str, texts: _Comparison) -> Iterator[Addition]:
+    """Yield Chinese names of places, and titles, that were not elicited."""
+    text = normalised(rewritten)
+    names = [place for place in PLACES_HAN if place in text]
+    names += [title[1].strip() for title in _TITLE.finditer(text)]
+    for name in names:
+        if name and name not in texts.elicited.text:
+            yield Addition(texts.level_of_name(name), name)
 
 
-def _words(
-    q_hat: str, elicited: _Texts, mentioned: _Texts, intent: _Texts, vocabulary: Collection[str]
-) -> Iterator[Addition]:
-    """Numbers, and words of scripts with spaces between them."""
-    found = [unit for unit in units(_same_width(q_hat)) if not unit.is_han]
-    names = _names(found)
-    for unit in found:
-        if elicited.has(unit):
+def _new_words(rewritten: str, texts: _Comparison, vocabulary: Collection[str]) -> Iterator[Addition]:
+    """Yield numbers, and words of scripts with spaces between them, that were not elicited."""
+    # In its own case: names are told from other words by their capitals.
+    words = [unit for unit in units(_in_one_width(rewritten)) if not unit.is_han]
+    names = _names(words)
+    for unit in words:
+        if texts.elicited.has(unit):
             continue
         word = unit.text.casefold()
-        in_intent, is_mentioned = intent.has(unit), mentioned.has(unit)
-        ordinary = word in FUNCTION_WORDS or word in vocabulary or stem(word) in _GENERAL_STEMS
+        level = texts.level(unit)
         if unit.is_number or unit in names:
-            yield Addition(_level(in_intent, is_mentioned), word)
-        elif in_intent and not is_mentioned and not ordinary:
+            yield Addition(level, word)
+            continue
+        # Any other word may be a paraphrase of the Rewriter's: only what q* alone has is a finding.
+        ordinary = word in FUNCTION_WORDS or word in vocabulary or stem(word) in _GENERAL_STEMS
+        if level == "leak" and not ordinary:
             yield Addition("leak", word)
 
 
-def _names(found: Sequence[Unit]) -> set[Unit]:
+def _names(units_in_case: Sequence[Unit]) -> set[Unit]:
     """Return the words written as names: known places, and words capitalised in a text that mostly is not."""
-    words = [unit for unit in found if not unit.is_number]
+    words = [unit for unit in units_in_case if not unit.is_number]
     capitalised = [unit for unit in words if unit.text[0].isupper()]
-    places = {unit for unit in words if unit.text.casefold() in PLACES}
+    names = {unit for unit in words if unit.text.casefold() in PLACES}
     if 2 * len(capitalised) > len(words):
-        return places
-    # The first word of a text is capitalised anyway, unless it is an abbreviation.
-    names = {unit for unit in capitalised if unit.start or (len(unit.text) > 1 and unit.text.isupper())}
-    return places | {unit for unit in names if unit.text.casefold() not in FUNCTION_WORDS}
+        return names
+    for unit in capitalised:
+        # The first word of a text is capitalised anyway, unless it is an abbreviation.
+        is_abbreviation = len(unit.text) > 1 and unit.text.isupper()
+        starts_text = unit.start == 0
+        if starts_text and not is_abbreviation:
+            continue
+        if unit.text.casefold() not in FUNCTION_WORDS:
+            names.add(unit)
+    return names
 
 
-def _chinese_runs(q_hat: str, mentioned: _Texts, intent: _Texts) -> Iterator[str]:
-    """The longest runs of Chinese that q* has too and nobody mentioned, if they add a constraint."""
-    text = normalised(q_hat)
+_END: Final = Unit("", -1, -1)
+"""Follows the last unit of a text, so that a run which reaches the end is closed like any other."""
+
+
+def _chinese_runs(rewritten: str, texts: _Comparison) -> Iterator[str]:
+    """Yield the longest runs of Chinese that q* has too and nobody mentioned, if they add a constraint."""
+    text = normalised(rewritten)
     start = end = -1
-    for left, right in pairwise([*units(text), Unit("", -1, -1)]):
-        shared = left.is_han and right.start == left.end and (left.text, right.text) in intent.pairs
-        if shared and (left.text, right.text) not in mentioned.pairs:
-            start, end = (left.start if start < 0 else start), right.end
+    for unit, follower in pairwise([*units(text), _END]):
+        pair = (unit.text, follower.text)
+        are_neighbours = unit.is_han and follower.start == unit.end
+        if are_neighbours and pair in texts.intent.pairs and pair not in texts.mentioned.pairs:
+            if start < 0:
+                start = unit.start
+            end = follower.end
         elif start >= 0:
-            # A constraint has two new characters that belong to no general word.
-            rest = _GENERAL_HAN.sub("", text[start:end])
-            if sum(char not in _FUNCTION_HAN and char not in mentioned.text for char in rest) >= 2:
-                yield text[start:end]
+            run = text[start:end]
+            if _adds_constraint(run, texts.mentioned.text):
+                yield run
             start = -1
+
+
+def _adds_constraint(run: str, mentioned: str) -> bool:
+    """True if a run of Chinese has two new characters that belong to no general word."""
+    remainder = _GENERAL_HAN.sub("", run)
+    n_new = sum(char not in _FUNCTION_HAN and char not in mentioned for char in remainder)
+    return n_new >= 2
 
 
 # --- What an answer gives away
@@ -385,7 +446,7 @@ class Disclosure:
 
     hidden: tuple[str, ...]
     """Words of q* that neither q nor the question has."""
-    told: tuple[str, ...]
+    disclosed: tuple[str, ...]
     """Those of `hidden` that the answer has."""
     n_shared: int
     """Words that q* and q have in common."""
@@ -403,7 +464,9 @@ class Disclosure:
     @property
     def share(self) -> float:
         """Fraction of the hidden words that the answer tells, 0..1; 0 if nothing is hidden."""
-        return len(self.told) / len(self.hidden) if self.hidden else 0.0
+        if not self.hidden:
+            return 0.0
+        return len(self.disclosed) / len(self.hidden)
 
     @property
     def over_informs(self) -> bool:
@@ -417,44 +480,72 @@ class Disclosure:
     @property
     def problem(self) -> str:
         """Why the audit names it; "" for an answer that a good user could have given."""
-        thinks = self.n_own >= _OWN_WORDS or (self.says_unknown and self.n_own >= _OWN_WORDS_BEFORE_UNKNOWN)
-        if self.told and (self.marks or (self.share >= _ALOUD and thinks)):
+        if self.disclosed and (self.marks or self._thinks):
             return "the answer thinks aloud about q*"
-        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question; one word
-        # of it may be the noun that the answer is about ("waterproof hiking boots, size 38" to q "boots").
-        repeats_q = self.n_repeated >= _LEAST_REPEATED and self.n_shared <= 2 * self.n_repeated
-        recites = self._tells_all and repeats_q
-        has_phrases = len(self.hidden) + self.n_shared >= LEAST_HIDDEN
-        if recites or (self.quotes and len(self.hidden) > 1 and has_phrases):
+        if self._recites or self._quotes_phrases:
             return "the answer is most of q*, not what the question asks for"
         if self._tells_all and len(self.hidden) >= _MANY_HIDDEN:
             return "the answer tells nearly all that q* has beyond q, not what the question asks for"
         return ""
 
+    @property
+    def _thinks(self) -> bool:
+        # What stands before a final "unknown" was no answer: fewer words show that it was a thought.
+        least = _OWN_WORDS_BEFORE_UNKNOWN if self.says_unknown else _OWN_WORDS
+        return self.share >= _ALOUD and self.n_own >= least
 
-def disclosure(answer: str, q: str, q_star: str, asked: Sequence[str]) -> Disclosure:
-    """Measure what an answer gives away; `asked` is its question, and what was said before it in a conversation."""
-    known, told, shared, intent = _Words([q, *asked]), _Words([answer]), _Words([q]), _Words([q_star])
-    of_intent = _content_words(q_star)
-    hidden = [word for word in of_intent if not known.has(word)]
-    common = [word for word in of_intent if shared.has(word)]
-    own = [word for word in _content_words(answer) if not (known.has(word) or intent.has(word))]
+    @property
+    def _recites(self) -> bool:
+        # What q has already is no part of an answer. One who repeats it recites q*, which answers no question; one word
+        # of it may be the noun that the answer is about ("waterproof hiking boots, size 38" to q "boots").
+        repeats_query = self.n_repeated >= _LEAST_REPEATED and self.n_shared <= 2 * self.n_repeated
+        return self._tells_all and repeats_query
+
+    @property
+    def _quotes_phrases(self) -> bool:
+        # A q* of one or two words is quoted by every answer that names its constraint.
+        has_phrases = len(self.hidden) > 1 and len(self.hidden) + self.n_shared >= LEAST_HIDDEN
+        return self.quotes and has_phrases
+
+
+def disclosure(answer: str, query: str, intent: str, context: Sequence[str]) -> Disclosure:
+    """Measure what an answer gives away; `context` is its question, and what was said before in a conversation."""
+    words_of_context, words_of_query = _Words([query, *context]), _Words([query])
+    words_of_answer, words_of_intent = _Words([answer]), _Words([intent])
+    hidden, disclosed = [], []
+    n_shared = n_repeated = 0
+    for word, written in _content_words(intent).items():
+        is_told = words_of_answer.has(word)
+        if not words_of_context.has(word):
+            hidden.append(written)
+            if is_told:
+                disclosed.append(written)
+        if words_of_query.has(word):
+            n_shared += 1
+            n_repeated += is_told
+    n_own = 0
+    for word in _content_words(answer):
+        if not words_of_context.has(word) and not words_of_intent.has(word):
+            n_own += 1
     return Disclosure(
-        hidden=tuple(of_intent[word] for word in hidden),
-        told=tuple(of_intent[word] for word in hidden if told.has(word)),
-        n_shared=len(common),
-        n_repeated=sum(told.has(word) for word in common),
-        n_own=len(own),
-        quotes=_quotes(answer, q_star),
-        marks=mark_of_thoughts(answer, q_star),
+        hidden=tuple(hidden),
+        disclosed=tuple(disclosed),
+        n_shared=n_shared,
+        n_repeated=n_repeated,
+        n_own=n_own,
+        quotes=_quotes(answer, intent),
+        marks=mark_of_thoughts(answer, intent),
         says_unknown=_ENDS_UNKNOWN.search(answer) is not None and answer.casefold() != UNKNOWN,
     )
 
 
-def mark_of_thoughts(text: str, q_star: str) -> str:
+def mark_of_thoughts(text: str, intent: str) -> str:
     """Return the first mark of a model's thoughts in a text; "" if there is none, or if q* itself has one."""
     mark = _THOUGHT_MARKS.search(text)
-    return mark[0] if mark and not _THOUGHT_MARKS.search(q_star) else ""
+    # An intent may be about such marks ("what does <|channel|> mean"): then they are what the user says.
+    if mark is None or _THOUGHT_MARKS.search(intent):
+        return ""
+    return mark[0]
 
 
 def _content_words(text: str) -> dict[str, str]:
@@ -466,8 +557,9 @@ def _content_words(text: str) -> dict[str, str]:
     for piece in pieces(fold(normalised(text))):
         if not is_word(piece) or piece in FUNCTION_WORDS or _FUNCTION_HAN.issuperset(piece):
             continue
-        number = next(iter(spelled_numbers(piece)), "")
-        words.setdefault(number or stem(piece), piece)
+        numbers = spelled_numbers(piece)
+        compared = min(numbers) if numbers else stem(piece)
+        words.setdefault(compared, piece)
     return words
 
 
@@ -480,13 +572,21 @@ class _Words:
         self._stems = {stem(word) for word in words}.union(*map(spelled_numbers, words))
 
     def has(self, word: str) -> bool:
-        return word in self._text if _IS_HAN.match(word) else word in self._stems
+        if _IS_HAN.match(word):
+            return word in self._text
+        return word in self._stems
 
 
-def _quotes(answer: str, q_star: str) -> bool:
+def _quotes(answer: str, intent: str) -> bool:
     """True if the answer has a run of so many units of q* as `_QUOTED` says."""
-    of_intent, of_answer = unit_texts(q_star), unit_texts(answer)
-    length = ceil(_QUOTED * len(of_intent))
-    said = f" {' '.join(of_answer)} "
-    windows = (of_intent[start : start + length] for start in range(len(of_intent) - length + 1))
-    return length > 0 and any(f" {' '.join(window)} " in said for window in windows)
+    intent_units = unit_texts(intent)
+    length = ceil(_QUOTED * len(intent_units))
+    if length == 0:
+        return False
+    # Spaces around both: units are compared whole, "park" is no quotation from "parking".
+    spoken = f" {' '.join(unit_texts(answer))} "
+    for start in range(len(intent_units) - length + 1):
+        window = intent_units[start : start + length]
+        if f" {' '.join(window)} " in spoken:
+            return True
+    return False

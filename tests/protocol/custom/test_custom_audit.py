@@ -133,7 +133,7 @@ def test_own_prompt_is_what_a_quarter_of_the_instances_share() -> None:
     own.read(
         [asked("name the season: north quay"), *[asked("name the season")] * 3], ["season at north quay"]
     )
-    secret = Secret.of("season at north quay", [])
+    secret = Secret.hidden("season at north quay", [])
     assert own.without(secret, "clarify").singles == {"north", "quay"}
     assert own.tells("quay", "clarify")
     assert not own.tells("quay", "rewrite"), "nothing is known of the prompt of another step"
