@@ -31,6 +31,9 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+collect_ignore = ["examples"]
+"""Files for a copy of the package (see test_examples)."""
+
 ALONE = "CTS_TEST_ALONE"
 
 

@@ -178,13 +178,13 @@ def validate(
 
 
 def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
-    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
+    from cts_async.datasets.inspect import file_reader, open_to_inspect
     from cts_async.tables.datasets import corpus_contents
 
     if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        return FILE_READERS[kind](spec, fields)
+        return file_reader(kind)(spec, fields)
     found = open_to_inspect(spec, gold, fields)
     if found.dataset is None or found.dataset.corpus is None:
         return found.contents()

@@ -87,6 +87,8 @@ class Step(Generic[T]):
     """Its own retry policy; None: the runner's."""
     prices: Prices | None = None
     """None where they are unknown: then its dollars count as 0."""
+    notes: Any = None
+    """What a reader of the journal should know beside the request, as JSON; it determines nothing."""
 
     def cost(self, usage: Usage) -> Cost:
         """The cost of one attempt that is charged `usage`."""
@@ -257,6 +259,8 @@ class Attempts:
             record["model"] = step.model
         if step.request is not None:
             record["request"] = step.request
+        if step.notes is not None:
+            record["notes"] = step.notes
         record.update(outcome)
         if "latency_s" in outcome:
             record["latency_s"] = round(outcome["latency_s"], 4)

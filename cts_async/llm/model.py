@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 import aiohttp
 import orjson
 
-from cts_async import __version__
+from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -31,7 +31,7 @@ from cts_async.errors import (
     RejectedError,
     UnusableOutput,
 )
-from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
+from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api, request_path
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
@@ -95,7 +95,14 @@ class Client:
         if route is None:
             route = self._route(spec, key)
         api, head, endpoint = route
-        body = api.body(spec, request)
+        try:
+            body = api.body(spec, request)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            # A form of somebody else's: its mistake is this step's failure, and no reason to end the run.
+            problem = f"{type(error).__name__}: {error}"
+            raise RejectedError(
+                f"{spec.name}: the request cannot be written (api = {spec.api!r}): {problem}"
+            ) from error
         try:
             response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -151,14 +158,15 @@ class Client:
             )
         api = load_api(spec.api)
         SECRETS.add(key)
-        route = api, encode_headers({**_HEADERS, **api.headers(key)}), self._endpoint(spec)
+        own_headers = plugins.guarded(plugins.APIS, spec.api, api.headers, key)
+        route = api, encode_headers({**_HEADERS, **own_headers}), self._endpoint(spec)
         self._routes[spec.name, spec.base_url, key] = route
         return route
 
     def _endpoint(self, spec: ModelSpec) -> HttpEndpoint:
         if self._session is None:
             raise RuntimeError("the client is not open")
-        return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
+        return HttpEndpoint(self._session, spec.base_url + request_path(load_api(spec.api), spec))
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
@@ -188,6 +196,8 @@ class ModelCall(Generic[T]):
     """True if the step is the same for all instances."""
     policy: RetryPolicy | None = None
     """The step's own retry policy; None: the runner's."""
+    notes: Any = None
+    """As in `Step`."""
 
 
 class Model:
@@ -277,6 +287,7 @@ class Model:
             most_usage=most_usage,
             policy=call.policy,
             prices=self.prices,
+            notes=call.notes,
         )
 
     def _note_cut(

@@ -17,8 +17,7 @@ from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, Vi
 from cts_async.records import AgentPrompt, Language, Trace, language_of
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Page
-from cts_async.search.evidence import EvidenceForm
-from cts_async.search.tools import Evidence
+from cts_async.search.evidence import Evidence, EvidenceForm
 
 T = TypeVar("T")
 

@@ -32,12 +32,13 @@ class Script:
     """A model that says its lines in order, and keeps what it was shown."""
 
     def __init__(self, *lines: str) -> None:
-        self.lines, self.shown, self.news = list(lines), [], []
+        self.lines, self.shown, self.news, self.notes = list(lines), [], [], []
         self.spec = SimpleNamespace(structured="none")
 
     async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
         self.shown.append([dict(message) for message in call.messages])
         self.news.append(call.request)
+        self.notes.append(call.notes)
         return call.expect.parse(self.lines.pop(0))
 
 
@@ -174,7 +175,7 @@ def test_repeated_call_is_marked_and_a_third_one_is_not_made(tmp_path: Path, bro
     kinds = [turn.kind for turn in trace.turns if turn.kind != "think"]
     assert kinds == ["search", "search", "repeated", "repeated", "answer"]
     assert documents.searches == ["ferry"] * (1 + broken)
-    assert (trace.tools.searches, len(trace.tools.failures)) == (2, 2 * broken)
+    assert (trace.tools.requests["search"], len(trace.tools.failures)) == (2, 2 * broken)
     told = [script.shown[i][-1]["content"] for i in (1, 2, 3)]
     assert ["You made this call before" in text for text in told] == [False, not broken, False]
     assert ["leaves at nine" in text for text in told] == [not broken, not broken, False]
