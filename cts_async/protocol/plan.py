@@ -185,7 +185,7 @@ class SystemsPlan(CommandPlan):
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
-        notes = {**self.config.noted, "data": self.data_notes()}
+        notes = {**self.config.manifest_fields, "data": self.data_notes()}
         if self.search:
             notes["tools"] = self.search.notes
         # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
