@@ -36,6 +36,9 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+collect_ignore = ["examples"]
+"""Files for a copy of the package (see test_examples)."""
+
 ALONE = "CTS_TEST_ALONE"
 
 

@@ -163,7 +163,7 @@ class JudgePlan(CommandPlan):
     def manifest_notes(self) -> dict[str, Any]:
         """What the manifest records in addition to the identity."""
         return {
-            **self.config.noted,
+            **self.config.manifest_fields,
             "n_expected": sum(target.n_expected for target in self.targets),
             "embedded": self.embedded,
             "prices": manifest_prices(self.specs.values()),

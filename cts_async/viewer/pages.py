@@ -155,6 +155,6 @@ class Endpoints:
 
 def _trace() -> ModuleType:
     """The module `trace`, imported late for the same reason."""
-    from cts_async.runs import trace
+    from cts_async.viewer import trace
 
     return trace
