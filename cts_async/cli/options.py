@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 from cts_async.cli.completion import choices, names, runs
 from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
-from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, DEFAULT_TOOLS, MODES, SCHEMES, STAGES, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -131,6 +131,11 @@ def one_of(option: str, known: Sequence[str]) -> Callable[[Any], Any]:
 
     check.known = known  # type: ignore[attr-defined]
     return check
+
+
+def split_names(words: list[str]) -> list[str]:
+    """Return the names in words such as `a,b`."""
+    return [name.strip() for word in words for name in word.split(",")]
 
 
 def read_date(text: str | None) -> str | None:
@@ -570,6 +575,15 @@ class SearchOptions(DataOptions):
     max_turns: Annotated[
         int | None, option(SEARCHING, min=1, help="Model calls per search [default: 20, as WebDancer].")
     ] = None
+    tools: Annotated[
+        list[str],
+        option(
+            SEARCHING,
+            metavar="NAMES",
+            callback=split_names,
+            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins.",
+        ),
+    ] = list(DEFAULT_TOOLS)
 
 
 class RunOptions(SearchOptions):

@@ -133,7 +133,7 @@ def copy(
     wanted = [known[name] for name in read_names("ROLE", roles or [], list(known))] or list(FIELDS)
     shipped = load_prompts()
     texts = {
-        f"{one.name}.txt": one.text
+        f"{one.name}.txt": one.path.read_text("utf-8")  # as written: with {tools}, whatever the tools are
         for one in shipped.prompts.values()
         if one.role in wanted and ".small." not in one.name
     }
