@@ -49,11 +49,6 @@ SMOKE_TEST: Final = "smoke test"
 MADE_UP: Final = "made up"
 
 
-def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
-    """Read the caveat from a run's manifest, of any shape."""
-    return MADE_UP if manifest.get("demo") else SMOKE_TEST if manifest.get("embedded") else ""
-
-
 def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """The distinct caveats of several runs, without ""."""
     return tuple(dict.fromkeys(caveat for caveat in caveats if caveat))

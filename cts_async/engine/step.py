@@ -81,7 +81,7 @@ class Step(Generic[T]):
     """Estimated charge of an attempt against the lane's tokens per minute."""
     reserved: float = 0.0
     """Estimated tokens of the prompt and the longest reply allowed, which some servers charge instead; 0: no limit."""
-    most: Callable[[UnusableOutput | None], Usage] | None = None
+    most_usage: Callable[[UnusableOutput | None], Usage] | None = None
     """Upper estimate of the next attempt's usage, called only where there is a budget; None: no budget counts it."""
     policy: RetryPolicy | None = None
     """Its own retry policy; None: the runner's."""

@@ -17,7 +17,7 @@ from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import PromptTooLong, UnusableOutput
 from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
-from cts_async.llm.model import Model, input_tokens
+from cts_async.llm.model import Model, ModelCall, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
 from cts_async.search.toolbox import (
     CallEvent,
@@ -320,15 +320,15 @@ class Agent:
                 self.toolbox.call_rules(history.links(settings.urls_offered)),
                 must_call=number == 1,
             )
-        return await self.model.ask(
-            ctx,
+        call = ModelCall(
             f"{TURN_STEP}{number}",
             history.messages,
             AgentTurn(must_answer, grammar),
-            request=history.request,
+            history.request,
             key_on=history.digest,
             notes=history.notes,
         )
+        return await self.model.ask(ctx, call)
 
     async def _call_tools(
         self,

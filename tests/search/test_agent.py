@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError, UnusableOutput
-from cts_async.llm.model import input_tokens
+from cts_async.llm.model import ModelCall, input_tokens
 from cts_async.records import Trace
 from cts_async.runs.results import search_json
 from cts_async.search.agent import Agent, AgentTurn
@@ -36,21 +35,11 @@ class Script:
         self.lines, self.shown, self.news, self.notes = list(lines), [], [], []
         self.spec = SimpleNamespace(structured="none")
 
-    async def ask(
-        self,
-        ctx: Context,
-        step: str,
-        messages: Sequence[Any],
-        expect: Any,
-        *,
-        request: Any,
-        key_on: Any,
-        notes: Any,
-    ) -> str:
-        self.shown.append([dict(message) for message in messages])
-        self.news.append(request)
-        self.notes.append(notes)
-        return expect.parse(self.lines.pop(0))
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
+        self.shown.append([dict(message) for message in call.messages])
+        self.news.append(call.request)
+        self.notes.append(call.notes)
+        return call.expect.parse(self.lines.pop(0))
 
 
 class Documents:
@@ -264,11 +253,11 @@ class Narrow(Script):
         super().__init__(*lines)
         self.limit, self.error, self.refused = limit, error, 0
 
-    async def ask(self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, **rest: Any) -> str:
-        if input_tokens(messages) > self.limit:
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
+        if input_tokens(call.messages) > self.limit:
             self.refused += 1
             raise self.error
-        return await super().ask(ctx, step, messages, expect, **rest)
+        return await super().ask(ctx, call)
 
 
 def test_conversation_refused_as_too_long_is_shortened(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +17,9 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
+from cts_async.llm.model import ModelCall
 from cts_async.records import Trace
-from cts_async.runs.open_run import OpenRun, Place, read_metadata
+from cts_async.runs.open_run import OpenRun, Place, viewed_manifest
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
@@ -46,27 +46,17 @@ class Script:
         self.lines = list(lines)
         self.spec = SimpleNamespace(structured="none")
 
-    async def ask(
-        self,
-        ctx: Context,
-        step: str,
-        messages: Sequence[Any],
-        expect: Any,
-        *,
-        request: Any,
-        key_on: Any,
-        notes: Any,
-    ) -> str:
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> str:
         async def execute(unusable: UnusableOutput | None) -> Executed:
             return Executed({"text": self.lines.pop(0)})
 
         said = Step(
-            name=step,
-            key=step_key(step, key_on),
+            name=call.step,
+            key=step_key(call.step, call.key_on),
             execute=execute,
-            decode=lambda response: str(expect.parse(response["text"])),
-            request=request,
-            notes=notes,
+            decode=lambda response: str(call.expect.parse(response["text"])),
+            request=call.request,
+            notes=call.notes,
         )
         return await ctx.step(said)
 
@@ -273,9 +263,9 @@ def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
 def test_its_documents_are_what_the_agent_had_before_it(tmp_path: Path) -> None:
     url = "https://a.example/1"
     run, trace = made_search(tmp_path, search("ferry"), visit(url, "https://a.example/missing"), ANSWER)
-    metadata = read_metadata(run)
-    assert metadata is not None
-    opened = OpenRun(Place(run.name, run), metadata, run / "steps.jsonl")
+    manifest = viewed_manifest(run)
+    assert manifest is not None
+    opened = OpenRun(Place(run.name, run), manifest, run / "steps.jsonl")
     opened.viewed = True
     while opened.advance(1):
         pass
