@@ -177,7 +177,7 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     judge = _judge(run, parameters)
     scores = _scores(run, lines, judge)
 
-    caveats = [caveat for caveat in (run.metadata.caveat, *run.contradictions()) if caveat]
+    caveats = [caveat for caveat in (run.manifest.caveat, *run.contradictions()) if caveat]
 
     def cells(row: Json) -> Json:
         return {
