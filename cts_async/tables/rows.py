@@ -101,7 +101,7 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
         rest, remark = unfinished(run)
         for row in _instances(run, rest):
             instances.append({name: row.get(name) for name in names})
-        remarks += remark
+        remarks += (*run.contradictions, *remark)
     return Tables(
         instances=instances,
         nuggets=[row for run in runs for row in _nuggets(run)],
