@@ -25,7 +25,7 @@ from cts_async.errors import (
     TransientError,
 )
 from cts_async.foreign_json import as_list, as_object
-from cts_async.llm.bodies import read_json
+from cts_async.llm.bodies import parse_json
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import (
     duration_s,
@@ -349,7 +349,7 @@ def _read_error(data: bytes) -> _Error:
 def _error_fields(data: bytes) -> Mapping[str, Any]:
     """The fields of the error object in a body; Gemini wraps it in a list."""
     try:
-        parsed = read_json(data)
+        parsed = parse_json(data)
     except ValueError:
         return {}
     if isinstance(parsed, list) and parsed:
