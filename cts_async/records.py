@@ -51,7 +51,11 @@ MADE_UP: Final = "made up"
 
 def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
     """Read the caveat from a run's manifest, of any shape."""
-    return MADE_UP if manifest.get("demo") else SMOKE_TEST if manifest.get("embedded") else ""
+    if manifest.get("demo"):
+        return MADE_UP
+    if manifest.get("embedded"):
+        return SMOKE_TEST
+    return ""
 
 
 def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
@@ -231,7 +235,10 @@ class Outcome:
 
 def language_of(text: str) -> Language:
     """Return "zh" if the text contains a CJK ideograph, else "en": the language of a query decides its prompts."""
-    return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
+    # ASCII first, which is quicker: it needs no search.
+    if text.isascii() or _IDEOGRAPH.search(text) is None:
+        return "en"
+    return "zh"
 
 
 @lru_cache  # each line of a results file names its judge
@@ -252,18 +259,18 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
-    made = dataclass(slots=True, unsafe_hash=True)(cls)
-    made.__reduce__ = _reducer(made)  # type: ignore[method-assign, assignment]
-    return made
+    slotted = dataclass(slots=True, unsafe_hash=True)(cls)
+    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
+    return slotted
 
 
 def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
     """Return the `__reduce__` of a class: its constructor and its fields in order."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     if len(names) < 2:  # attrgetter returns a tuple only for several names
-        return lambda one: (cls, tuple(getattr(one, name) for name in names))
-    all_of = attrgetter(*names)
-    return lambda one: (cls, all_of(one))
+        return lambda instance: (cls, tuple(getattr(instance, name) for name in names))
+    fields_of = attrgetter(*names)
+    return lambda instance: (cls, fields_of(instance))
 
 
 JUDGING: Final = "judge/"

@@ -19,7 +19,7 @@ from cts_async.llm.redact import SECRETS
 if TYPE_CHECKING:
     from cts_async.llm.apis import Api
 
-__all__ = ["BrokenStream", "UnreadableBody", "event_values", "joined_texts", "parse_body", "parse_json"]
+__all__ = ["BrokenStream", "UnreadableBody", "event_values", "joined_texts", "loads_leniently", "parse_body"]
 
 _MAX_INT: Final = 2**64
 """orjson reads larger integers as floats, and cannot write them."""
@@ -61,8 +61,8 @@ def parse_body(api: Api, data: bytes) -> tuple[Any, bool]:
     return SECRETS.value(from_events(values, done)), False
 
 
-def parse_json(data: bytes) -> Any:
-    """Parse JSON, leniently if it is not strict. Raises ValueError."""
+def loads_leniently(data: bytes) -> Any:
+    """Parse JSON that may not be strict. Raises ValueError."""
     try:
         return loads(data)
     except NestedTooDeeply:

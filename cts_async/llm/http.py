@@ -134,8 +134,9 @@ class HttpEndpoint:
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
-        `headers` are the result of `encode_headers`. The response body has at most `max_bytes`, decompressed. `keep_headers` returns all headers also of a 200. Raises TimeoutError
-        (aiohttp.ConnectionTimeoutError where nothing was sent yet) and aiohttp.ClientError.
+        `headers` are the result of `encode_headers`. The response body has at most `max_bytes`, decompressed.
+        `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
+        nothing was sent yet) and aiohttp.ClientError.
         """
         if body is None:
             request = b"%b%b\r\n" % (self._head, headers)
@@ -283,7 +284,7 @@ class HttpEndpoint:
                 proxy, variable = f"the {self.proxy}", self.proxy.variable
             if error.status == 407:
                 return f"{proxy} asks for a login (407). Set {variable} to http://USER:PASSWORD@HOST:PORT"
-            # Which say, as those from 500 on, that another attempt may help.
+            # As from 500 on, another attempt may help.
             is_temporary = error.status in (408, 429)
             if 400 <= error.status < 500 and not is_temporary:
                 return f"{proxy} refuses to connect to {host} ({error.status}). Have that allowed"
