@@ -49,15 +49,6 @@ SMOKE_TEST: Final = "smoke test"
 MADE_UP: Final = "made up"
 
 
-def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
-    """Read the caveat from a run's manifest, of any shape."""
-    if manifest.get("demo"):
-        return MADE_UP
-    if manifest.get("embedded"):
-        return SMOKE_TEST
-    return ""
-
-
 def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
     """The distinct caveats of several runs, without ""."""
     return tuple(dict.fromkeys(caveat for caveat in caveats if caveat))

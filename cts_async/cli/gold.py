@@ -69,8 +69,8 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     from cts_async.cli.drive import conclude, drive, print_closing
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
+    from cts_async.runs.directory import write_json
     from cts_async.runs.files import SUMMARY
-    from cts_async.runs.manifest import write_json
     from cts_async.tables.gold import print_gold, summarise_gold
     from cts_async.tables.results import caveats_of
     from cts_async.watch.progress import RunGroup

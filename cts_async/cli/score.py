@@ -45,8 +45,8 @@ def score(
     """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
-    from cts_async.records import caveat_of, caveats_in
-    from cts_async.runs.files import manifest_of
+    from cts_async.records import caveats_in
+    from cts_async.runs.manifest import manifest_of
 
     def remark(line: str) -> None:
         typer.echo(f"cts: {scorer.printable(line)}", err=True)
@@ -61,7 +61,7 @@ def score(
         typer.echo(scorer.as_json(rows))
     else:
         typer.echo(scorer.table(rows))
-    caveats = caveats_in(caveat_of(manifest_of(Path(file).parent)) for file, _ in rows)
+    caveats = caveats_in(manifest_of(Path(file).parent).caveat for file, _ in rows)
     if caveats:
         from cts_async.tables.results import CAVEATS
 

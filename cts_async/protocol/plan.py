@@ -37,9 +37,10 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Manifest, Tools, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
+from cts_async.search.toolbox import Toolbox, open_toolbox
 from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
@@ -222,6 +223,7 @@ class Plan(SystemsPlan):
     limit: int | None
     search: SearchPlan
     settings: AgentSettings
+    toolbox: Toolbox
     current_date: str
     extractor: str = ""
     """The model that extracts nuggets from what was found; "": none are."""
@@ -252,6 +254,8 @@ class Plan(SystemsPlan):
             identity["rewrites"] = self.given[system.clarifier].identity
         if self.searches:
             identity["agent"] = {name: getattr(self.settings, name) for name in AgentSettings.__slots__}
+            if not self.toolbox.is_default:
+                identity["agent_tools"] = self.toolbox.identity
             identity["corpus_sha256"] = self.search.corpus_sha256
             identity["tools"] = self.search.identity
         else:
@@ -434,7 +438,12 @@ def make_plan(
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
+    toolbox = open_toolbox(config.tools)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
+    if not toolbox.is_default and roles.agent in custom:
+        raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
+    if not toolbox.uses("visit"):
+        roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
     wanted = _roles_by_model(config, roles, given=given_rows, custom=custom)
     options, trial = _CHOOSE_PLAYERS, "--all baseline"
     if extractor is not None:
@@ -492,6 +501,7 @@ def make_plan(
         prompts=prompts,
         remarks=tuple(remarks),
         settings=_settings(config, agent),
+        toolbox=toolbox,
         current_date="",
         extractor=extractor or "",
         agent_prompt=agent_prompt,
@@ -565,6 +575,8 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
         suffix += f"+answers-{config.answers}"
     if config.as_published:
         suffix += "+as-published"
+    if not (plan.toolbox.is_default or config.stop_after):
+        suffix += f"+tools-{'-'.join(plan.toolbox.names)}"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
@@ -686,7 +698,7 @@ def sends_fixed_temperature(directories: Iterable[Path]) -> bool:
     """False if one of the runs was begun without it, by a version up to 0.11: it is finished as it was begun."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and FIXED_TEMPERATURE not in manifest:
+        if manifest is not None and manifest.fixed_temperature is None:
             return False
     return True
 
@@ -705,8 +717,8 @@ def _date_of_runs(directories: Iterable[Path]) -> str:
     """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and manifest.get("identity", {}).get("current_date"):
-            return str(manifest["identity"]["current_date"])
+        if manifest is not None and manifest.identity.current_date:
+            return manifest.identity.current_date
     return date.today().isoformat()
 
 
@@ -790,18 +802,18 @@ def plan_search(
         if not (run / STEPS).is_file():
             raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
         journals.append(run / STEPS)
-    replayed_tools: Mapping[str, Any] = {}
+    replayed_tools = Tools()
     if config.replay:
-        replayed_tools = (read_manifest(config.replay[0]) or {}).get("tools", {})
+        replayed_tools = (read_manifest(config.replay[0]) or Manifest()).tools
     documents = config.corpus or documents
-    name = config.search or replayed_tools.get("search")
-    if name is None and documents is None:
+    name = config.search or replayed_tools.search
+    if not name and documents is None:
         raise UsageError(
             f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
             "or search the web with --search serper"
         )
     engine = catalogue.engine(name or CORPUS)
-    reader = catalogue.reader(config.visit or replayed_tools.get("visit") or _usual_reader(engine, environ))
+    reader = catalogue.reader(config.visit or replayed_tools.visit or _usual_reader(engine, environ))
     if config.allow_addresses:
         reader = _allowing(reader, config.allow_addresses)
     corpus = _documents_used(engine, reader, documents)

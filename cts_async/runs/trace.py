@@ -59,7 +59,7 @@ def journal_lines(run: OpenRun, id: str, part: slice = slice(None)) -> Iterator[
     """The lines of an instance in journal order, as far as it is indexed, or only `part` of them. Raises OSError."""
     if run.journal is None:
         return iter(())
-    return _lines(run.journal.path, run.metadata.journal_name(id), _offsets(run, id)[part])
+    return _lines(run.journal.path, run.journal_name(id), _offsets(run, id)[part])
 
 
 def instance_records(run: OpenRun, id: str) -> Iterator[Record]:
@@ -83,7 +83,7 @@ def whole_record(run: OpenRun, at: int) -> Record:
 def _offsets(run: OpenRun, id: str) -> list[int]:
     if run.journal is None:
         return []
-    offsets: list[int] = run.journal.offsets(run.metadata.journal_name(id)).tolist()
+    offsets: list[int] = run.journal.offsets(run.journal_name(id)).tolist()
     return offsets
 
 
@@ -337,7 +337,7 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
     """All events of an instance's search, as far as the journal is indexed."""
     if run.journal is None:
         return []
-    name, offsets = run.metadata.journal_name(id), tuple(_offsets(run, id))
+    name, offsets = run.journal_name(id), tuple(_offsets(run, id))
     return _events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
 
 
@@ -368,8 +368,7 @@ def _without_texts(record: Record) -> Record:
 
 
 def _page_chars(run: OpenRun) -> int:
-    settings = as_object(as_object(run.metadata.manifest.get("identity")).get("agent"))
-    chars = settings.get("page_chars")
+    chars = run.manifest.identity.agent.get("page_chars")
     if isinstance(chars, int) and chars > 0:
         return chars
     return AgentSettings().page_chars

@@ -340,7 +340,7 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(run.metadata, str(line.get("id")), str(line.get("fused_query") or ""))
+        texts = gold.of(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
         if losses := instance_losses(run, line, verdict, texts):
             yield losses
 

@@ -19,7 +19,7 @@ from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.llm.model import ModelCall
 from cts_async.records import Trace
-from cts_async.runs.open_run import OpenRun, Place, read_metadata
+from cts_async.runs.open_run import OpenRun, Place, viewed_manifest
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
@@ -263,9 +263,9 @@ def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
 def test_its_documents_are_what_the_agent_had_before_it(tmp_path: Path) -> None:
     url = "https://a.example/1"
     run, trace = made_search(tmp_path, search("ferry"), visit(url, "https://a.example/missing"), ANSWER)
-    metadata = read_metadata(run)
-    assert metadata is not None
-    opened = OpenRun(Place(run.name, run), metadata, run / "steps.jsonl")
+    manifest = viewed_manifest(run)
+    assert manifest is not None
+    opened = OpenRun(Place(run.name, run), manifest, run / "steps.jsonl")
     opened.viewed = True
     while opened.advance(1):
         pass
