@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
 import orjson
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from cts_async.records import Coverage
+
+_described: Final = with_config(ConfigDict(use_attribute_docstrings=True))
+"""Makes the text below a field its description in the schema; that of a class is its own in any case."""
 
 # --- Common types
 
@@ -44,11 +47,14 @@ MadeUp = Annotated[
 ]
 
 
+@_described
 class Error(TypedDict):
     """why an instance failed for good; never a score"""
 
-    step: Annotated[str, Field(description="the step that failed")]
-    kind: Annotated[str, Field(description="what kind of failure")]
+    step: str
+    """the step that failed"""
+    kind: str
+    """what kind of failure"""
     message: str
 
 
@@ -74,6 +80,7 @@ class DataIdentity(TypedDict, total=False):
     gold_sha256: str | None
 
 
+@_described
 class Identity(TypedDict, total=False):
     """everything that determines the results: a resumed run must agree with it"""
 
@@ -84,26 +91,27 @@ class Identity(TypedDict, total=False):
     mode: str
     data: DataIdentity
     answers: dict[str, Any]
-    rewrites: Annotated[dict[str, Any], Field(description="rewritten queries that were given")]
-    stop_after: Annotated[str, Field(description="the stage that a run without a search ends with")]
-    models: Annotated[
-        dict[str, dict[str, Any]], Field(description="what determines each player's replies, by role")
-    ]
+    rewrites: dict[str, Any]
+    """rewritten queries that were given"""
+    stop_after: str
+    """the stage that a run without a search ends with"""
+    models: dict[str, dict[str, Any]]
+    """what determines each player's replies, by role"""
     agent: dict[str, Any]
     corpus_sha256: str | None
     tools: dict[str, Any]
-    prompts: Annotated[
-        dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]],
-        Field(description="sha256 of each prompt"),
-    ]
-    judges: Annotated[Texts, Field(description="the scoring judge first")]
+    prompts: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
+    """sha256 of each prompt"""
+    judges: Texts
+    """the scoring judge first"""
     nuggets_per_call: dict[str, Any] | int
     agent_prompt: str
     empty_answers: str
     current_date: str
     seed: int
     evidence: dict[str, Any]
-    candidates: Annotated[str, Field(description="of cts judge: the file of the answers")]
+    candidates: str
+    """of cts judge: the file of the answers"""
     gold_sha256: str
     join: str
 
@@ -118,68 +126,51 @@ class DataFiles(TypedDict, total=False):
     notes: Texts
 
 
+@_described
 class Session(TypedDict):
     start: str
     end: str | None
     wall_s: float | None
-    stopped: NotRequired[Annotated[str, Field(description="why it ended early")]]
-    workers: NotRequired[Annotated[Count, Field(description="of a cluster")]]
+    stopped: NotRequired[str]
+    """why it ended early"""
+    workers: NotRequired[Count]
+    """of a cluster"""
     hosts: NotRequired[Count]
-    lost: NotRequired[Annotated[Count, Field(description="workers that died")]]
+    lost: NotRequired[Count]
+    """workers that died"""
 
 
+@_described
 class Run(TypedDict):
     identity: Identity
     command: NotRequired[str]
-    config_files: NotRequired[
-        Annotated[
-            Texts,
-            Field(
-                description="where the user has a cts.toml: the files that the last command read, each over those "
-                "before it"
-            ),
-        ]
-    ]
+    config_files: NotRequired[Texts]
+    """where the user has a cts.toml: the files that the last command read, each over those before it"""
     data: NotRequired[DataFiles]
     tools: NotRequired[dict[str, Any]]
-    players: NotRequired[Annotated[dict[str, str | None], Field(description="who plays which role")]]
-    prices: NotRequired[
-        Annotated[
-            dict[str, dict[str, float | None]],
-            Field(description="dollars for a million tokens by model: input and output"),
-        ]
-    ]
-    embedded: NotRequired[Annotated[bool, Field(description="the embedded model plays a role")]]
+    players: NotRequired[dict[str, str | None]]
+    """who plays which role"""
+    prices: NotRequired[dict[str, dict[str, float | None]]]
+    """dollars for a million tokens by model: input and output"""
+    embedded: NotRequired[bool]
+    """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
-    fixed_temperature: NotRequired[
-        Annotated[
-            Literal[0],
-            Field(
-                description="User Answerer, Rewriter and judges are asked at temperature 0 although their models' "
-                "tables set none; absent where no model is of this kind, and from runs begun before 0.12"
-            ),
-        ]
-    ]
+    fixed_temperature: NotRequired[Literal[0]]
+    """User Answerer, Rewriter and judges are asked at temperature 0 although their models' tables set none;
+    absent where no model is of this kind, and from runs begun before 0.12"""
     n_expected: Count
-    n_answers: NotRequired[
-        Annotated[
-            Count,
-            Field(
-                description="candidates that were judged, where the gold has more instances than these; absent if "
-                "each has one"
-            ),
-        ]
-    ]
+    n_answers: NotRequired[Count]
+    """candidates that were judged, where the gold has more instances than these; absent if each has one"""
     forecast: NotRequired[dict[str, Any]]
-    given: NotRequired[
-        Annotated[dict[str, str], Field(description="where given questions or rewritten queries were read")]
-    ]
+    given: NotRequired[dict[str, str]]
+    """where given questions or rewritten queries were read"""
     further_judges: NotRequired[dict[str, dict[str, Any]]]
-    systems: NotRequired[Annotated[Texts, Field(description="of cts judge: the folders with the verdicts")]]
-    journal: NotRequired[
-        Annotated[str, Field(description="of cts judge: the journal that several folders share")]
-    ]
-    version: Annotated[str, Field(description="of cts_async, in the last session")]
+    systems: NotRequired[Texts]
+    """of cts judge: the folders with the verdicts"""
+    journal: NotRequired[str]
+    """of cts judge: the journal that several folders share"""
+    version: str
+    """of cts_async, in the last session"""
     sessions: list[Session]
 
 
@@ -208,69 +199,73 @@ class FailedAttempt(TypedDict):
     usage: NotRequired[Usage]
 
 
+@with_config(
+    ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra={
+            "if": {"properties": {"ok": {"const": True}}},
+            "then": {"required": ["response"]},
+            "else": {"required": ["error"]},
+        },
+    )
+)
 class Step(TypedDict):
-    key: Annotated[
-        str,
-        Field(pattern="^[0-9a-f]{32}$", description="digest of everything that determines the step"),
-    ]
+    key: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    """digest of everything that determines the step"""
+    ok: bool
     instance: str
     step: str
-    model: NotRequired[
-        Annotated[
-            str,
-            Field(description="the model's name at its provider; absent for tools and code of the user's"),
-        ]
-    ]
-    request: NotRequired[Annotated[Any, Field(description="what is new in the request")]]
-    latency_s: NotRequired[Annotated[float, Field(description="seconds of the attempt that succeeded")]]
+    model: NotRequired[str]
+    """the model's name at its provider; absent for tools and code of the user's"""
+    request: NotRequired[Any]
+    """what is new in the request"""
+    response: NotRequired[Any]
+    """the recorded result"""
+    error: NotRequired[dict[str, Any]]
+    latency_s: NotRequired[float]
+    """seconds of the attempt that succeeded"""
     assumed: NotRequired[Assumed]
     usage: NotRequired[Usage]
     attempts: NotRequired[Count]
     failed_attempts: NotRequired[list[FailedAttempt]]
-    time: Annotated[float, Field(description="when it ended, seconds since 1970")]
+    time: float
+    """when it ended, seconds since 1970"""
 
 
-class SuccessfulStep(Step):
-    """a step that has a result"""
-
-    ok: Literal[True]
-    response: Annotated[Any, Field(description="the recorded result")]
-    error: NotRequired[dict[str, Any]]
-
-
-class FailedStep(Step):
-    """a step that failed for good"""
-
-    ok: Literal[False]
-    response: NotRequired[Annotated[Any, Field(description="the recorded result")]]
-    error: dict[str, Any]
-
-
+@_described
 # --- results.jsonl
 
 
+@_described
 class ToolUse(TypedDict):
     searches: Count
     visits: Count
     failed: list[ToolFailures]
-    lexical: Annotated[Count, Field(description="pages read without a model")]
+    lexical: Count
+    """pages read without a model"""
 
 
+@_described
 class Search(TypedDict):
     model_calls: Count
     searches: Count
     visits: Count
-    forced: Annotated[bool, Field(description="the agent was made to answer at its last turn")]
-    made_up: NotRequired[Annotated[Count, Field(description="tool responses that the agent wrote itself")]]
+    forced: bool
+    """the agent was made to answer at its last turn"""
+    made_up: NotRequired[Count]
+    """tool responses that the agent wrote itself"""
     tools: ToolUse
 
 
+@_described
 class Turn(TypedDict, total=False):
-    offered: Annotated[Texts, Field(description="questions or queries that the Clarifier offered")]
+    offered: Texts
+    """questions or queries that the Clarifier offered"""
     types: Texts
     reasoning: str
     answers: Texts
-    chosen: Annotated[int | str, Field(description="what the user chose")]
+    chosen: int | str
+    """what the user chose"""
     query: str
 
 
@@ -342,6 +337,7 @@ class BuiltGold(TypedDict):
     provenance: NotRequired[dict[str, Any]]
 
 
+@_described
 class FailedInstance(_Asked):
     """an instance that failed, with what was made before; version 0.11 and before wrote the error alone"""
 
@@ -349,12 +345,12 @@ class FailedInstance(_Asked):
     questions: NotRequired[Texts]
     answers: NotRequired[UserAnswers]
     rewritten_query: NotRequired[str | None]
-    answer: NotRequired[
-        Annotated[str, Field(description="only the judge failed: further judges label it all the same")]
-    ]
+    answer: NotRequired[str]
+    """only the judge failed: further judges label it all the same"""
     answer_from: NotRequired[AnswerFrom]
     search: NotRequired[Search]
-    judge: NotRequired[Annotated[str, Field(description="who failed to label the answer")]]
+    judge: NotRequired[str]
+    """who failed to label the answer"""
     error: Error
 
 
@@ -402,10 +398,12 @@ class JudgeSummary(TypedDict):
     mean_failed_as_0: Score | None
 
 
+@_described
 class ToolCalls(TypedDict):
     asked: Count
     failed: Count
-    worked: Annotated[float | None, Field(description="share, 0 to 1")]
+    worked: float | None
+    """share, 0 to 1"""
 
 
 class ToolHealth(TypedDict):
@@ -416,51 +414,37 @@ class ToolHealth(TypedDict):
     other_failures: Count
 
 
+@_described
 class RunSummary(JudgeSummary):
     """of a run, or of judged candidates"""
 
-    n: Annotated[Count, Field(description="the same as n_scored")]
-    judge: Annotated[str | None, Field(description="the scoring judge")]
+    n: Count
+    """the same as n_scored"""
+    judge: str | None
+    """the scoring judge"""
     judges: dict[str, JudgeSummary]
-    judge_failures: NotRequired[
-        Annotated[
-            dict[str, Annotated[int, Field(ge=1)]],
-            Field(
-                description="by judge: of its n_failed, the answers that it failed to label; absent without any"
-            ),
-        ]
-    ]
-    agreement: Annotated[list[dict[str, Any]], Field(description="of the lexical judge with each other one")]
-    ua_unknown_rate: Annotated[
-        float | None, Field(description="share of the user's answers that are unknown")
-    ]
-    all_unknown_rate: Annotated[
-        float | None, Field(description="share of instances whose answers are all unknown")
-    ]
-    unknown_paraphrased: NotRequired[
-        Annotated[
-            Count,
-            Field(description="replies of the user that mean unknown without being exactly that word"),
-        ]
-    ]
+    judge_failures: NotRequired[dict[str, Annotated[int, Field(ge=1)]]]
+    """by judge: of its n_failed, the answers that it failed to label; absent without any"""
+    agreement: list[dict[str, Any]]
+    """of the lexical judge with each other one"""
+    ua_unknown_rate: float | None
+    """share of the user's answers that are unknown"""
+    all_unknown_rate: float | None
+    """share of instances whose answers are all unknown"""
+    unknown_paraphrased: NotRequired[Count]
+    """replies of the user that mean unknown without being exactly that word"""
     calls: Count
     failed_attempts: Count
     tokens: Tokens
-    served_models: Annotated[
-        dict[str, dict[str, Count]],
-        Field(description="by requested model: replies by the model that answered"),
-    ]
+    served_models: dict[str, dict[str, Count]]
+    """by requested model: replies by the model that answered"""
     dropped_parameters: NotRequired[dict[str, dict[str, Count]]]
-    priced_usd: NotRequired[Annotated[float, Field(description="dollars of the models that have a price")]]
-    unpriced_models: NotRequired[
-        Annotated[Count, Field(description="models that were called and have no price")]
-    ]
-    latency_per_instance_s: NotRequired[
-        Annotated[
-            float | None,
-            Field(description="median over the instances of the seconds that their model calls took"),
-        ]
-    ]
+    priced_usd: NotRequired[float]
+    """dollars of the models that have a price"""
+    unpriced_models: NotRequired[Count]
+    """models that were called and have no price"""
+    latency_per_instance_s: NotRequired[float | None]
+    """median over the instances of the seconds that their model calls took"""
     cost_usd: CostUsd
     wall_s: float
     tool_health: ToolHealth
@@ -481,6 +465,7 @@ class Grounding(TypedDict):
     better_elsewhere: Count
 
 
+@_described
 class GoldSummary(TypedDict):
     """of cts gold"""
 
@@ -489,10 +474,12 @@ class GoldSummary(TypedDict):
     n_failed: Count
     nuggets: Count
     nuggets_per_intent: NuggetsPerIntent
-    weights: Annotated[dict[str, Count], Field(description="number of nuggets by weight")]
+    weights: dict[str, Count]
+    """number of nuggets by weight"""
     sources_per_nugget: float | None
     grounding: Grounding
-    repaired: Annotated[Count, Field(description="intents whose reply was asked for again")]
+    repaired: Count
+    """intents whose reply was asked for again"""
     evidence_limited: Count
     suspicious: list[dict[str, Any]]
     calls: Count
@@ -517,7 +504,7 @@ _FILES: Final[Mapping[str, tuple[str, Any]]] = {
         Answered | Unsearched | Conversation | BuiltGold | FailedInstance,
     ),
     "run": ("run.json: what determines a run, and each execution of its command", Run),
-    "steps": ("A line of steps.jsonl, the journal: one executed step", SuccessfulStep | FailedStep),
+    "steps": ("A line of steps.jsonl, the journal: one executed step", Step),
     "summary": ("summary.json: what a run's files add up to", RunSummary | GoldSummary),
 }
 
