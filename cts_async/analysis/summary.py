@@ -21,13 +21,12 @@ from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
 from cts_async.analysis.tool_health import ToolHealth
 from cts_async.engine.journal import record_at
-from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import UNKNOWN
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, results_of
 from cts_async.runs.finished import ORIG
 from cts_async.runs.index import id_hash
-from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers
 from cts_async.runs.results import (
     Fingerprint,
@@ -39,7 +38,6 @@ from cts_async.runs.results import (
     no_fingerprint,
 )
 from cts_async.runs.spending import Spent, spent_of
-from cts_async.runs.untrusted import as_object, as_texts
 
 # --- The lines of a results file or a judge's file that count, in columns
 
@@ -301,7 +299,7 @@ class RunSummary:
     """The summary of a run directory."""
 
     directory: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     judges: tuple[JudgeScores, ...]
     """The scoring judge first; empty for a run without judging."""
     failures: Sequence[Line]
@@ -329,13 +327,13 @@ class RunSummary:
 
         Those of a judge that `cts judge` added are that command's.
         """
-        own_judges = {*as_texts(as_object(self.manifest.get("identity")).get("judges")), LEXICAL}
+        own_judges = {*self.manifest.identity.judges, LEXICAL}
         further = [judge.failures for judge in self.judges if judge.judge in own_judges]
         return [self.failures, *further]
 
     @property
     def label(self) -> str:
-        return str(self.manifest.get("identity", {}).get("system") or self.directory.name)
+        return self.manifest.system
 
 
 def summarise_runs(directories: Iterable[Path]) -> list[RunSummary]:
@@ -350,27 +348,23 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
 
     `journals` holds the calls by system of the journals that were read before.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
-    identity = manifest.get("identity", {})
-    named_judges = identity.get("judges") or ()
+    manifest = require_manifest(directory)
     results = results_of(directory)
     files = sorted((directory / JUDGMENTS).glob("*.jsonl"))
-    several_judges = len(files) + len(named_judges[:1]) > 1
+    several_judges = len(files) + bool(manifest.judge) > 1
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
-    by_id = identity.get("system") == ORIG
+    by_id = manifest.identity.system == ORIG
     mark = no_fingerprint
     if candidates or several_judges:
         # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
         mark = judged_fingerprint
     lines = ResultColumns(directory / results, mark, labels=several_judges, by_id=by_id)
-    n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
+    n_expected = max(manifest.n_expected, lines.n)
     if not candidates and lines.n_failed:
         lines.add_asked(directory / STEPS)
-    if files and named_judges and not lines.judge:
+    if files and manifest.judge and not lines.judge:
         # Its provider was gone from the beginning: no line names it, and no other judge's score may stand for its own.
-        lines.judge = named_judges[0]
+        lines.judge = manifest.judge
     scores: list[JudgeScores] = []
     labelled: list[ResultColumns] = []
     contradictions = [lines.contradictions]
@@ -396,28 +390,27 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         manifest=manifest,
         judges=tuple(scores),
         failures=lines.failures(),
-        spent=spent_of(directory, manifest, {} if journals is None else journals),
+        spent=spent_of(manifest, {} if journals is None else journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         n_unanswered=int((lines.failed & ~lines.answered).sum()),
         unjudged=_unjudged(manifest, scores, int(lines.answered.sum())),
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
-        wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
+        wall_s=manifest.wall_s,
         judge_pairs=tuple(judge_pairs),
         tools=lines.tools,
         contradictions=tuple(filter(None, contradictions)),
     )
 
 
-def _unjudged(manifest: Mapping[str, Any], judges: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
+def _unjudged(manifest: Manifest, judges: Sequence[JudgeScores], n_answers: int) -> dict[str, int]:
     """Count for each of the run's judges the answers without a verdict, if the run was stopped with some left."""
-    sessions = sessions_of(manifest)
-    if not sessions or not sessions[-1].get("stopped"):
+    if not manifest.last_session.stopped:
         return {}
     n_verdicts = {scores.judge: scores.summary.n_scored + scores.n_judge_failed for scores in judges}
     unjudged: dict[str, int] = {}
-    for judge in as_texts(as_object(manifest.get("identity")).get("judges")):
+    for judge in manifest.identity.judges:
         n_left = n_answers - n_verdicts.get(judge, 0)
         if n_left > 0:
             unjudged[judge] = n_left

@@ -40,7 +40,7 @@ from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
 from cts_async.records import JUDGING, Instance, language_of
 from cts_async.runs.files import RESULTS, STEPS
-from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
@@ -189,9 +189,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
-    noted = manifest.get("forecast")
-    observed.forecast = noted if isinstance(noted, dict) else None
-    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
+    observed.forecast = manifest.forecast
+    observed.wall_s = manifest.wall_s
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
         search = line.get("search")
@@ -539,11 +538,13 @@ def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
     return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
-def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
+def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> Mapping[str, Any]:
     """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
-    before = (read_manifest(plan.systems[system]) or {}).get("forecast")
-    if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
-        return before
+    manifest = read_manifest(plan.systems[system])
+    if manifest is not None and manifest.forecast is not None:
+        n_instances = manifest.forecast.get("instances") or 0
+        if int(n_instances) >= plan.n_instances:
+            return manifest.forecast
     effort = planned.of(system.label).as_json()
     return {"instances": plan.n_instances, **effort, "time_s": round(planned.time_s, 1)}
 

@@ -24,8 +24,8 @@ from cts_async.engine.runner import Context
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.views import ClarifierView
 from cts_async.records import Instance
-from cts_async.runs.files import MANIFEST, RESULTS, TALK, matching
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.files import MANIFEST, RESULTS, matching
+from cts_async.runs.manifest import Manifest, require_manifest
 
 GivenKind = Literal["questions", "rewrites"]
 _FIELDS: Final[Mapping[GivenKind, GivenField]] = {"questions": "questions", "rewrites": "rewritten_query"}
@@ -141,17 +141,15 @@ class GivenRows:
 
 def _check_run_has(run: Path, kind: GivenKind) -> None:
     """Raise InputError unless a directory is a run that has such texts, made as the protocol makes them."""
-    manifest = read_manifest(run)
-    if manifest is None:
-        raise InputError(run, "not a run directory: run.json not found")
-    identity = manifest.get("identity") or {}
-    if identity.get("task") == TALK:
+    manifest = require_manifest(run)
+    identity = manifest.identity
+    if manifest.is_conversation:
         raise InputError(run, f"a run of cts converse has none: make {kind} with cts run --stop-after")
     if kind == "rewrites":
         return
-    if identity.get("system") in ("orig", "gold"):
-        raise InputError(run, f"a run of {identity['system']} asked no questions")
-    if identity.get("mode", "at-once") != "at-once":
+    if identity.system in ("orig", "gold"):
+        raise InputError(run, f"a run of {identity.system} asked no questions")
+    if identity.mode not in ("", "at-once"):
         problem = (
             "its questions were asked turn by turn, each after the answers before it: they cannot be fixed"
         )
@@ -165,28 +163,26 @@ def as_given(identity: object) -> Mapping[str, Any]:
     return {}
 
 
-def given_again(manifest: Mapping[str, Any]) -> GivenRows | None:
+def given_again(manifest: Manifest) -> GivenRows | None:
     """The rows that a run was given, read again where its manifest says; None for a run without.
 
     Raises InputError if they cannot be read, or are not those of the run any more.
     """
-    identity, note = manifest.get("identity") or {}, manifest.get("given")
     kind: GivenKind = "rewrites"
-    given_identity = as_given(identity.get("rewrites"))
+    given_identity = as_given(manifest.identity.rewrites)
     if not given_identity:
         kind = "questions"
-        models = identity.get("models")
-        given_identity = as_given(models.get("clarifier") if isinstance(models, dict) else None)
+        given_identity = as_given(manifest.identity.models.get("clarifier"))
     if not given_identity:
         return None
-    if not isinstance(note, dict) or not isinstance(note.get("source"), str):
+    if not manifest.given.source:
         raise InputError(MANIFEST, "does not say where they are", field="given")
     # A manifest may be anybody's, and a NUL in a path is a ValueError of Python's instead of "no such file".
-    source = Path(note["source"].replace("\0", ""))
+    source = Path(manifest.given.source.replace("\0", ""))
     file = source / RESULTS if source.is_dir() else source
     if sha256_of(file) != given_identity.get("sha256"):
         raise InputError(file, "not the file this run was made with (its sha256 differs)")
-    return GivenRows(source, kind, (manifest.get("data") or {}).get("fields") or {})
+    return GivenRows(source, kind, manifest.data.fields)
 
 
 # --- The given texts of a command
@@ -241,7 +237,7 @@ def _sources(words: Iterable[Path]) -> Iterator[Path]:
 def _label(source: Path, kind: GivenKind) -> str:
     name = source.stem
     if source.is_dir():
-        name = str(((read_manifest(source) or {}).get("identity") or {}).get("system"))
+        name = require_manifest(source).identity.system
     if kind == "questions":  # the system has its own -kN
         name = re.sub(r"[-_]k\d+$", "", name)
     return re.sub(r"[^\w.-]+", "-", name).strip("-.") or kind

@@ -37,7 +37,7 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Manifest, Tools, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
@@ -185,7 +185,7 @@ class SystemsPlan(CommandPlan):
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
-        notes = {**self.config.noted, "data": self.data_notes()}
+        notes = {**self.config.manifest_fields, "data": self.data_notes()}
         if self.search:
             notes["tools"] = self.search.notes
         # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
@@ -686,7 +686,7 @@ def sends_fixed_temperature(directories: Iterable[Path]) -> bool:
     """False if one of the runs was begun without it, by a version up to 0.11: it is finished as it was begun."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and FIXED_TEMPERATURE not in manifest:
+        if manifest is not None and manifest.fixed_temperature is None:
             return False
     return True
 
@@ -705,8 +705,8 @@ def _date_of_runs(directories: Iterable[Path]) -> str:
     """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and manifest.get("identity", {}).get("current_date"):
-            return str(manifest["identity"]["current_date"])
+        if manifest is not None and manifest.identity.current_date:
+            return manifest.identity.current_date
     return date.today().isoformat()
 
 
@@ -790,18 +790,18 @@ def plan_search(
         if not (run / STEPS).is_file():
             raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
         journals.append(run / STEPS)
-    replayed_tools: Mapping[str, Any] = {}
+    replayed_tools = Tools()
     if config.replay:
-        replayed_tools = (read_manifest(config.replay[0]) or {}).get("tools", {})
+        replayed_tools = (read_manifest(config.replay[0]) or Manifest()).tools
     documents = config.corpus or documents
-    name = config.search or replayed_tools.get("search")
-    if name is None and documents is None:
+    name = config.search or replayed_tools.search
+    if not name and documents is None:
         raise UsageError(
             f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
             "or search the web with --search serper"
         )
     engine = catalogue.engine(name or CORPUS)
-    reader = catalogue.reader(config.visit or replayed_tools.get("visit") or _usual_reader(engine, environ))
+    reader = catalogue.reader(config.visit or replayed_tools.visit or _usual_reader(engine, environ))
     if config.allow_addresses:
         reader = _allowing(reader, config.allow_addresses)
     corpus = _documents_used(engine, reader, documents)

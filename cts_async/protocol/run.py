@@ -404,7 +404,7 @@ def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) 
 def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     """The budget less what the plan's journals show as spent; None without limits. Needs a running event loop."""
     config = plan.config.budget
-    if not config.given:
+    if not config.is_limited:
         return None
     names = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
     inner = tuple(f"{name}/" for name in names)  # what custom judges ask of models

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cts_async.errors import InputError
-from cts_async.records import caveat_of
-from cts_async.runs.files import (
-    GOLDBUILD,
-    JUDGMENTS,
-    MANIFEST,
-    N_ANSWERS,
-    PER_ITEM,
-    RESULTS,
-    STEPS,
-    SUMMARY,
-    TALK,
-)
-from cts_async.runs.finished import named_system
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import (
     NO_FILE,
     JournalIndex,
@@ -40,6 +26,7 @@ from cts_async.runs.index import (
     record_in,
     stat_of,
 )
+from cts_async.runs.manifest import Manifest, tolerant_manifest
 from cts_async.runs.results import (
     ResultLines,
     ResultsIndex,
@@ -48,15 +35,11 @@ from cts_async.runs.results import (
     judged_fingerprint,
     no_fingerprint,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-RunKind = Literal["run", "talk", "judged"]
-"""A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 MAX_DEPTH: Final = 4
 MAX_FOLDERS: Final = 20_000
@@ -64,8 +47,6 @@ MAX_FOLDERS: Final = 20_000
 _RUN_FILES: Final = (MANIFEST, RESULTS, PER_ITEM)
 _INNER_FOLDERS: Final = (JUDGMENTS, "prompts")
 """Folders inside a run that hold no runs."""
-MAX_COMMAND: Final = 1 << 16
-"""Characters of a command that are parsed; shlex takes a second per million."""
 MAX_JUDGES: Final = 32
 UNNAMED: Final = "unnamed"
 
@@ -121,86 +102,23 @@ def judgment_files(directory: Path) -> list[Path]:
 # --- The manifest
 
 
-class Metadata:
-    """A run's manifest in plain values. It is a file of unknown origin: fields of another type count as missing."""
+def viewed_manifest(directory: Path) -> Manifest | None:
+    """The manifest of a run, read tolerantly; one without fields where there is none.
 
-    def __init__(self, manifest: Mapping[str, Any], directory: Path) -> None:
-        identity = as_object(manifest.get("identity"))
-        data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
-        sessions = [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
-        fields = as_object(as_object(manifest.get("data")).get("fields"))
-        candidates, k = "candidates" in identity or not manifest, identity.get("k")
-        self.manifest = manifest
-        self.kind: RunKind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
-        self.system = as_text(identity.get("system")) or directory.name
-        self.data = as_text(data.get("name")) or ""
-        self.data_sha256 = as_text(data.get("sha256")) or ""
-        self.gold_sha256 = as_text(data.get("gold_sha256")) or as_text(identity.get("gold_sha256")) or ""
-        self.gold_digest = self.gold_sha256 or self.data_sha256
-        """The sha256 of the file that holds the nuggets; "" if unknown."""
-        self.k = (named_system(self.system)[1] or None) if candidates else None if k is None else as_count(k)
-        self.scheme = None if candidates else as_text(identity.get("scheme"))
-        self.mode = None if candidates else as_text(identity.get("mode"))
-        self.agent = as_text(as_object(manifest.get("players")).get("agent")) or ""
-        self.judge = judges[0] if judges else None
-        """The scoring judge."""
-        self.shared_journal = manifest.get("journal") == f"../{STEPS}"
-        """Its steps stand in the folder above, together with those of other systems."""
-        self.caveat = caveat_of(manifest)
-        self.n_expected = as_count(manifest.get("n_expected"))
-        n_answers = as_count(manifest.get(N_ANSWERS))
-        self.n_absent = max(0, self.n_expected - n_answers) if N_ANSWERS in manifest else 0
-        """Instances of the gold that judged candidates have no answer for: nothing is missing for them."""
-        self.started = as_text(sessions[0].get("start")) if sessions else None
-        self.ended = as_text(sessions[-1].get("end")) if sessions else None
-        seconds = [as_float(session.get("wall_s")) or 0.0 for session in sessions]
-        self.wall_s = sum(seconds) if sessions else None
-        self.data_files = _data_files(manifest)
-        """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
-        self.corpus_file = as_text(as_object(manifest.get("data")).get("corpus")) or ""
-        """The path of the documents that were searched; "" for none."""
-        self.corpus_sha256 = as_text(identity.get("corpus_sha256")) or ""
-        prices = as_object(manifest.get("prices")).items()
-        self.prices = {
-            model: {kind: as_float(price) for kind, price in as_object(of).items()} for model, of in prices
-        }
-        """Dollars per million tokens, by model and kind; None if unknown."""
-        self.fields = {name: to for name, to in fields.items() if isinstance(to, str)}
-
-    def journal_name(self, id: str) -> str:
-        """The name of an instance in the journal."""
-        return f"{self.system}/{id}" if self.shared_journal else id
-
-
-def read_metadata(directory: Path) -> Metadata | None:
-    """None for a build of gold, and for the folder that `cts judge` writes above several candidates' runs.
-
+    None for a build of gold, and for the folder that `cts judge` writes above several candidates' runs.
     Raises ValueError if `run.json` is not a manifest.
     """
-    manifest = read_object(directory / MANIFEST)
-    if manifest is not None and not is_serializable(manifest):
+    raw = read_object(directory / MANIFEST)
+    if raw is None:
+        return Manifest(directory=directory)
+    if not is_serializable(raw):
         raise ValueError("it is nested too deeply")
-    if manifest is not None and "identity" not in manifest:
+    manifest = tolerant_manifest(raw, directory)
+    if not manifest.has_identity:
         raise ValueError("the field identity is missing")
-    manifest = manifest or {}
-    built = as_object(manifest.get("identity")).get("system") == GOLDBUILD
-    return None if built or isinstance(manifest.get("systems"), list) else Metadata(manifest, directory)
-
-
-def _data_files(manifest: Mapping[str, Any]) -> list[str]:
-    """The gold named by the manifest or by its `cts judge` command, then the queries."""
-    data, command = as_object(manifest.get("data")), as_text(manifest.get("command")) or ""
-    named = [as_text(data.get("gold")), *_gold_options(command), as_text(data.get("path"))]
-    return list(dict.fromkeys(name for name in named if name))
-
-
-def _gold_options(command: str) -> list[str]:
-    try:
-        words = shlex.split(command[:MAX_COMMAND])
-    except ValueError:
-        return []
-    found = [after for word, after in pairwise(words) if word in ("--gold", "--gold_a")]
-    return found + [word.partition("=")[2] for word in words if word.startswith(("--gold=", "--gold_a="))]
+    if manifest.is_gold_build or manifest.is_of_several_systems:
+        return None
+    return manifest
 
 
 # --- The files
@@ -209,11 +127,12 @@ def _gold_options(command: str) -> list[str]:
 class OpenRun:
     """The indexes of one run. Any thread may call `advance`; readers see what is indexed so far."""
 
-    def __init__(self, place: Place, metadata: Metadata, journal: Path | None) -> None:
-        self.place, self.metadata = place, metadata
+    def __init__(self, place: Place, manifest: Manifest, journal: Path | None) -> None:
+        self.place = place
+        self.manifest = manifest
         directory = place.path
         # The answers of judged candidates may change under their ids.
-        candidates = metadata.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
+        candidates = manifest.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
         judged = candidates and stat_of(directory / RESULTS) == NO_FILE
         self._mark = judged_fingerprint if judged else no_fingerprint
         self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)
@@ -236,8 +155,13 @@ class OpenRun:
     def index_spending(self) -> None:
         """From now on index what each instance took, too; nothing without a journal."""
         if self.spending is None and self.journal is not None:
-            prefix = self.metadata.journal_name("")
-            self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
+            self.spending = SpendingIndex(self.journal.path, self.journal_name(""), self.manifest.prices)
+
+    def journal_name(self, id: str) -> str:
+        """The name of an instance in the journal, which may have the steps of other systems, too."""
+        if shares_journal(self.manifest):
+            return f"{self.manifest.system}/{id}"
+        return id
 
     def advance(self, max_s: float = threading.TIMEOUT_MAX) -> bool:
         """Index results, judgments, then the journal, for about `max_s` seconds; whether there is more to do."""
@@ -293,7 +217,7 @@ class OpenRun:
 
     def judges(self) -> dict[str, ResultsIndex]:
         """The index of each judge's verdicts, the scoring judge's first."""
-        own = self.results.judge or self.metadata.judge
+        own = self.results.judge or self.manifest.judge
         lines = self.results.lines()
         found = {}
         if own or (len(lines) and (lines.scores == lines.scores).any()):
@@ -364,28 +288,33 @@ class OpenRun:
 
 
 def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
-    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`.
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `viewed_manifest`.
 
     Raises InputError if `run.json` is not a manifest.
     """
     directory = directory.resolve()
     place = Place(directory.name, directory)
     try:
-        metadata = read_metadata(directory)
+        manifest = viewed_manifest(directory)
     except ValueError as error:
         raise InputError(directory / MANIFEST, f"not a manifest ({error})") from None
-    if metadata is None:
+    if manifest is None:
         return None
-    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
+    run = OpenRun(place, manifest, journal_of(place, manifest, directory.parent))
     run.viewed = journal
     run.advance()
     return run
 
 
-def journal_of(place: Place, metadata: Metadata, root: Path) -> Path | None:
+def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
     own = place.path / STEPS
-    if metadata.shared_journal and stat_of(own) == NO_FILE:
+    if shares_journal(manifest) and stat_of(own) == NO_FILE:
         above = place.path.parent
         return above / STEPS if above == root or root in above.parents else None
     return own
+
+
+def shares_journal(manifest: Manifest) -> bool:
+    """Whether its steps stand in the folder above, together with those of other systems."""
+    return manifest.journal == f"../{STEPS}"

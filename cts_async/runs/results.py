@@ -113,34 +113,47 @@ MAX_CAUSES = 20
 """Distinct tool failures that a line lists; the rest is summed up."""
 
 
+COUNTED_AS: Final = {"search": "searches", "visit": "visits"}
+"""The fields of a line for the tools that every search has; `others` has the rest by name."""
+
+
 def search_json(trace: Trace) -> Line:
-    """The counts of a search: model calls, searches, visits, failures."""
-    kinds = [turn.kind for turn in trace.turns]
-    made_up = kinds.count("made_up")
-    return {
-        "model_calls": trace.model_calls,
-        "searches": kinds.count("search"),
-        "visits": kinds.count("visit"),
-        "forced": trace.forced,
-        **({"made_up": made_up} if made_up else {}),
-        "tools": _tools(trace.tools),
-    }
+    """The counts of a search: model calls, calls of tools, failures."""
+    kinds = Counter(turn.kind for turn in trace.turns)
+    calls = {tool: kinds[tool] for tool in trace.tools.requests if tool not in COUNTED_AS}
+    line: Line = {"model_calls": trace.model_calls}
+    for tool, counted_as in COUNTED_AS.items():
+        line[counted_as] = kinds[tool]
+    if calls:
+        line["others"] = calls
+    line["forced"] = trace.forced
+    if kinds["made_up"]:
+        line["made_up"] = kinds["made_up"]
+    line["tools"] = _tools(trace.tools)
+    return line
 
 
 def _tools(use: ToolUse) -> Line:
-    """Queries and pages requested, the failed ones as rows {tool, host, reason, n}, and queries that found nothing."""
+    """Requests by tool, the failed ones as rows {tool, host, reason, n}, and queries that found nothing."""
     causes = Counter(
         (failure.tool, failure.host[:100], failure.reason[:60]) for failure in use.failures
     ).most_common()
-    failed = [
-        {"tool": tool, "host": host, "reason": reason, "n": n}
-        for (tool, host, reason), n in causes[:MAX_CAUSES]
-    ]
-    rest = Counter({"search": 0, "visit": 0})
+    failed: list[Line] = []
+    for (tool, host, reason), n in causes[:MAX_CAUSES]:
+        failed.append({"tool": tool, "host": host, "reason": reason, "n": n})
+    rest = Counter(dict.fromkeys(COUNTED_AS, 0))
     for (tool, _, _), n in causes[MAX_CAUSES:]:
         rest[tool] += n
-    failed += [{"tool": tool, "host": "", "reason": "other", "n": n} for tool, n in rest.items() if n]
-    line: Line = {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
+    for tool, n in rest.items():
+        if n:
+            failed.append({"tool": tool, "host": "", "reason": "other", "n": n})
+    others = {tool: n for tool, n in use.requests.items() if tool not in COUNTED_AS}
+    line: Line = {}
+    for tool, counted_as in COUNTED_AS.items():
+        line[counted_as] = use.requests.get(tool, 0)
+    line |= {"failed": failed, "lexical": use.lexical}
+    if others:
+        line["others"] = others
     if use.empty:  # absent from lines of earlier versions, which did not count them
         line["empty"] = use.empty
     return line

@@ -10,10 +10,10 @@ from cts_async import scorer
 from cts_async.analysis.compare import Agreement
 from cts_async.analysis.summary import RunSummary, pooled_agreements
 from cts_async.analysis.tool_health import ranked
-from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.runs.cut_prompts import CutPrompts
+from cts_async.runs.directory import write_json
 from cts_async.runs.files import SUMMARY
-from cts_async.runs.manifest import write_json
 from cts_async.tables.output import counted, dollars
 
 
@@ -27,7 +27,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
 def summary_json(summary: RunSummary) -> dict[str, Any]:
     """Return the content of `summary.json`."""
     spent = summary.spent
-    known_cost, unpriced = spent.known_cost(summary.manifest.get("prices", {}))
+    known_cost, unpriced = spent.known_cost(summary.manifest.prices)
     judge = None
     scores = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
     if summary.judges:
@@ -62,7 +62,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["wall_s"] = round(summary.wall_s, 3)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
-    value |= caveats_json([caveat_of(summary.manifest)])
+    value |= caveats_json([summary.manifest.caveat])
     return value
 
 
@@ -95,7 +95,7 @@ def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
 
 def cost_fields(run: RunSummary) -> dict[str, Any]:
     """Return the fields of a row that `cost_text` reads."""
-    known, unpriced = run.spent.known_cost(run.manifest.get("prices") or {})
+    known, unpriced = run.spent.known_cost(run.manifest.prices)
     cost = None if unpriced else known
     return {"priced_usd": known, "unpriced_models": len(unpriced), "cost_usd": cost}
 

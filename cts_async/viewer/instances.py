@@ -184,7 +184,7 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
             "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
             "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
             "error_kind": row["failed"] or None,
-            "caveat": run.metadata.caveat or None,
+            "caveat": run.manifest.caveat or None,
         }
 
     order = _ordered(lines, scores, parameters)

@@ -283,7 +283,10 @@ def searched(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:
 
 
 def visits(n: int, *reasons: tuple[str, str], searches: int = 0) -> ToolUse:
-    return ToolUse(searches, n, tuple(ToolFailure("visit", host, reason) for host, reason in reasons))
+    return ToolUse(
+        {"search": searches, "visit": n},
+        tuple(ToolFailure("visit", host, reason) for host, reason in reasons),
+    )
 
 
 def health(*lines: dict[str, Any]) -> ToolHealth:
@@ -310,7 +313,7 @@ def failing(searches: int, failed: int = 0, empty: int = 0, visits: int = 0, los
     failures = [ToolFailure("search", "s.org", "http 400")] * failed + [
         ToolFailure("visit", "a.org", "captcha")
     ] * lost
-    return ToolUse(searches, visits, tuple(failures), empty=empty)
+    return ToolUse({"search": searches, "visit": visits}, tuple(failures), empty=empty)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +363,11 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     """Neither rich markup nor an escape sequence in them reaches the terminal."""
     hostile = ToolFailure("visit", "[red]evil\x1b[2J.org", "a\x07b\n" + "c" * 200)
     (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "orig"}, "n_expected": 2}))
-    rows = [searched("1", visits(8)), searched("1", ToolUse(1, 8, (hostile,))), searched("2", visits(0))]
+    rows = [
+        searched("1", visits(8)),
+        searched("1", ToolUse({"search": 1, "visit": 8}, (hostile,))),
+        searched("2", visits(0)),
+    ]
     write(tmp_path / "results.jsonl", *rows)
     summary = summarise_run(tmp_path)
     written = write_summary(summary)["tool_health"]

@@ -338,7 +338,7 @@ def cost(
     """Mean score against dollars; systems that called a model without a price are left out, and named."""
     dollars: dict[Path, float | None] = {}
     for one in summaries:
-        instances, prices = one.n_done + len(one.failures), one.manifest.get("prices", {})
+        instances, prices = one.n_done + len(one.failures), one.manifest.prices
         # Unknown if a price is, or if nothing was called that could cost anything.
         cost = one.spent.cost_usd(prices) if one.spent.calls else None
         dollars[one.directory] = cost / instances if instances and cost is not None else None
