@@ -1,7 +1,8 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
 A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
-placeholders; only its role's declared fields are placeholders, any other brace is text. A placeholder alone between
+placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's prompt `{tools}`
+stands for the lines that describe its tools, which are part of the prompt and of its hash. A placeholder alone between
 `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
@@ -23,13 +24,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from cts_async.config import VARIANT, CommandConfig, RunConfig, variant_of
+from cts_async.config import VARIANT, CommandConfig, RunConfig, SearchConfig, variant_of
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 from cts_async.safe_files import open_file
+from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
     "FIELDS",
@@ -225,8 +227,10 @@ class PromptSet:
         return self.get("agent", language_of(query) if choice == "query" else choice, size)
 
 
-def load_prompts(directory: Path | None = None) -> PromptSet:
+def load_prompts(directory: Path | None = None, toolbox: Toolbox | None = None) -> PromptSet:
     """Read every prompt of `directory`; by default those shipped in the package, else the repository's.
+
+    The agent's describe the tools of `toolbox`; by default the usual ones.
 
     InputError names an invalid file, or a directory without prompts.
     """
@@ -234,7 +238,8 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, _NO_PROMPTS)
-    return PromptSet(directory, {path.stem: _parse_prompt(path, path.read_bytes()) for path in files})
+    prompts = {path.stem: _parse_prompt(path, path.read_bytes(), toolbox=toolbox) for path in files}
+    return PromptSet(directory, prompts)
 
 
 def shipped_folder() -> Path:
@@ -258,28 +263,37 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
     as_published = isinstance(config, RunConfig) and config.as_published
+    toolbox = None
+    if isinstance(config, SearchConfig):
+        toolbox = open_toolbox(config.tools)
     used_folders = {name: catalogue.prompts[name] for name in sorted(used)}
-    return open_prompts(config.prompts, used_folders, as_published=as_published), catalogue
+    prompts = open_prompts(config.prompts, used_folders, as_published=as_published, toolbox=toolbox)
+    return prompts, catalogue
 
 
 def open_prompts(
-    options: Sequence[str], folders: Mapping[str, Path], *, as_published: bool = False
+    options: Sequence[str],
+    folders: Mapping[str, Path],
+    *,
+    as_published: bool = False,
+    toolbox: Toolbox | None = None,
 ) -> PromptSet:
     """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders by variant.
 
-    `as_published` takes the shipped prompts that say no more than the paper's. Raises UsageError, InputError.
+    `as_published` takes the shipped prompts that say no more than the paper's; the agent's describe the tools of
+    `toolbox`, by default the usual ones. Raises UsageError, InputError.
     """
-    base = load_prompts()
+    base = load_prompts(toolbox=toolbox)
     if as_published:
         # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
-        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER).over(base)
+        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER, toolbox).over(base)
         base = replace(base, prompts=published.prompts)
     folder_of_all, folders_by_option = _read_options(options)
     if folder_of_all is not None:
-        base = read_folder(folder_of_all).over(base)
+        base = read_folder(folder_of_all, toolbox=toolbox).over(base)
     variants = {}
     for name, folder in {**folders, **folders_by_option}.items():
-        variants[name] = read_folder(folder, name).over(base)
+        variants[name] = read_folder(folder, name, toolbox).over(base)
     return replace(base, variants=variants)
 
 
@@ -304,9 +318,9 @@ def _read_options(options: Sequence[str]) -> tuple[Path | None, dict[str, Path]]
     return folder_of_all, folders
 
 
-def read_folder(directory: Path, variant: str = "") -> PromptSet:
+def read_folder(directory: Path, variant: str = "", toolbox: Toolbox | None = None) -> PromptSet:
     """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
-    prompts = {path.stem: read_prompt(path, variant) for path in prompt_files(directory)}
+    prompts = {path.stem: read_prompt(path, variant, toolbox) for path in prompt_files(directory)}
     return PromptSet(directory, prompts, frozenset(prompts))
 
 
@@ -326,7 +340,7 @@ def prompt_files(directory: Path) -> list[Path]:
     return paths
 
 
-def read_prompt(path: Path, variant: str = "") -> Prompt:
+def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError."""
     _check_name(path)
     try:
@@ -338,7 +352,7 @@ def read_prompt(path: Path, variant: str = "") -> Prompt:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise InputError(path, f"is longer than {MAX_BYTES >> 10} KiB, which would be sent with every call")
-    return _parse_prompt(path, data, variant)
+    return _parse_prompt(path, data, variant, toolbox)
 
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
@@ -374,7 +388,7 @@ def _check_name(path: Path) -> None:
     raise InputError(path, problem)
 
 
-def _parse_prompt(path: Path, data: bytes, variant: str = "") -> Prompt:
+def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read the content of a prompt's file. Raises InputError with its first mistake."""
     _check_name(path)
     role = _role_of(path.stem)
@@ -384,6 +398,8 @@ def _parse_prompt(path: Path, data: bytes, variant: str = "") -> Prompt:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
+    if role == "agent":
+        text = _with_tools(path, text, toolbox or open_toolbox())
     fields = FIELDS[role]
     before, *sections = _HEADER.split(text)
     headers, contents = sections[::2], sections[1::2]
@@ -403,6 +419,24 @@ def _parse_prompt(path: Path, data: bytes, variant: str = "") -> Prompt:
     name = f"{path.stem}@{variant}" if variant else path.stem
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Prompt(name, path, text, digest, frozenset(fields), tuple(parsed), _fence(text, fields))
+
+
+_TOOLS_PLACE: Final = "{tools}"
+
+
+def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
+    """The agent's prompt with the lines of its tools. Raises InputError if it has its own of others.
+
+    A prompt that names the usual tools itself is one of before there were others.
+    """
+    if _TOOLS_PLACE in text:
+        return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
+    if toolbox.is_default:
+        return text
+    named = ",".join(toolbox.names)
+    raise InputError(
+        path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {named}"
+    )
 
 
 def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:

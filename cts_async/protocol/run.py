@@ -347,7 +347,8 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
             yield foreign
             return
         takes_empty = plan.config.empty_answers == "zero"
-        agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
+        model = resources.models[plan.roles.agent]
+        agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
         yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
