@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError, UsageError, closest
-from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.records import DEFAULT_TOOLS, SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
 from cts_async.safe_files import read_file
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class SearchConfig(DataConfig):
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
     max_turns: int | None = None
+    tools: tuple[str, ...] = DEFAULT_TOOLS
+    """The tools that the agent may call, by name (see `search.toolbox`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,6 +148,11 @@ def one_of(option: str, accepted: Sequence[str]) -> Callable[[Any], Any]:
     return check
 
 
+def split_names(words: list[str]) -> list[str]:
+    """Return the names in words such as `a,b`."""
+    return [name.strip() for word in words for name in word.split(",")]
+
+
 def read_date(text: str | None) -> str | None:
     """Check a calendar date, YYYY-MM-DD. Raises UsageError for another form or a day that does not exist."""
     try:
@@ -601,6 +606,15 @@ class SearchOptions(DataOptions):
     ]
     max_turns: Annotated[
         int | None, option(SEARCHING, min=1, help="Model calls per search [default: 20, as WebDancer].")
+    ]
+    tools: Annotated[
+        list[str],
+        option(
+            SEARCHING,
+            metavar="NAMES",
+            callback=split_names,
+            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins.",
+        ),
     ]
 
 

@@ -145,7 +145,8 @@ def copy(
     texts: dict[str, str] = {}
     for prompt in load_prompts().prompts.values():
         if prompt.role in chosen and ".small." not in prompt.name:
-            texts[f"{prompt.name}.txt"] = prompt.text
+            # As written: with {tools}, so that a copy serves whatever the tools are.
+            texts[f"{prompt.name}.txt"] = prompt.path.read_text("utf-8")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -40,6 +40,7 @@ from cts_async.runs.files import STEPS
 from cts_async.runs.manifest import Manifest, Tools, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
+from cts_async.search.toolbox import Toolbox, open_toolbox
 from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
@@ -222,6 +223,7 @@ class Plan(SystemsPlan):
     limit: int | None
     search: SearchPlan
     settings: AgentSettings
+    toolbox: Toolbox
     current_date: str
     extractor: str = ""
     """The model that extracts nuggets from what was found; "": none are."""
@@ -252,6 +254,8 @@ class Plan(SystemsPlan):
             identity["rewrites"] = self.given[system.clarifier].identity
         if self.searches:
             identity["agent"] = {name: getattr(self.settings, name) for name in AgentSettings.__slots__}
+            if not self.toolbox.is_default:
+                identity["agent_tools"] = self.toolbox.identity
             identity["corpus_sha256"] = self.search.corpus_sha256
             identity["tools"] = self.search.identity
         else:
@@ -434,7 +438,12 @@ def make_plan(
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
+    toolbox = open_toolbox(config.tools)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
+    if not toolbox.is_default and roles.agent in custom:
+        raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
+    if not toolbox.uses("visit"):
+        roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
     wanted = _roles_by_model(config, roles, given=given_rows, custom=custom)
     options, trial = _CHOOSE_PLAYERS, "--all baseline"
     if extractor is not None:
@@ -492,6 +501,7 @@ def make_plan(
         prompts=prompts,
         remarks=tuple(remarks),
         settings=_settings(config, agent),
+        toolbox=toolbox,
         current_date="",
         extractor=extractor or "",
         agent_prompt=agent_prompt,
@@ -565,6 +575,8 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
         suffix += f"+answers-{config.answers}"
     if config.as_published:
         suffix += "+as-published"
+    if not (plan.toolbox.is_default or config.stop_after):
+        suffix += f"+tools-{'-'.join(plan.toolbox.names)}"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 

@@ -35,12 +35,12 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Callable[[], bool]]:
     # The lock is on the directory itself, since any file in it could be deleted, which would let a second process in.
     # The file `.lock` is locked as well: it names the process, versions before 0.7 know no other lock, and on network
     # file systems the directory's lock may not reach other machines.
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            folder = held.enter_context(open_folder(directory))
+            folder = stack.enter_context(open_folder(directory))
             fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
-            held.callback(os.close, fd)
+            stack.callback(os.close, fd)
             try:
                 free = _flock(fd, fcntl.LOCK_EX)
             except OSError as error:
@@ -54,11 +54,15 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Callable[[], bool]]:
                 free = _flock(folder, fcntl.LOCK_EX) and free
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
-        other = f", or choose another {place}" if place else ""
         if not free:
             holder = os.pread(fd, 64, 0).decode(errors="replace")
-            process = holder if re.fullmatch(r"process \d+", holder) else "another process"
-            raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
+            # The file may be anybody's: only what we wrote is printed.
+            if not re.fullmatch(r"process \d+", holder):
+                holder = "another process"
+            advice = "wait for it"
+            if place:
+                advice += f", or choose another {place}"
+            raise RunLocked(f"{directory}: {holder} is writing this run; {advice}")
         if not is_open_file(directory / LOCK, fd):
             raise RunLocked(
                 f"{directory}: was replaced while it was being locked; run the same command again"
@@ -85,8 +89,8 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
     try:
         return orjson.dumps(value, option=option)
     except TypeError:
-        held = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-        return orjson.dumps(orjson.loads(held), option=option)
+        encodable = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        return orjson.dumps(orjson.loads(encodable), option=option)
 
 
 def write_json(path: Path, value: Any) -> None:

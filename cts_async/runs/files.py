@@ -38,8 +38,9 @@ def judgments_path(directory: Path, judge: str) -> Path:
 
 def results_of(directory: Path) -> str:
     """The name of the results file in a directory: of a run, or of judged candidates."""
-    judged = (directory / PER_ITEM).exists() and not (directory / RESULTS).exists()
-    return PER_ITEM if judged else RESULTS
+    if (directory / PER_ITEM).exists() and not (directory / RESULTS).exists():
+        return PER_ITEM
+    return RESULTS
 
 
 # --- Existing run directories: which ones the user's words name, what they hold, and their data
@@ -50,36 +51,47 @@ def run_folders(words: Iterable[Path]) -> list[Path]:
 
     A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
     """
-    meant = without((path for word in words for path in matching(word) or [word]), is_report)
-    return without((path for named in meant for path in _runs_at(named)), is_gold_build)
+    paths: list[Path] = []
+    for word in words:
+        paths += matching(word) or [word]
+    runs: list[Path] = []
+    for path in without(paths, is_report):
+        runs += _runs_at(path)
+    return without(runs, is_gold_build)
 
 
 def matching(word: Path | str) -> list[Path]:
     """The path itself if it exists, else the sorted paths that match it as a pattern."""
     path = Path(word)
-    return [path] if path.exists() else sorted(map(Path, glob.glob(str(word), recursive=True)))
+    # A name with brackets may be a path as well as a pattern: what exists is meant.
+    if path.exists():
+        return [path]
+    return sorted(map(Path, glob.glob(str(word), recursive=True)))
 
 
 def _runs_at(path: Path) -> list[Path]:
-    within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
-    return [manifest.parent for manifest in within] or [path]
+    """The runs in a folder; the path itself if it is a run, or has none in it."""
+    if (path / MANIFEST).exists():
+        return [path]
+    manifests = sorted(path.glob(f"*/{MANIFEST}"))
+    return [manifest.parent for manifest in manifests] or [path]
 
 
 def paths_named(words: Iterable[Path | str], missing: str) -> list[Path]:
     """Paths that the words name directly or as patterns, without reports. InputError with `missing` for no path."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for word in words:
-        paths = matching(word)
-        if not paths:
+        matches = matching(word)
+        if not matches:
             raise InputError(Path(word), missing)
-        found += paths
-    return without(found, is_report)
+        paths += matches
+    return without(paths, is_report)
 
 
 def without(paths: Iterable[Path], test: Callable[[Path], bool]) -> list[Path]:
     """`paths` but those that pass the test; unchanged if there is nothing else."""
-    every = list(paths)
-    return [path for path in every if not test(path)] or every
+    paths = list(paths)
+    return [path for path in paths if not test(path)] or paths
 
 
 def is_report(path: Path) -> bool:

@@ -16,6 +16,8 @@ from cts_async.runs.manifest import read_manifest
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 FEW: Final = 3
 """Differences within one field of the identity that an error message lists."""
+_SHORT: Final = 60
+"""Characters of a value in an error message."""
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
@@ -30,34 +32,43 @@ def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str =
     changed = list(differences(manifest.raw_identity, identity))
     if not changed:
         return
-    begun_by = manifest.version
     resume = "repeat the original options to resume"
-    if begun_by != __version__ and VERSION.fullmatch(begun_by):
-        resume += f"; if those are the same, finish it with the version that began it: cts-async=={begun_by}"
+    # The version is shown to be typed after pip install, and the manifest may come from anywhere.
+    if manifest.version != __version__ and VERSION.fullmatch(manifest.version):
+        resume += f"; if those are the same, finish it with the version that began it: cts-async=={manifest.version}"
     raise UsageError(
         f"{directory} was created with different settings: {'; '.join(changed)}. "
         f"Use {place} to start a new run, or {resume}"
     )
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """The fields that differ: plain ones first, since nested ones mostly follow from them, and few of these."""
-    pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
-    for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):
-        found = list(_differences(*pairs[name], name))
-        yield from found[:FEW]
-        if len(found) > FEW:
-            yield f"{len(found) - FEW} more of {name}"
+def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the fields that differ, few of each."""
+    plain_fields: list[str] = []
+    nested_fields: list[str] = []
+    for name in sorted(recorded.keys() | wanted.keys()):
+        if isinstance(recorded.get(name), Mapping) or isinstance(wanted.get(name), Mapping):
+            nested_fields.append(name)
+        else:
+            plain_fields.append(name)
+    # Plain ones first, since nested ones, such as digests of prompts, mostly follow from them.
+    for name in plain_fields + nested_fields:
+        descriptions = list(_differences_within(recorded.get(name), wanted.get(name), name))
+        yield from descriptions[:FEW]
+        if len(descriptions) > FEW:
+            yield f"{len(descriptions) - FEW} more of {name}"
 
 
-def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for key in sorted({*before, *now}):
-            yield from _differences(before.get(key), now.get(key), f"{path}.{key}")
-    elif before != now:
-        yield f"{path} was {_short(before)}, now {_short(now)}"
+def _differences_within(recorded: Any, wanted: Any, path: str) -> Iterator[str]:
+    if isinstance(recorded, Mapping) and isinstance(wanted, Mapping):
+        for key in sorted(recorded.keys() | wanted.keys()):
+            yield from _differences_within(recorded.get(key), wanted.get(key), f"{path}.{key}")
+    elif recorded != wanted:
+        yield f"{path} was {_short_json(recorded)}, now {_short_json(wanted)}"
 
 
-def _short(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = orjson.dumps(value).decode()
-    return text if len(text) <= 60 else text[:57] + "..."
+    if len(text) <= _SHORT:
+        return text
+    return text[: _SHORT - 3] + "..."

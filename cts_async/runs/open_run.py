@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -66,35 +66,40 @@ def find_places(root: Path, parts: Sequence[Path] = ()) -> tuple[list[Place], bo
 
     Links are not followed. Of `parts`, folders within `root`, only these are searched.
     """
-    found: set[Place] = set()
-    waiting, n_seen = [(part, 0) for part in parts or (root,)], 0
-    while waiting and n_seen < MAX_FOLDERS:
+    places: set[Place] = set()
+    waiting = [(part, 0) for part in parts or (root,)]
+    n_searched = 0
+    while waiting and n_searched < MAX_FOLDERS:
         directory, depth = waiting.pop()
-        n_seen += 1
+        n_searched += 1
         if any(stat_of(directory / name) != NO_FILE for name in _RUN_FILES):
             names = directory.relative_to(root).parts or (directory.name,)
-            found.add(Place(display_name("/".join(names)), directory))
+            places.add(Place(display_name("/".join(names)), directory))
         if depth < MAX_DEPTH:
-            waiting += [(inner, depth + 1) for inner in _folders(directory)]
-    return sorted(found), not waiting
+            waiting += [(folder, depth + 1) for folder in _folders(directory)]
+    return sorted(places), not waiting
 
 
-def _folders(directory: Path) -> Iterator[Path]:
+def _folders(directory: Path) -> list[Path]:
+    """The folders in a directory that may have runs, the last by name first: they are taken from the end of a list."""
+    names: list[str] = []
     try:
         with os.scandir(directory) as entries:
-            names = sorted(
-                (entry.name for entry in entries if entry.is_dir(follow_symlinks=False)), reverse=True
-            )
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                    names.append(entry.name)
     except OSError:
-        return
-    yield from (directory / name for name in names if name not in _INNER_FOLDERS and not name.startswith("."))
+        return []
+    return [directory / name for name in sorted(names, reverse=True) if name not in _INNER_FOLDERS]
 
 
 def judgment_files(directory: Path) -> list[Path]:
     """The files of a run's further judges, by name; none behind a link."""
     folder = directory / JUDGMENTS
+    if folder.is_symlink():
+        return []
     try:
-        return [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))
+        return sorted(folder.glob("*.jsonl"))
     except OSError:  # the folder is being removed
         return []
 
@@ -134,11 +139,17 @@ class OpenRun:
         # The answers of judged candidates may change under their ids.
         candidates = manifest.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
         judged = candidates and stat_of(directory / RESULTS) == NO_FILE
-        self._mark = judged_fingerprint if judged else no_fingerprint
-        self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)
+        self._mark = no_fingerprint
+        path = directory / RESULTS
+        if judged:
+            self._mark = judged_fingerprint
+            path = directory / PER_ITEM
+        self.results = ResultsIndex(path, self._mark)
         self.judgments: dict[str, ResultsIndex] = {}
         """Further judges' files by stem."""
-        self.journal = None if journal is None else JournalIndex(journal)
+        self.journal: JournalIndex | None = None
+        if journal is not None:
+            self.journal = JournalIndex(journal)
         self.spending: SpendingIndex | None = None
         """What each instance took, once `index_spending` was called."""
         self.viewed = False
@@ -170,11 +181,13 @@ class OpenRun:
             return True
         try:
             self._find_judgments()
-            todo: list[Callable[[], bool]] = [self.results.advance]
-            todo += [index.advance for index in self.judgments.values()]
-            todo += [self.spending.advance] if self.spending else []
-            todo += [self.journal.advance] if self.viewed and self.journal else []
-            for advance in todo:
+            steps: list[Callable[[], bool]] = [self.results.advance]
+            steps += [index.advance for index in self.judgments.values()]
+            if self.spending is not None:
+                steps.append(self.spending.advance)
+            if self.viewed and self.journal is not None:
+                steps.append(self.journal.advance)
+            for advance in steps:
                 while advance():
                     if time.monotonic() >= until:
                         return True
@@ -188,15 +201,20 @@ class OpenRun:
             summary = read_object(self.place.path / SUMMARY)
         except ValueError:
             return None
-        return summary if is_serializable(summary) else None
+        if not is_serializable(summary):
+            return None
+        return summary
 
     @property
     def ready(self) -> float:
         """Share of results and judgments that is indexed, 0 to 1."""
         tails = self._tails()
-        total = sum(tail.size for tail in tails)
         behind = sum(tail.behind for tail in tails)
-        return 1.0 if behind <= 0 else max(0.0, min(math.nextafter(1.0, 0.0), 1 - behind / max(1, total)))
+        if behind <= 0:
+            return 1.0
+        share = 1 - behind / max(1, sum(tail.size for tail in tails))
+        # Below 1, however little is left of a large file: 1 means that nothing is.
+        return max(0.0, min(math.nextafter(1.0, 0.0), share))
 
     @property
     def journal_ready(self) -> bool:
@@ -217,14 +235,17 @@ class OpenRun:
 
     def judges(self) -> dict[str, ResultsIndex]:
         """The index of each judge's verdicts, the scoring judge's first."""
-        own = self.results.judge or self.manifest.judge
-        lines = self.results.lines()
-        found = {}
-        if own or (len(lines) and (lines.scores == lines.scores).any()):
-            found[own or UNNAMED] = self.results
+        import numpy as np
+
+        scoring = self.results.judge or self.manifest.judge
+        if not scoring and not np.isnan(self.results.lines().scores).all():
+            scoring = UNNAMED
+        judges: dict[str, ResultsIndex] = {}
+        if scoring:
+            judges[scoring] = self.results
         for stem, index in self.judgments.items():
-            found.setdefault(index.judge or display_name(stem), index)
-        return found
+            judges.setdefault(index.judge or display_name(stem), index)
+        return judges
 
     def scores(self, index: ResultsIndex, lines: ResultLines) -> Array:
         """A judge's score for each row of the results, NaN if there is none; shape (lines,)."""
@@ -233,14 +254,25 @@ class OpenRun:
         if index is self.results:
             return lines.scores
         judged, rows = self._judged_rows(index, lines)
-        return (
-            np.where(rows >= 0, judged.scores[rows], np.nan) if len(judged) else np.full(len(lines), np.nan)
-        )
+        if not len(judged):
+            return np.full(len(lines), np.nan)
+        return np.where(rows >= 0, judged.scores[rows], np.nan)
+
+    def contradictions(self) -> list[str]:
+        """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
+        directory = self.place.path
+        sentences: list[str] = []
+        for index in (self.results, *self.judgments.values()):
+            with suppress(OSError, ValueError):  # the file was replaced meanwhile
+                sentences.append(index.contradictions(display_name(str(index.path.relative_to(directory)))))
+        return [sentence for sentence in sentences if sentence]
 
     def first(self) -> dict[str, Any] | None:
         """The first results line that counts."""
         lines = self.results.lines()
-        return self.line(self.results, int(lines.offsets[0])) if len(lines) else None
+        if not len(lines):
+            return None
+        return self.line(self.results, int(lines.offsets[0]))
 
     def verdict(self, index: ResultsIndex, lines: ResultLines, row: int) -> dict[str, Any] | None:
         """A judge's line on the answer in a row of the results."""
@@ -258,8 +290,13 @@ class OpenRun:
     def find(self, lines: ResultLines, id: str) -> tuple[int, dict[str, Any]] | None:
         """The row of an instance and its line, or None."""
         row = lines.row(id)
-        line = None if row is None else self.line(self.results, int(lines.offsets[row]))
-        return (row, line) if row is not None and line is not None and instance_name(line) == id else None
+        if row is None:
+            return None
+        line = self.line(self.results, int(lines.offsets[row]))
+        # Rows are found by a hash of the id, which two ids may share.
+        if line is None or instance_name(line) != id:
+            return None
+        return row, line
 
     def _judged_rows(self, index: ResultsIndex, lines: ResultLines) -> tuple[ResultLines, Array]:
         """A judge's lines, and which of them is about each row's answer; -1 for none.
@@ -278,13 +315,13 @@ class OpenRun:
         return [index.tail for index in (self.results, *self.judgments.values())]
 
     def _find_judgments(self) -> None:
-        paths = judgment_files(self.place.path)[:MAX_JUDGES]
-        found = {path.stem: path for path in paths if stat_of(path) != NO_FILE}
-        if found.keys() != self.judgments.keys():
-            self.judgments = {
-                stem: self.judgments.get(stem) or ResultsIndex(path, self._mark)
-                for stem, path in found.items()
-            }
+        indexes: dict[str, ResultsIndex] = {}
+        for path in judgment_files(self.place.path)[:MAX_JUDGES]:
+            if stat_of(path) != NO_FILE:
+                indexes[path.stem] = self.judgments.get(path.stem) or ResultsIndex(path, self._mark)
+        # Replaced as a whole, and only if a file came or went: other threads iterate over it.
+        if indexes.keys() != self.judgments.keys():
+            self.judgments = indexes
 
 
 def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
@@ -311,7 +348,9 @@ def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     own = place.path / STEPS
     if shares_journal(manifest) and stat_of(own) == NO_FILE:
         above = place.path.parent
-        return above / STEPS if above == root or root in above.parents else None
+        if above != root and root not in above.parents:
+            return None
+        return above / STEPS
     return own
 
 

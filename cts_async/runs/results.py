@@ -58,7 +58,7 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     """
     instance, trace = outcome.instance, outcome.trace
     answers, query = [answer.text for answer in outcome.answers], outcome.rewritten_query
-    line = {
+    line: Line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.intent,
@@ -67,17 +67,21 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "questions": outcome.questions,
     }
     if trace is None:
-        made = {"answers": answers, "rewritten_query": query}
-        return {**line, **{name: value for name, value in made.items() if value}}
-    return {
-        **line,
-        "answers": answers,
-        "rewritten_query": query,
-        "answer": trace.answer,
-        "answer_from": trace.answer_from,
-        "search": search_json(trace),
-        **_scored(outcome),
-    }
+        if answers:
+            line["answers"] = answers
+        if query:
+            line["rewritten_query"] = query
+        if outcome.further:
+            line["further"] = outcome.further
+        return line
+    line["answers"] = answers
+    line["rewritten_query"] = query
+    line["answer"] = trace.answer
+    line["answer_from"] = trace.answer_from
+    line["search"] = search_json(trace)
+    if outcome.further:
+        line["further"] = outcome.further
+    return line | _scored(outcome)
 
 
 def _scored(outcome: Outcome) -> Line:
@@ -656,29 +660,17 @@ class ResultsIndex(Index):
         chosen: tuple[Any, ...] = self._choose(numbers)
         return chosen
 
-    def contradictions(
-        self, read: Callable[[int], Mapping[str, Any] | None]
-    ) -> tuple[int, list[Contradiction]]:
-        """How many of the lines that count have a stored score that contradicts their labels, and the first ones.
-
-        `read` gives the line that begins at an offset.
-        """
+    def contradictions(self, name: object = None) -> str:
+        """`contradiction_note` of the file, by its path or that `name`; the first such lines are read again for it."""
         lines = self.lines()
-        offsets = lines.offsets[lines.contradicted]
+        offsets = lines.offsets[lines.contradicted].tolist()
         first: list[Contradiction] = []
-        for offset in offsets[:MOST_CONTRADICTIONS].tolist():
-            line = read(offset)
-            if line is None:
-                continue
+        for offset in offsets[:MOST_CONTRADICTIONS]:
+            line = record_at(self.path, offset)
             score = labelled_score(line)
-            if score is not None:
+            if score is not None:  # else the file was changed meanwhile
                 first.append(Contradiction(instance_name(line) or "", line.get("restore_score_100"), score))
-        return len(offsets), first
-
-    def contradiction_note(self) -> str:
-        """`contradiction_note` of this file, whose lines are read again for it."""
-        n, first = self.contradictions(lambda offset: record_at(self.path, offset))
-        return contradiction_note(self.path, n, first)
+        return contradiction_note(name or self.path, len(offsets), first)
 
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")

@@ -349,6 +349,18 @@ class Toolbox:
         """The version of each tool by its name."""
         return {tool.name: tool.version for tool in self.tools}
 
+    def uses(self, service: str) -> bool:
+        """Whether a tool asks what cts.toml has in the tables of this name."""
+        return any(tool.service == service for tool in self.tools)
+
+    def share(self, service: str) -> float:
+        """The share of calls that go there, for forecasts: each tool is assumed to be called as often as the others."""
+        return sum(tool.service == service for tool in self.tools) / len(self.tools)
+
+    def response_chars(self, settings: AgentSettings) -> float:
+        """Estimate the characters of an average response."""
+        return sum(tool.response_chars(settings) for tool in self.tools) / len(self.tools)
+
     def prompt_lines(self, prompt: str) -> str:
         """The lines that describe the tools in a prompt."""
         return "\n".join(tool.prompt_line(prompt) for tool in self.tools)
