@@ -231,6 +231,8 @@ class Step(TypedDict):
     """the model's name at its provider; absent for tools and code of the user's"""
     request: NotRequired[Any]
     """what is new in the request"""
+    notes: NotRequired[dict[str, Any]]
+    """for readers; in a turn of the agent `calls`, what became of the calls of the turn before"""
     response: NotRequired[Any]
     """the recorded result"""
     error: NotRequired[dict[str, Any]]
@@ -244,7 +246,6 @@ class Step(TypedDict):
     """when it ended, seconds since 1970"""
 
 
-@_described
 # --- results.jsonl
 
 
@@ -252,6 +253,8 @@ class Step(TypedDict):
 class ToolUse(TypedDict):
     searches: Count
     visits: Count
+    others: NotRequired[dict[str, Count]]
+    """requests to further tools, by name"""
     failed: list[ToolFailures]
     lexical: Count
     """pages read without a model"""
@@ -262,6 +265,8 @@ class Search(TypedDict):
     model_calls: Count
     searches: Count
     visits: Count
+    others: NotRequired[dict[str, Count]]
+    """calls of further tools, by name"""
     forced: bool
     """the agent was made to answer at its last turn"""
     made_up: NotRequired[Count]
@@ -419,9 +424,12 @@ class ToolCalls(TypedDict):
     """share, 0 to 1"""
 
 
+@_described
 class ToolHealth(TypedDict):
     searches: ToolCalls
     visits: ToolCalls
+    others: NotRequired[dict[str, ToolCalls]]
+    """further tools, by name"""
     read_lexically: Count
     failures: list[ToolFailures]
     other_failures: Count
