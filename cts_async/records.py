@@ -36,6 +36,8 @@ STAGES: Final[tuple[Stage, ...]] = ("questions", "answers", "rewrite")
 """What happens before the search, in order."""
 AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
 """The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
+DEFAULT_TOOLS: Final = ("search", "visit")
+"""The deep-search agent's tools in WebDancer, and in every run that does not say otherwise."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
@@ -45,11 +47,6 @@ Caveat: TypeAlias = Literal["", "smoke test", "made up"]
 """Why a run's scores say nothing about a model: the embedded model played, or the scripts of `cts demo`. "": they do."""
 SMOKE_TEST: Final = "smoke test"
 MADE_UP: Final = "made up"
-
-
-def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
-    """Read the caveat from a run's manifest, of any shape."""
-    return MADE_UP if manifest.get("demo") else SMOKE_TEST if manifest.get("embedded") else ""
 
 
 def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
@@ -133,14 +130,14 @@ class Source:
 class Turn:
     """One event of a deep-search trace, in order.
 
-    `kind` is "think", "search", "visit", "invalid" (an unreadable call), "repeated" (a call made before, not made
-    again), "made_up" (a tool response that the model wrote itself, cut off with everything after it), "dropped" (an
-    earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns or the
-    context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
+    `kind` is "think", the name of a tool ("search", "visit"), "invalid" (an unreadable call), "repeated" (a call made
+    before, not made again), "made_up" (a tool response that the model wrote itself, cut off with everything after it),
+    "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns
+    or the context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
     `text` the thought, result or answer. `sources` are the results of a tool call, as data.
     """
 
-    kind: Literal["think", "search", "visit", "invalid", "repeated", "made_up", "dropped", "forced", "answer"]
+    kind: str
     text: str
     request: str = ""
     sources: tuple[Source, ...] = ()
@@ -148,24 +145,23 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """A failed search or visit. `host` is the host asked (for a search, the engine) and `reason` a short stable word
-    such as "timeout" or "http 404"."""
+    """A request to a tool that failed, such as a search or a visit. `host` is the host asked (for a search, the engine)
+    and `reason` a short stable word such as "timeout" or "http 404"."""
 
-    tool: Literal["search", "visit"]
+    tool: str
     host: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Numbers of searches and visits, failed ones included, and the failures.
+    """Numbers of requests by tool (queries searched, pages visited), failed ones included, and the failures.
 
     `lexical` counts pages that were read by matching words because the model that should read them failed, `empty`
     the searches that worked and found nothing.
     """
 
-    searches: int = 0
-    visits: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[ToolFailure, ...] = ()
     lexical: int = 0
     empty: int = 0
@@ -184,7 +180,7 @@ class Trace:
     answer_from: Literal["tag", "open_tag", "last_turn"]
     model_calls: int
     forced: bool
-    tools: ToolUse = ToolUse()
+    tools: ToolUse = field(default_factory=ToolUse)
 
 
 @dataclass(frozen=True, slots=True)

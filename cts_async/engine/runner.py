@@ -438,10 +438,10 @@ class Runner:
         attempts.reserved = None
         if budget:
             self._check_deadline(budget, step)
-            if step.most is not None:
-                most = step.cost(step.most(attempts.unusable))
-                await budget.reserve(ctx.seq, most)
-                attempts.reserved = most
+            if step.most_usage is not None:
+                most_cost = step.cost(step.most_usage(attempts.unusable))
+                await budget.reserve(ctx.seq, most_cost)
+                attempts.reserved = most_cost
         if lane is None:
             return None
         try:

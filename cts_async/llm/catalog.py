@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from cts_async import plugins
 from cts_async.config import (
     VARIABLE_PATTERN,
     VARIANT,
@@ -54,8 +55,6 @@ JUDGE_NUGGETS: Final = 20
 the AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
-APIS: Final = tuple(sorted(path.stem for path in Path(__file__).with_name("apis").glob("[!_]*.py")))
-"""The wire formats: the modules of `llm/apis`."""
 
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
 
@@ -281,8 +280,8 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
         spec = _FORM.validate_json(orjson.dumps({**usual, **row, "name": name, "limits_fixed": fixed}))
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _FIELDS) from None
-    if spec.api not in APIS:
-        known = ", ".join(APIS)
+    if not plugins.is_known(plugins.APIS, spec.api):
+        known = ", ".join(plugins.all_names(plugins.APIS))
         raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {known}")
     if problem := address_problem(spec.base_url, optional=spec.embedded or bool(spec.base_url_env)):
         raise field_error(path, table, "base_url", problem)

@@ -21,12 +21,10 @@ from cts_async.runs.index import (
     NO_INSTANCE,
     Json,
     Refused,
-    ResultLines,
-    instance_name,
     is_serializable,
 )
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.results import about_same, failed, judged_fingerprint
+from cts_async.runs.results import ResultLines, about_same, failed, instance_name, judged_fingerprint
 from cts_async.runs.trace import (
     instance_records,
     n_steps,
@@ -40,7 +38,7 @@ T = TypeVar("T")
 
 def prepare(run: OpenRun, gold: GoldTexts) -> None:
     """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
-    gold.records(run.metadata)
+    gold.records(run.manifest)
     first = run.first()
     if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
         segments("词", "词")
@@ -62,15 +60,15 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
     rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
     fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
     verdicts = dict(_verdicts(run, lines, row, line))
-    texts = gold.of(run.metadata, id, fused)
+    texts = gold.of(run.manifest, id, fused)
     search = line.get("search")
     return {
         "run": run.place.name,
         "id": id,
         "fused_query": fused,
         "blurred_query": blurred,
-        "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
-        "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
+        "mode": as_text(line.get("mode")) or run.manifest.identity.mode or "at-once",
+        "scheme": as_text(line.get("scheme")) or run.manifest.identity.scheme or "cts",
         "turns": turns,
         "rewritten_query": rewritten,
         "rewritten": segments(blurred, rewritten) if rewritten else [],
@@ -88,7 +86,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "previous": _neighbour(run, lines, row - 1),
         "next": _neighbour(run, lines, row + 1),
         "beside": list(beside),
-        "caveat": run.metadata.caveat,
+        "caveat": run.manifest.caveat,
         # None while the journal is being indexed.
         "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
         "steps": n_steps(run, id),
@@ -177,12 +175,12 @@ def _unasked(queries: QueryForms) -> list[str]:
 def done_before(run: OpenRun, id: str) -> dict[str, Any]:
     """The fields that a line of results would have, as far as successful steps of the journal give them."""
     found = _Replies(instance_records(run, id))
-    scheme: Scheme = next((one for one in SCHEMES if one == run.metadata.scheme), "cts")
-    mode: Mode = next((one for one in MODES if one == run.metadata.mode), "at-once")
+    scheme: Scheme = next((one for one in SCHEMES if one == run.manifest.identity.scheme), "cts")
+    mode: Mode = next((one for one in MODES if one == run.manifest.identity.mode), "at-once")
     events = search_events(run, id)
     line = {
         "turns": list(
-            _at_once(found, scheme, run.metadata.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
+            _at_once(found, scheme, run.manifest.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
         ),
         "rewritten_query": found.parsed("rewrite", OneLine().parse),
         "answer": events[-1].text if events and events[-1].kind == "answer" else None,

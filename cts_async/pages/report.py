@@ -35,6 +35,7 @@ from cts_async.pages.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.records import language_of
 from cts_async.runs.files import MANIFEST
 from cts_async.runs.index import Json
+from cts_async.runs.manifest import name_of_data
 from cts_async.safe_files import atomic_writer
 from cts_async.tables.comparison import answer_sentence, headline
 from cts_async.tables.output import counted
@@ -476,7 +477,7 @@ def _instances(contents: ReportContents) -> Section:
 
 def _manifests(gathered: Gathered) -> Section:
     runs = all_runs(gathered)
-    return Section("manifests", "Manifests", [_manifest(name, run.manifest) for name, run in runs])
+    return Section("manifests", "Manifests", [_manifest(name, run.manifest.raw) for name, run in runs])
 
 
 def _manifest(name: str, manifest: object) -> Markup:
@@ -498,8 +499,7 @@ def _title(gathered: Gathered) -> str:
 def _data(gathered: Gathered) -> str:
     """The name of the data."""
     runs = (*gathered.summaries, *gathered.talks)
-    datas = ((run.manifest.get("identity") or {}).get("data") or {} for run in runs)
-    return next((str(data["name"]) for data in datas if data.get("name")), "judged answers")
+    return name_of_data(run.manifest for run in runs) or "judged answers"
 
 
 def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:

@@ -25,8 +25,9 @@ from cts_async.datasets import (
 )
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.records import Instance, value
-from cts_async.runs.files import RESULTS, has_no_answers, reopen_data
-from cts_async.runs.manifest import command_of, read_manifest
+from cts_async.runs.files import RESULTS, reopen_data
+from cts_async.runs.index import id_hash
+from cts_async.runs.manifest import DataFiles, require_manifest
 from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
 
@@ -102,7 +103,7 @@ class Answers:
 
     def add(self, judging: Judging, *, with_fingerprint: bool) -> None:
         """Record an answer that `stream` has."""
-        self.ids.append(hash(judging.instance.id))
+        self.ids.append(id_hash(judging.instance.id))
         self.question_hashes.append(judging.question_hash)
         if with_fingerprint:
             self.fingerprints.append(judging.fingerprint)
@@ -117,23 +118,21 @@ class Answers:
 
 def answers_of_run(run: Path, limit: int | None) -> Answers:
     """A run's answers with the nuggets of the dataset that its manifest records. Raises UsageError."""
-    manifest = read_manifest(run)
-    if manifest is None:
-        raise InputError(run, "not a run directory: run.json not found")
-    if has_no_answers(run):
-        stage = (manifest.get("identity") or {}).get("stop_after")
+    manifest = require_manifest(run)
+    if not manifest.searches:
+        stage = manifest.identity.stop_after
         kind = f"a run that stopped after {stage}" if stage else "a run of cts converse"
         raise UsageError(f"{run}: {kind} has no answers to judge")
-    data = manifest.get("data") or {}
-    command = command_of(manifest)
-    if not data and command.startswith("cts judge "):
+    command = manifest.command
+    if manifest.data == DataFiles() and command.startswith("cts judge "):
         raise UsageError(
             f"{run}: holds candidates judged by cts judge, not a run; for another judge repeat that command "
             f"with one more --judge: {command}"
         )
     try:
         dataset = reopen_data(manifest)
-        if (gold := data.get("gold")) and not Path(gold).exists():
+        gold = manifest.data.gold
+        if gold and not Path(gold).exists():
             raise InputError(gold, "not found")
     except InputError as error:
         raise UsageError(
@@ -262,7 +261,11 @@ def _check_distinct(
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
     earlier: dict[str, int] = {}
     for line, judging in judgings() if repeated else ():
-        if judging and hash(id := judging.instance.id) in repeated and earlier.setdefault(id, line) != line:
+        if (
+            judging
+            and id_hash(id := judging.instance.id) in repeated
+            and earlier.setdefault(id, line) != line
+        ):
             raise InputError(file, f"{id!r} is also the id of line {earlier[id]}", line=line, field="id")
 
 

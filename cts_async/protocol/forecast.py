@@ -40,7 +40,7 @@ from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
 from cts_async.records import JUDGING, Instance, language_of
 from cts_async.runs.files import RESULTS, STEPS
-from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
@@ -63,8 +63,6 @@ AROUND = 10.0
 """Tokens of the JSON syntax around a list."""
 PAGE, EVIDENCE = 4000.0, 350.0
 """Tokens of a page that a model reads for a goal, and of its reply."""
-LINK_CHARS, VISIT_CHARS = 80, 300
-"""Characters of syntax around a result's snippet, and around a page's evidence."""
 FEWEST_TURNS = 4
 """The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
 
@@ -189,9 +187,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
-    noted = manifest.get("forecast")
-    observed.forecast = noted if isinstance(noted, dict) else None
-    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
+    observed.forecast = manifest.forecast
+    observed.wall_s = manifest.wall_s
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
         search = line.get("search")
@@ -279,14 +276,14 @@ class _Estimates:
             query = instance.query if system.kind == "orig" else instance.intent
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
-            per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
+            per_turn = turn + plan.toolbox.response_chars(plan.settings) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
         each = step_of(plan.specs[model], inputs, (turn * (turns - 1) + final) / turns)
         return StepsForecast(system.label, "search", model, turns, *each, turns)
 
     def _visits(self, system: System, model: str) -> StepsForecast:
-        """Pages that a model reads: one for every second tool call."""
-        spec, visits = self.plan.specs[model], (self.turns - 1) / 2
+        """Pages that a model reads: one for each visit."""
+        spec, visits = self.plan.specs[model], (self.turns - 1) * self.plan.toolbox.share("visit")
         page = min(PAGE, page_tokens(spec))
         inputs = []
         for instance in self.sample:
@@ -358,13 +355,6 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
     return think + AROUND * 2, think + answer + AROUND
 
 
-def _tool_chars(plan: Plan) -> float:
-    """Characters of a tool result: half of the calls search one query, the others visit one page."""
-    settings = plan.settings
-    found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
-    return (found + settings.page_chars + VISIT_CHARS) / 2
-
-
 def judge_tokens(
     prompts: PromptSet, spec: ModelSpec, answers: Iterable[tuple[Instance, str]]
 ) -> tuple[list[float], float]:
@@ -395,12 +385,17 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     if plan.searches and plan.roles.agent in plan.specs:
+        response_chars = plan.toolbox.response_chars(plan.settings)
         yield (
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
-            f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
+            f"gives back {response_chars:,.0f} characters, and every later turn reads them again"
         )
     if plan.searches and plan.roles.visit:
-        yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
+        often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"
+        yield f"{often} visits one page, which {plan.roles.visit} reads in one call"
+    if plan.searches and not plan.toolbox.is_default:
+        calls = (turns - 1) / len(plan.toolbox.tools)
+        yield f"tools: {', '.join(plan.toolbox.names)}, each called equally often: {calls:.3g} times a search"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
     if plan.searches and (tools := [spec.name for spec in plan.search.opened]):
         yield f"each tool call is one request to {' or '.join(tools)}"
@@ -506,11 +501,7 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     players = [spec for name, spec in plan.specs.items() if name in names]
     walks = {system: _instance_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
-    tools = plan.search.opened if plan.roles.agent in plan.specs else []
-    each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
-    tool_work = [
-        StepsForecast("", "tool", spec.name, each, _request_of(spec), SENDING_S, 1.0) for spec in tools
-    ]
+    tools, tool_work = _tool_work(plan, sum(left.values()) * (turns - 1))
     lanes = (*lanes_of(players, work), *lanes_of(tools, tool_work))
     chain_s = max(walks.values(), default=0.0)
     in_flight_s = sum(walk_s * left[system] for system, walk_s in walks.items()) / width
@@ -533,17 +524,37 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     )
 
 
+def _tool_work(plan: Plan, calls: float) -> tuple[list[EngineSpec | ReaderSpec], list[StepsForecast]]:
+    """The services that so many calls of tools take, and the requests to each; then the calls of tools without one."""
+    specs: list[EngineSpec | ReaderSpec] = []
+    work: list[StepsForecast] = []
+    if not plan.searches or plan.roles.agent not in plan.specs:
+        return specs, work
+    services = {"search": plan.search.engine, "visit": plan.search.reader}
+    for tool in plan.toolbox.tools:
+        each = calls / len(plan.toolbox.tools)
+        spec = services.get(tool.service)
+        if spec is None:
+            work.append(StepsForecast("", "tool", tool.name, each, Effort(1.0), 0.0, 1.0))
+        elif spec in plan.search.opened:
+            specs.append(spec)
+            work.append(StepsForecast("", "tool", spec.name, each, _request_of(spec), SENDING_S, 1.0))
+    return specs, work
+
+
 def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
     """The effort of one query or page."""
     usd = spec.usd_per_request
     return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
-def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
+def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> Mapping[str, Any]:
     """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
-    before = (read_manifest(plan.systems[system]) or {}).get("forecast")
-    if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
-        return before
+    manifest = read_manifest(plan.systems[system])
+    if manifest is not None and manifest.forecast is not None:
+        n_instances = manifest.forecast.get("instances") or 0
+        if int(n_instances) >= plan.n_instances:
+            return manifest.forecast
     effort = planned.of(system.label).as_json()
     return {"instances": plan.n_instances, **effort, "time_s": round(planned.time_s, 1)}
 

@@ -1,7 +1,8 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
 A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
-placeholders; only its role's declared fields are placeholders, any other brace is text. A placeholder alone between
+placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's prompt `{tools}`
+stands for the lines that describe its tools, which are part of the prompt and of its hash. A placeholder alone between
 `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
@@ -23,13 +24,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from cts_async.config import VARIANT, CommandConfig, RunConfig, variant_of
+from cts_async.config import VARIANT, CommandConfig, RunConfig, SearchConfig, variant_of
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 from cts_async.safe_files import open_file
+from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
     "FIELDS",
@@ -196,8 +198,10 @@ class PromptSet:
         return self.get("agent", language_of(query) if choice == "query" else choice, size)
 
 
-def load_prompts(directory: Path | None = None) -> PromptSet:
+def load_prompts(directory: Path | None = None, toolbox: Toolbox | None = None) -> PromptSet:
     """Read every prompt of `directory`; by default those shipped in the package, else the repository's.
+
+    The agent's describe the tools of `toolbox`; by default the usual ones.
 
     InputError names an invalid file, or a directory without prompts.
     """
@@ -205,7 +209,9 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, _NO_PROMPTS)
-    return PromptSet(directory, {path.stem: _parsed(path, path.read_bytes()) for path in files})
+    return PromptSet(
+        directory, {path.stem: _parsed(path, path.read_bytes(), toolbox=toolbox) for path in files}
+    )
 
 
 def shipped_folder() -> Path:
@@ -229,25 +235,33 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
     as_published = isinstance(config, RunConfig) and config.as_published
+    toolbox = open_toolbox(config.tools) if isinstance(config, SearchConfig) else None
     named = {name: catalogue.prompts[name] for name in sorted(used)}
-    return open_prompts(config.prompts, named, as_published=as_published), catalogue
+    return open_prompts(config.prompts, named, as_published=as_published, toolbox=toolbox), catalogue
 
 
-def open_prompts(given: Sequence[str], named: Mapping[str, Path], *, as_published: bool = False) -> PromptSet:
+def open_prompts(
+    given: Sequence[str],
+    named: Mapping[str, Path],
+    *,
+    as_published: bool = False,
+    toolbox: Toolbox | None = None,
+) -> PromptSet:
     """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders with names.
 
-    `as_published` takes the shipped prompts that say no more than the paper's. Raises UsageError, InputError.
+    `as_published` takes the shipped prompts that say no more than the paper's; the agent's describe the tools of
+    `toolbox`, by default the usual ones. Raises UsageError, InputError.
     """
-    base = load_prompts()
+    base = load_prompts(toolbox=toolbox)
     if as_published:
         # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
-        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER).over(base)
+        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER, toolbox).over(base)
         base = replace(base, prompts=published.prompts)
     whole, more = _folders(given)
     if whole is not None:
-        base = read_folder(whole).over(base)
+        base = read_folder(whole, toolbox=toolbox).over(base)
     folders = {**named, **more}
-    variants = {name: read_folder(folder, name).over(base) for name, folder in folders.items()}
+    variants = {name: read_folder(folder, name, toolbox).over(base) for name, folder in folders.items()}
     return replace(base, variants=variants)
 
 
@@ -271,9 +285,9 @@ def _folders(given: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
     return whole, named
 
 
-def read_folder(directory: Path, variant: str = "") -> PromptSet:
+def read_folder(directory: Path, variant: str = "", toolbox: Toolbox | None = None) -> PromptSet:
     """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
-    found = {path.stem: read_prompt(path, variant) for path in prompt_files(directory)}
+    found = {path.stem: read_prompt(path, variant, toolbox) for path in prompt_files(directory)}
     return PromptSet(directory, found, frozenset(found))
 
 
@@ -290,7 +304,7 @@ def prompt_files(directory: Path) -> list[Path]:
     return [directory / name for name in meant]
 
 
-def read_prompt(path: Path, variant: str = "") -> Prompt:
+def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError."""
     _check_name(path)
     try:  # the folder itself may be reached through a link: it was named by the user
@@ -301,7 +315,7 @@ def read_prompt(path: Path, variant: str = "") -> Prompt:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise InputError(path, f"is longer than {MAX_BYTES >> 10} KiB, which would be sent with every call")
-    return _parsed(path, data, variant)
+    return _parsed(path, data, variant, toolbox)
 
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
@@ -332,7 +346,7 @@ def _check_name(path: Path) -> None:
         raise InputError(path, f"is no prompt's name{hint} {form}" if near else form)
 
 
-def _parsed(path: Path, data: bytes, variant: str = "") -> Prompt:
+def _parsed(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     _check_name(path)
     role = _role_of(path.stem)
     try:
@@ -340,6 +354,8 @@ def _parsed(path: Path, data: bytes, variant: str = "") -> Prompt:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
+    if role == "agent":
+        text = _with_tools(path, text, toolbox or open_toolbox())
     fields = FIELDS[role]
     before, *rest = _HEADER.split(text)
     if before.strip() or rest[::2] != ["system", "user"]:
@@ -358,6 +374,24 @@ def _parsed(path: Path, data: bytes, variant: str = "") -> Prompt:
     name = f"{path.stem}@{variant}" if variant else path.stem
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Prompt(name, path, text, digest, frozenset(fields), sections, _fence(text, fields))
+
+
+_TOOLS_PLACE: Final = "{tools}"
+
+
+def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
+    """The agent's prompt with the lines of its tools. Raises InputError if it has its own of others.
+
+    A prompt that names the usual tools itself is one of before there were others.
+    """
+    if _TOOLS_PLACE in text:
+        return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
+    if toolbox.is_default:
+        return text
+    named = ",".join(toolbox.names)
+    raise InputError(
+        path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {named}"
+    )
 
 
 def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:

@@ -66,20 +66,16 @@ from cts_async.protocol.systems import (
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
 from cts_async.runs.files import (
-    FURTHER,
     JUDGMENTS,
-    N_ANSWERS,
     PER_ITEM,
     PROMPTS,
     RESULTS,
     STEPS,
     judgments_path,
 )
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Manifest, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 
-SYSTEMS: Final = "systems"
-"""The manifest's field that marks an OUT of several candidate files: their names, in order."""
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
 _RESERVED: Final = (JUDGMENTS, PROMPTS)
@@ -163,7 +159,7 @@ class JudgePlan(CommandPlan):
     def manifest_notes(self) -> dict[str, Any]:
         """What the manifest records in addition to the identity."""
         return {
-            **self.config.noted,
+            **self.config.manifest_fields,
             "n_expected": sum(target.n_expected for target in self.targets),
             "embedded": self.embedded,
             "prices": manifest_prices(self.specs.values()),
@@ -247,8 +243,8 @@ def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -
     if config.nuggets_per_call or not specs:
         return
     for run in config.runs:
-        identity = (read_manifest(run) or {}).get("identity", {})
-        if identity.get("as_published") is True:
+        manifest = read_manifest(run)
+        if manifest is not None and manifest.identity.as_published:
             yield (
                 f"{run.name} was made as published, with all nuggets in one call of its judge; here a call has at most "
                 "those of the judge's judge_nuggets (20): --nuggets-per-call 999 for all in one"
@@ -274,7 +270,8 @@ def _check_options(config: JudgeConfig) -> None:
 
 def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
     """Refuses the judge that scored the run: its labels are in the results already."""
-    scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
+    manifest = read_manifest(run)
+    scoring = "" if manifest is None else manifest.judge
     if scoring in judges:
         raise UsageError(
             f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge, or the run's "
@@ -372,10 +369,10 @@ def has_folders(out: Path, n_files: int) -> bool:
     manifest = read_manifest(out)
     if manifest is None:
         return n_files > 1
-    if SYSTEMS in manifest:
+    if manifest.is_of_several_systems:
         return True
     if n_files > 1:
-        file = manifest.get("identity", {}).get("candidates", "one file")
+        file = manifest.identity.candidates or "one file"
         raise UsageError(f"{out} has the judgments of {file} alone: use another --out for several files")
     return False
 
@@ -443,9 +440,10 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
     prompts = plan.judge_prompts
     journal = None
     if plan.targets[0].shared_journal:
-        earlier = (read_manifest(plan.out) or {}).get(SYSTEMS, [])
-        systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(target.name for target in plan.targets)]))}
-        notes = {**plan.manifest_notes(), **systems}
+        manifest = read_manifest(plan.out)
+        earlier = () if manifest is None else manifest.systems
+        systems = dict.fromkeys([*earlier, *(target.name for target in plan.targets)])
+        notes = {**plan.manifest_notes(), "systems": list(systems)}
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
         stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
@@ -471,10 +469,12 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
 def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
     notes = {**plan.manifest_notes(), "n_expected": target.n_expected}
     if target.answers.n_absent:
-        notes[N_ANSWERS] = len(target.answers)
+        notes["n_answers"] = len(target.answers)
     further = {name: how for name, how in plan.settings.items() if name != target.scoring}
-    if judges := with_judges(target.directory, read_manifest(target.directory) or {}, further):
-        notes[FURTHER] = judges
+    if judges := with_judges(
+        read_manifest(target.directory) or Manifest(directory=target.directory), further
+    ):
+        notes["further_judges"] = judges
     if target.shared_journal:
         notes["journal"] = f"../{STEPS}"
     return notes

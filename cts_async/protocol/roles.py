@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy, step_key
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, Model
+from cts_async.llm.model import FIRST_PER_BYTE, Model, ModelCall
 from cts_async.llm.params import output_limit
 from cts_async.llm.parsing import Expect, OneLine, QuestionList
 from cts_async.protocol.prompts import PromptSet
@@ -17,8 +17,7 @@ from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, Vi
 from cts_async.records import AgentPrompt, Language, Trace, language_of
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Page
-from cts_async.search.evidence import EvidenceForm
-from cts_async.search.tools import Evidence
+from cts_async.search.evidence import Evidence, EvidenceForm
 
 T = TypeVar("T")
 
@@ -64,15 +63,17 @@ class Role:
         return await ctx.step(
             self.model.step(
                 ctx,
-                step,
-                messages,
-                expect,
-                request=request,
-                key_on=key_on,
-                params=self.params,
-                defaults=self.defaults,
-                shared=shared,
-                policy=policy,
+                ModelCall(
+                    step,
+                    messages,
+                    expect,
+                    request,
+                    key_on=key_on,
+                    params=self.params,
+                    defaults=self.defaults,
+                    shared=shared,
+                    policy=policy,
+                ),
             )
         )
 

@@ -347,7 +347,8 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
             yield foreign
             return
         takes_empty = plan.config.empty_answers == "zero"
-        agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
+        model = resources.models[plan.roles.agent]
+        agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
         yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
@@ -404,7 +405,7 @@ def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) 
 def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     """The budget less what the plan's journals show as spent; None without limits. Needs a running event loop."""
     config = plan.config.budget
-    if not config.given:
+    if not config.is_limited:
         return None
     names = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
     inner = tuple(f"{name}/" for name in names)  # what custom judges ask of models

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.errors import InputError, UsageError
-from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
+from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
-from cts_async.runs.manifest import command_of, read_manifest, sessions_of
+from cts_async.runs.manifest import DataIdentity, Manifest, manifest_of, named_system, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
 from cts_async.runs.results import (
     Line,
@@ -121,7 +120,7 @@ class FinishedRun:
     players: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     """Model ids by role, as far as the manifest has them."""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: DataIdentity = field(default_factory=DataIdentity)
     """Name of the data, sha256 of its file and of its gold."""
     caveat: Caveat = ""
     scoring: str = ""
@@ -293,16 +292,15 @@ def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
 
 def _agent(path: Path) -> str:
     """The run's agent; "" without a search, or a manifest."""
-    return str(files.manifest_of(path).get("players", {}).get("agent") or "")
+    return manifest_of(path).agent
 
 
 def _is_orig(path: Path) -> bool:
-    return bool(files.manifest_of(path).get("identity", {}).get("system") == ORIG)
+    return manifest_of(path).identity.system == ORIG
 
 
 def _last_begun(one: RunPath) -> tuple[str, Path]:
-    sessions = sessions_of(files.manifest_of(one.path)) or [{}]
-    return str(sessions[-1].get("start", "")), one.path
+    return manifest_of(one.path).last_session.start, one.path
 
 
 def read_runs(
@@ -342,22 +340,16 @@ def check_same_data(paths: Iterable[Path]) -> None:
     """
     by_data: dict[tuple[str, str, str], list[Path]] = {}
     for path in paths:
-        data = data_of(files.manifest_of(path).get("identity", {}))
-        sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
-        if sha256 or gold:
+        data = manifest_of(path).identity.dataset
+        if data.sha256 or data.gold_sha256:
             # A dataset whose queries carry their nuggets has no gold file of its own.
-            by_data.setdefault((str(data.get("name") or ""), sha256, gold or sha256), []).append(path)
+            by_data.setdefault((data.name, data.sha256, data.gold_sha256 or data.sha256), []).append(path)
     if max(len({sha for _, sha, _ in by_data if sha}), len({gold for _, _, gold in by_data})) > 1:
         described = "; ".join(
             f"{name or 'candidates'} (sha256 {sha256[:8] or '-'}, gold {gold[:8]}): {first_of(list(map(str, runs)))}"
             for (name, sha256, gold), runs in by_data.items()
         )
         raise UsageError(f"runs of different data cannot be paired: {described}. Name runs of one of these")
-
-
-def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
-    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
 def sibling_origs(directories: Iterable[Path]) -> list[Path]:
@@ -371,9 +363,9 @@ def sibling_origs(directories: Iterable[Path]) -> list[Path]:
     ]
 
 
-def _paired_by(directory: Path) -> tuple[str, ...]:
-    data = data_of(files.manifest_of(directory).get("identity", {}))
-    return _agent(directory), *(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
+def _paired_by(directory: Path) -> tuple[str, DataIdentity]:
+    manifest = manifest_of(directory)
+    return manifest.agent, manifest.identity.dataset
 
 
 # A run directory, or one that `cts judge --out` made
@@ -385,20 +377,17 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     Texts of `Item` that are named in `without` are left empty, which saves most of the memory. Raises InputError
     if the directory is not a run.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, f"not a run directory: {files.MANIFEST} not found")
-    identity = manifest.get("identity", {})
-    judge = next(iter(identity.get("judges") or ()), UNNAMED)
-    lines = _Lines(judge, without, changeable="candidates" in identity)
+    manifest = require_manifest(directory)
+    identity = manifest.identity
+    judge = manifest.judge or UNNAMED
+    lines = _Lines(judge, without, changeable=manifest.is_judged)
     for line in checked_results(directory / files.results_of(directory)):
         lines.add(line)
     for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
     lines.add_asked(directory / files.STEPS)
-    players, models = dict(manifest.get("players", {})), identity.get("models")
-    system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
-    if "candidates" in identity:
+    system, k = manifest.system, identity.k or 0
+    if manifest.is_judged:
         system, k = named_system(system)
     items = lines.items()
     judges = lines.judges()
@@ -410,45 +399,37 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         judges=judges,
         n_done=len(items),
         n_failed=len(lines.failed),
-        n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
+        n_expected=max(manifest.n_expected, len(items) + len(lines.failed)),
         items=items,
         failures={id: lines.failed[id] for id in sorted(lines.failed)},
-        clarifier=_clarifier_name(players, identity),
+        clarifier=_clarifier_name(manifest),
         k=k,
-        players=players,
-        models={
-            role: of["model"]
-            for role, of in (models.items() if isinstance(models, Mapping) else ())
-            if isinstance(of, Mapping) and isinstance(of.get("model"), str)
-        },
-        data=data_of(identity),
-        caveat=caveat_of(manifest),
+        players={role: name for role, name in manifest.players.items() if name},
+        models=identity.model_ids,
+        data=identity.dataset,
+        caveat=manifest.caveat,
         scoring=scoring,
         judge_failures=lines.judge_failures(),
-        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
-        mode=str(identity.get("mode") or "at-once"),
-        talk=identity.get("task") == files.TALK,
-        n_absent=files.n_absent(manifest),
-        stop_after=str(identity.get("stop_after") or ""),
-        as_published=identity.get("as_published") is True,
-        people_answered=bool(identity.get("answers")),
+        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(manifest)),
+        mode=identity.mode or "at-once",
+        talk=manifest.is_conversation,
+        n_absent=manifest.n_absent,
+        stop_after=identity.stop_after,
+        as_published=identity.as_published,
+        people_answered=identity.answers,
     )
 
 
-def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
-    scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
-    unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
-    return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
-
-
-def named_system(name: str) -> tuple[str, int]:
-    """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
-
-    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
-    """
-    system = name.split("__cand")[0] or name
-    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
-    return system, int(budget[1]) if budget else 0
+def _clarifier_name(manifest: Manifest) -> str:
+    clarifier = manifest.players.get("clarifier")
+    if not clarifier:
+        return ""
+    parts = [clarifier]
+    if manifest.identity.scheme not in ("", "cts"):
+        parts.append(manifest.identity.scheme)
+    if manifest.identity.mode not in ("", "at-once"):
+        parts.append(manifest.identity.mode)
+    return "-".join(parts)
 
 
 def _contradictions(directory: Path, items: Mapping[str, Item]) -> Iterator[str]:
@@ -522,10 +503,10 @@ class _Lines:
         for id, asked in asked_in_journal(journal, self._lost_answers).items():
             self.failed[id] = replace(self.failed[id], questions=asked.questions, answers=asked.answers)
 
-    def lost_verdicts(self, directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+    def lost_verdicts(self, manifest: Manifest) -> Iterator[str]:
         """Say which answers have no score because another judge failed on them, in version 0.11 or before."""
         if ids := sorted(self._lost_judging):
-            yield lost_judging_note(directory, ids, command_of(manifest))
+            yield lost_judging_note(manifest.directory, ids, manifest.command)
 
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""

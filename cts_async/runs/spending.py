@@ -18,7 +18,7 @@ from cts_async.errors import InputError
 from cts_async.llm.parsing import wording_of_unknown
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Manifest, read_manifest
 
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
@@ -115,18 +115,18 @@ def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:
     return wording_of_unknown(str(response.get("text"))) == "paraphrased"
 
 
-def spent_of(directory: Path, manifest: Mapping[str, Any], known: dict[Path, Mapping[str, Spent]]) -> Spent:
+def spent_of(manifest: Manifest, known: dict[Path, Mapping[str, Spent]]) -> Spent:
     """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError."""
-    journal, shared = journal_of(directory, manifest)
+    journal, shared = journal_of(manifest)
     if journal not in known:
         known[journal] = spent_by(journal, lambda instance: instance.partition("/")[0] if shared else "")
-    return known[journal].get(directory.name if shared else "", Spent())
+    return known[journal].get(manifest.directory.name if shared else "", Spent())
 
 
-def journal_of(directory: Path, manifest: Mapping[str, Any]) -> tuple[Path, bool]:
+def journal_of(manifest: Manifest) -> tuple[Path, bool]:
     """Return a run's journal, and whether it is shared: then its instances are named DIRECTORY/ID."""
-    shared = manifest.get("journal")
-    return Path(normpath(directory / str(shared or STEPS))), bool(shared)
+    path = manifest.directory / (manifest.journal or STEPS)
+    return Path(normpath(path)), bool(manifest.journal)
 
 
 def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
@@ -134,7 +134,7 @@ def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
     manifest = read_manifest(directory)
     if manifest is None:
         return {}
-    journal, shared = journal_of(directory, manifest)
+    journal, shared = journal_of(manifest)
     cuts = JournalCuts()
     for record in read_records(journal):
         if not shared or str(record.get("instance")).partition("/")[0] == directory.name:

@@ -235,7 +235,7 @@ def comparison_json(found: RunsCompared) -> dict[str, Any]:
     """Return all numbers, unrounded."""
     board = found.board
     return {
-        "data": next((dict(e.data) for e in board.entrants if e.data), {}),
+        "data": next(filter(None, (entrant.data.as_json() for entrant in board.entrants)), {}),
         "baseline": found.baseline or None,
         "seed": found.seed,
         **caveats_json(found.caveats),

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
-from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
+from cts_async.analysis.interactions import (
+    InstanceTexts,
+    Interaction,
+    Interactions,
+    Reader,
+    interaction,
+    interactions_of,
+)
 from cts_async.analysis.losses import STAGES, NuggetLoss, Stage, SystemLosses, system_losses
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.run_losses import instance_losses
@@ -257,7 +265,24 @@ def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None)
     found = (_interaction(one, read) for one in asked)
     rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
     k = max((len(row.turns) for row in rows), default=0)
-    return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
+    return Interactions(
+        label=path.stem,
+        clarifier=path.stem,
+        k=k,
+        rows=rows,
+        n_failed=len(asked) - len(rows),
+        n_expected=len(asked),
+        read_texts=partial(_file_texts, asked, {row.id for row in rows}),
+    )
+
+
+def _file_texts(
+    asked: Sequence[QuestionedInstance], ids: Collection[str], names: Collection[str]
+) -> Iterator[InstanceTexts]:
+    """Questions and answers of a file: whatever is named, it has nothing else."""
+    for instance in sorted(asked, key=lambda instance: instance.id):
+        if instance.id in ids:
+            yield InstanceTexts(instance.id, questions=instance.questions, answers=instance.answers)
 
 
 def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
@@ -315,7 +340,7 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
         verdict = line if index is run.results else run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(run.metadata, str(line.get("id")), str(line.get("fused_query") or ""))
+        texts = gold.of(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
         if losses := instance_losses(run, line, verdict, texts):
             yield losses
 

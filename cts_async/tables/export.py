@@ -18,24 +18,25 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__, foreign_json
+from cts_async.analysis.summary import summarise_run
 from cts_async.errors import UsageError, write_error
-from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
-from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
+from cts_async.records import SMOKE_TEST, Failure, caveats_in
+from cts_async.runs.directory import json_bytes
+from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY
 from cts_async.runs.finished import (
     FailedItem,
     FinishedRun,
     Item,
-    data_of,
     find_runs,
     read_path,
     with_distinct_labels,
 )
-from cts_async.runs.manifest import json_bytes, sessions_of
+from cts_async.runs.manifest import Manifest, manifest_of
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.rows import Tables, column_notes, column_type, columns, tables_of
-from cts_async.tables.summary import summarise_run, summary_json
+from cts_async.tables.summary import summary_json
 from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.tagged_text import find_answer
 
@@ -106,7 +107,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         remarks += _remarks(run)
         if not run.searched:
             continue
-        data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
+        data = _UNUSUAL.sub("_", run.data.name or "candidates")
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
         if run.judges and run.scoring:
             files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
@@ -239,8 +240,8 @@ def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
 def _card(paths: Sequence[Path], tables: Tables) -> str:
     """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
     manifests = {path: manifest_of(path) for path in paths}
-    data = {str(_data(one).get("name") or "candidates") for one in manifests.values()}
-    caveats = caveats_in(map(caveat_of, manifests.values()))
+    data = {manifest.identity.dataset.name or "candidates" for manifest in manifests.values()}
+    caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described = [
         {"table": table, "column": column, "meaning": meaning}
         for table, notes in column_notes().items()
@@ -284,9 +285,9 @@ def _features(tables: Tables) -> Iterator[str]:
             yield f"    dtype: {_DTYPES[column_type(table, column)]}"
 
 
-def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:
+def _scores_table(manifests: Mapping[Path, Manifest], tables: Tables) -> DataTable:
     rows: list[dict[str, Any]] = []
-    caveats = caveats_in((SMOKE_TEST, *map(caveat_of, manifests.values())))
+    caveats = caveats_in((SMOKE_TEST, *(manifest.caveat for manifest in manifests.values())))
     for path, manifest in manifests.items():
         own = [row for row in tables.instances if row["run"] == path.name]
         scores = [row["score"] for row in own if row["score"] is not None]
@@ -296,7 +297,7 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
                 "run": path.name,
                 "mean": fmean(scores) if scores else None,
                 **{name: status[name] for name in _STATUS},
-                **{str(name): "yes" if caveat_of(manifest) == name else "no" for name in caveats},
+                **{str(name): "yes" if manifest.caveat == name else "no" for name in caveats},
             }
         )
     columns = (
@@ -308,31 +309,25 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
     return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
 
 
-def _made_table(manifests: Mapping[Path, Mapping[str, Any]]) -> DataTable:
+def _made_table(manifests: Mapping[Path, Manifest]) -> DataTable:
     """Data, players, judges and versions. Commands and paths are left out: they say where things are on this machine."""
     rows = []
     for path, manifest in manifests.items():
-        players = manifest.get("players") or {}
-        sessions = sessions_of(manifest)
+        data = manifest.identity.dataset
+        players = [f"{role}: {name}" for role, name in manifest.players.items()]
         rows.append(
             {
                 "run": path.name,
-                "data": str(_data(manifest).get("name") or "-"),
-                "sha256": str(_data(manifest).get("sha256") or _data(manifest).get("gold_sha256") or "-")[
-                    :16
-                ],
-                "players": ", ".join(f"{role}: {name}" for role, name in players.items()) or "-",
-                "judges": ", ".join(manifest.get("identity", {}).get("judges") or ()) or "-",
-                "cts_async": str(manifest.get("version") or "-"),
-                "begun": str(sessions[0].get("start") or "-") if sessions else "-",
+                "data": data.name or "-",
+                "sha256": (data.sha256 or data.gold_sha256 or "-")[:16],
+                "players": ", ".join(players) or "-",
+                "judges": ", ".join(manifest.identity.judges) or "-",
+                "cts_async": manifest.version or "-",
+                "begun": manifest.started or "-",
             }
         )
     names = ("run", "data", "sha256", "players", "judges", "cts_async", "begun")
     return DataTable("made", "Players and versions", "", text_columns(*names), rows)
-
-
-def _data(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    return data_of(manifest.get("identity", {}))
 
 
 LAYOUTS: Final[Mapping[str, Callable[[Sequence[Path]], tuple[Files, list[str]]]]] = {

@@ -131,7 +131,7 @@ def _p_cell(row: Row) -> str:
 
 def _main_caption(found: RunsCompared, judged: Judged, names: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences; `judged` are the numbers of the table, over instances that may be fewer than those of `found`."""
-    data = next((entrant.data["name"] for entrant in found.board.entrants if entrant.data.get("name")), "")
+    data = next((entrant.data.name for entrant in found.board.entrants if entrant.data.name), "")
     of = f" of {names.get(data, data)}" if data else ""
     by = f"judged by {names.get(judged.judge, judged.judge)}"
     common = judged.standings[0].n_common

@@ -370,7 +370,7 @@ def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterat
     def of(labels: Collection[str]) -> str:
         return "" if len(labels) == len(runs) else f" ({first_of(list(labels))})"
 
-    names = {str(run.data["name"]) for run in runs if run.data.get("name")} - {DATA}
+    names = {run.data.name for run in runs if run.data.name} - {DATA}
     if names:
         yield f"the data are {', '.join(sorted(names))} instead of Hard518"
     found: dict[str, list[str]] = defaultdict(list)
@@ -400,7 +400,7 @@ def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
 
 def is_hard518(board: Board) -> bool:
     """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
-    names = {str(run.data["name"]) for run in board.entrants if run.data.get("name")}
+    names = {run.data.name for run in board.entrants if run.data.name}
     return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)
 
 

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
-from cts_async.runs.files import manifest_of, reopen_data
+from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
+from cts_async.runs.manifest import manifest_of
 from cts_async.runs.spending import Spent, journal_of, spent_by
 
 Row = dict[str, Any]
@@ -100,7 +101,7 @@ def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
     if run.n_missing <= 0:
         return [], []
     about = f"{run.directory}: {run.n_missing} of {run.n_expected} instances are unfinished"
-    if run.talk or not run.data.get("sha256"):
+    if run.talk or not run.data.sha256:
         return [], [f"{about}; which ones is not recorded."]
     try:
         dataset = reopen_data(manifest_of(run.directory))
@@ -172,10 +173,10 @@ class _Spending:
 
     def __init__(self, directory: Path) -> None:
         manifest = manifest_of(directory)
-        journal, shared = journal_of(directory, manifest)
+        journal, shared = journal_of(manifest)
         self._prefix = f"{directory.name}/" if shared else ""
-        self._prices = manifest.get("prices") or {}
-        self._by_id = spent_by(journal, str) if manifest and journal.is_file() else None
+        self._prices = manifest.prices
+        self._by_id = spent_by(journal, str) if manifest.raw and journal.is_file() else None
 
     def of(self, id: str) -> Row:
         if self._by_id is None:

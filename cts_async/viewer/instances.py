@@ -19,13 +19,12 @@ from cts_async.runs.index import (
     FILE_CHANGED,
     Json,
     Refused,
-    ResultLines,
     id_hash,
-    instance_name,
     opened,
     record_in,
 )
 from cts_async.runs.open_run import OpenRun
+from cts_async.runs.results import ResultLines, instance_name
 from cts_async.runs.untrusted import as_text
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
             "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
             "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
             "error_kind": row["failed"] or None,
-            "caveat": run.metadata.caveat or None,
+            "caveat": run.manifest.caveat or None,
         }
 
     order = _ordered(lines, scores, parameters)

@@ -22,7 +22,8 @@ from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import CTSError, UsageError
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.runs.index import NO_FILE, Json, display_name, stat_of
-from cts_async.runs.open_run import Metadata, Place
+from cts_async.runs.manifest import Manifest, name_of_data
+from cts_async.runs.open_run import Place
 from cts_async.viewer.library import scores_state
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _PROGRAM: Final = "cts_async.viewer.leaderboards"
 _SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
 _GAIN: Final = ("gain", "gain_pairs", "gain_differ", "gain_low", "gain_high", "gain_too_short")
 
-Runs = Sequence[tuple[Place, Metadata]]
+Runs = Sequence[tuple[Place, Manifest]]
 
 
 class Leaderboards:
@@ -55,7 +56,7 @@ class Leaderboards:
     async def of(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
         found = await self._computed(f"{_BOARDS} {data_sha}", _BOARDS, runs)
-        data = next((metadata.data for _, metadata in runs if metadata.data), "")
+        data = name_of_data(manifest for _, manifest in runs)
         return {"data": data, "data_sha": data_sha, "boards": [], **found}
 
     async def difference(self, runs: Runs) -> Json:

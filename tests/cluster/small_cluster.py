@@ -98,7 +98,7 @@ class World:
             decode=lambda response: response,
             lane=lane,
             tokens=used.total,
-            most=lambda problem: MOST,
+            most_usage=lambda problem: MOST,
             prices=PRICES,
         )
 

@@ -37,8 +37,7 @@ from cts_async.protocol.views import (
 )
 from cts_async.records import Judgment, Nugget
 from cts_async.search.backends import Page
-from cts_async.search.evidence import EvidenceForm
-from cts_async.search.tools import Evidence
+from cts_async.search.evidence import Evidence, EvidenceForm
 
 SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8, judge_nuggets=2)
 FIVE = tuple(Nugget(f"x{n}", f"statement {n}", n) for n in range(1, 6))

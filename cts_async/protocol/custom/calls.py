@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -39,7 +39,7 @@ from cts_async.errors import (
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import loads_or_none
-from cts_async.llm.model import Completion, Model, n_bytes
+from cts_async.llm.model import Completion, Model, ModelCall, n_bytes
 from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
@@ -153,16 +153,18 @@ class Call:
                 request["params"] = params
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
-                step = opened.step(
-                    self.ctx,
+                call = ModelCall(
                     f"{self.step}/llm",
                     messages,
                     _COMPLETION,
-                    request=request,
+                    request,
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
-                    decode=_as_recorded,
+                )
+                step = replace(
+                    opened.step(self.ctx, call),
                     name=f"{self.step}/llm/{self.model_calls}",
+                    decode=_as_recorded,
                 )
                 response = await self.ctx.step(step)
             except BaseException:

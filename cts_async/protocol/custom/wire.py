@@ -255,7 +255,7 @@ def _tool_use(response: Mapping[str, Any], turns: Sequence[Turn]) -> ToolUse:
     failures: list[ToolFailure] = []
     for tool, host, reason, n in response.get("failed_tools", ()):
         failures += [ToolFailure(tool, host, reason)] * n
-    asked = Counter(turn.kind for turn in turns)
-    asked.update(failure.tool for failure in failures)
+    requests = Counter(turn.kind for turn in turns)
+    requests.update(failure.tool for failure in failures)
     empty = sum(turn.kind == "search" and not turn.sources for turn in turns)
-    return ToolUse(asked["search"], asked["visit"], tuple(failures), empty=empty)
+    return ToolUse(requests, tuple(failures), empty=empty)
